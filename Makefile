@@ -1,0 +1,55 @@
+# Every target works on a fresh machine with python3 (3.10 or newer, with venv): those that need packages install them first.
+PYTHON ?= python3
+VENV ?= .venv
+SECONDS_OF_RUN ?= 90
+RUN_FLAGS ?=
+TEST_FLAGS ?=
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed.stamp
+BENCHMARKS := $(sort $(filter-out %/__init__.py,$(wildcard benchmarks/*.py)))
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint check format docs bench clean
+
+help:  ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## Make .venv with everything that examples and tests need
+
+# The stamp is touched last, so an installation that was interrupted is done again.
+$(INSTALLED): pyproject.toml setup.py constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install -c constraints.txt -e '.[mujoco,video,profilers,dev]'
+	@touch $@
+
+run: install  ## Train on ViZDoom for about two minutes, sized to this machine (RUN_FLAGS='--flag=value …' adds flags)
+	$(BIN)/python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark --experiment=make_run \
+		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
+		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
+
+test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
+	$(BIN)/python -m pytest $(TEST_FLAGS)
+
+lint: install  ## Check style and types without running anything
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+
+check: lint  ## Everything that has to pass before a commit: style, types and all tests
+	$(MAKE) test
+
+format: install  ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: install  ## Write the generated pages of the documentation
+	$(BIN)/python scripts/make_configuration_docs.py
+
+bench: install  ## Measure speed: every script in benchmarks, one after another
+	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python "$$benchmark" || exit 1; done
+
+clean:  ## Remove .venv, builds and caches; runs in train_dir stay
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

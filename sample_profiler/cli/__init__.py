@@ -1,0 +1,1 @@
+"""Command lines: the only place that parses arguments for people and prints."""

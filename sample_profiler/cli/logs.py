@@ -1,0 +1,67 @@
+"""Owns where log records go: the terminal and `log.txt` in the run's folder."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from rich.console import Console
+
+__all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file"]
+
+
+class RunFormatter(logging.Formatter):
+    """`[2026-01-31 12:00:00,123][4711] message`: when, which process, what."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(asctime)s][%(process)d] %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record, naming its level if it is a warning or worse."""
+        text = super().format(record)
+        if record.levelno >= logging.WARNING:
+            prefix, separator, message = text.partition("] ")
+            text = f"{prefix}{separator}{record.levelname}: {message}"
+        return text
+
+
+class ConsoleHandler(logging.Handler):
+    """Writes records to a rich console, above whatever progress it shows.
+
+    Args:
+        console: where to write.
+    """
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self.setFormatter(RunFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        style = "bold red" if record.levelno >= logging.ERROR else "yellow" if record.levelno >= logging.WARNING else ""
+        try:
+            self._console.print(
+                self.format(record), style=style, markup=False, highlight=False, emoji=False, soft_wrap=True
+            )
+        except Exception:
+            self.handleError(record)
+
+
+def log_to_console(console: Console) -> logging.Handler:
+    """Send the records of this process to a console; return the handler for its removal."""
+    return _add(ConsoleHandler(console))
+
+
+def log_to_file(path: Path) -> logging.Handler:
+    """Append the records of this process to a file; return the handler for its removal."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(RunFormatter())
+    return _add(handler)
+
+
+def _add(handler: logging.Handler) -> logging.Handler:
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(min(root.level or logging.INFO, logging.INFO))
+    return handler

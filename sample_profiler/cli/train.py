@@ -1,0 +1,140 @@
+"""Owns the `train_*` commands: from a command line to the exit status of a run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sample_profiler import __version__
+from sample_profiler.cli.logs import log_to_console, log_to_file
+from sample_profiler.cli.progress import make_progress
+from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.components.run import RunResult, choose_device, execute_run, probe_env
+from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
+from sample_profiler.errors import ConfigError, SampleProfilerError
+from sample_profiler.reports.trees import format_trees
+from sample_profiler.runtime.machine import Machine
+
+__all__ = ["train"]
+
+logger = logging.getLogger(__name__)
+
+_BAD_USAGE = 2
+_KILLED_BY_SIGNAL = 128
+
+
+def train(
+    argv: Sequence[str] | None = None,
+    *,
+    extra_parts: Sequence[type] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> int:
+    """Train as a command line says.
+
+    Args:
+        argv: the command line without the program's name; None: of this process.
+        extra_parts: dataclasses with the options of the environment family.
+        defaults: values the family has instead of the flags' own defaults, by flag.
+
+    Returns:
+        Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
+        130 or 143: Ctrl+C or SIGTERM ended it, in order.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    if wants_help(argv):
+        print(format_help(extra_parts=extra_parts, defaults=defaults))
+        return 0
+    console = Console(soft_wrap=True)
+    handlers = [log_to_console(console)]
+    try:
+        config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
+        env_spec, device = probe_env(config), choose_device(config)
+        folder = _prepare_folder(config)
+        if config.machine.log_to_file:
+            handlers.append(log_to_file(folder / "log.txt"))
+        save_config(config, config_path(folder))
+        _log_start(config, folder)
+        observers = [
+            make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds),
+            TensorBoardSummaries(
+                folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
+            ),
+        ]
+        result = execute_run(config, env_spec, device, folder, observers)
+        _conclude(config, folder, result)
+        return _exit_status(result)
+    except ConfigError as error:
+        logger.error("%s", error)
+        return _BAD_USAGE
+    except SampleProfilerError as error:
+        # Its own message says what is wrong; a foreign cause needs its traceback.
+        logger.error("%s", error, exc_info=error.__cause__)
+        return _BAD_USAGE
+    finally:
+        for handler in handlers:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+
+
+def _prepare_folder(config: Config) -> Path:
+    """Make the run's folder, doing with an earlier run what `--restart_behavior` says."""
+    folder = config.run.folder
+    if folder.exists():
+        if config.run.restart_behavior == "overwrite":
+            shutil.rmtree(folder)
+        elif config.run.restart_behavior == "restart":
+            kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
+            folder.rename(kept)
+            logger.info("The earlier run is kept in %s", kept)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"cannot make the run's folder {folder}: {error.strerror}: use another --train_dir"
+        raise ConfigError([problem]) from error
+    return folder
+
+
+def _log_start(config: Config, folder: Path) -> None:
+    logger.info("sample_profiler %s, run folder %s", __version__, folder)
+    if config.saving.benchmark:
+        machine = Machine.this().to_dict()
+        logger.info("Machine: %s", ", ".join(f"{name} {value}" for name, value in machine.items()))
+        automatic = [f"{name}={value}" for name, value in config.values().items() if config.origin(name) == "automatic"]
+        logger.info("Chosen automatically: %s", ", ".join(automatic) or "nothing")
+
+
+def _conclude(config: Config, folder: Path, result: RunResult) -> None:
+    """Write the trees and figures of a run to its log and files."""
+    logger.info("The run has ended: %s", result.reason)
+    for text in format_trees(result.timings):
+        logger.info("%s", text)
+    session = {"schema_version": 1, "reason": result.reason, "trees": result.timings}
+    (folder / "profile").mkdir(exist_ok=True)
+    (folder / "profile" / "session.json").write_text(json.dumps(session))
+    if config.saving.benchmark:
+        benchmark = {
+            "machine": Machine.this().to_dict(),
+            "frames": result.frames,
+            "elapsed_s": result.elapsed_s,
+            "fps": result.fps,
+            "steady_fps": result.steady_fps,
+        }
+        (folder / "benchmark.json").write_text(json.dumps(benchmark, indent=2) + "\n")
+        logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
+    logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
+
+
+def _exit_status(result: RunResult) -> int:
+    if result.failure:
+        return 1
+    if result.interrupted_by is not None:
+        return _KILLED_BY_SIGNAL + result.interrupted_by
+    return 0

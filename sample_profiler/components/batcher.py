@@ -1,0 +1,97 @@
+"""The Batcher: collects finished trajectories of one policy into datasets for its Learner, and gives slots back.
+
+Runs in a process of its own (parallel wiring). Moves slot indices only; the trajectories stay where they were written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.channels import Channel
+from sample_profiler.runtime.event_loop import Input, Timer
+
+__all__ = ["Batcher", "BatcherPorts"]
+
+
+@dataclass(frozen=True)
+class BatcherPorts:
+    """Where a Batcher listens and talks.
+
+    Attributes:
+        finished: slots that RolloutWorkers have filled.
+        trained: slots that the Learner is done with.
+        datasets: slots for the Learner, `dataset_slots` at a time.
+        free: for each RolloutWorker, slots that it may fill again.
+    """
+
+    finished: Channel
+    trained: Channel
+    datasets: Channel
+    free: Sequence[Channel]
+
+
+class Batcher:
+    """Makes datasets in the order in which trajectories were finished.
+
+    Args:
+        policy: index of the policy.
+        dataset_slots: trajectories in a dataset.
+        max_datasets: how many datasets the Learner may have at once, the one that it trains on included.
+        slot_worker: which RolloutWorker each slot belongs to.
+        ports: where to listen and talk.
+    """
+
+    def __init__(
+        self, policy: int, dataset_slots: int, max_datasets: int, slot_worker: Sequence[int], ports: BatcherPorts
+    ) -> None:
+        self.name = f"Batcher_{policy}"
+        self.timing = Timing(f"Batcher {policy} profile")
+        self._dataset_slots = dataset_slots
+        self._max_slots_at_learner = dataset_slots * max_datasets
+        self._slot_worker = slot_worker
+        self._ports = ports
+        self._finished: deque[int] = deque()
+        self._num_at_learner = 0
+
+    def inputs(self) -> list[Input]:
+        """Listen to workers and the Learner."""
+        return [Input(self._ports.finished, self._on_finished), Input(self._ports.trained, self._on_trained)]
+
+    def timers(self) -> list[Timer]:
+        """Do nothing at intervals."""
+        return []
+
+    def start(self) -> None:
+        """Wait for the first trajectories."""
+
+    def wait_block(self) -> str:
+        """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""
+        return "wait_rollout_workers" if len(self._finished) < self._dataset_slots else "wait_learner"
+
+    def finish(self) -> None:
+        """Nothing to let go of."""
+
+    def _on_finished(self, slots: list[int]) -> None:
+        with self.timing.add_time("batching"):
+            self._finished.extend(slots)
+            self._make_datasets()
+
+    def _on_trained(self, slots: list[int]) -> None:
+        with self.timing.add_time("releasing_batches"):
+            self._num_at_learner -= len(slots)
+            by_worker: dict[int, list[int]] = {}
+            for slot in slots:
+                by_worker.setdefault(self._slot_worker[slot], []).append(slot)
+            for worker, freed in by_worker.items():
+                self._ports.free[worker].send(freed)
+        with self.timing.add_time("batching"):
+            self._make_datasets()
+
+    def _make_datasets(self) -> None:
+        size = self._dataset_slots
+        while len(self._finished) >= size and self._num_at_learner + size <= self._max_slots_at_learner:
+            self._ports.datasets.send([self._finished.popleft() for _ in range(size)])
+            self._num_at_learner += size

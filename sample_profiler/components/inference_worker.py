@@ -1,0 +1,189 @@
+"""The InferenceWorker: draws the actions of one policy for all groups that ask.
+
+Runs in a process of its own (parallel wiring). Reads observations and recurrent states where the RolloutWorkers wrote
+them, writes actions, values and the next recurrent states beside them, and tells the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sample_profiler.model import ActorCritic
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.channels import Channel
+from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.storage.policy_weights import PolicyWeights
+from sample_profiler.storage.sampling_plan import SamplingPlan
+from sample_profiler.storage.trajectories import Trajectories
+
+__all__ = ["InferenceWorker", "InferenceWorkerPorts"]
+
+Indices = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class InferenceWorkerPorts:
+    """Where an InferenceWorker listens and talks.
+
+    Attributes:
+        requests: groups that want actions of this policy; shared by all InferenceWorkers of the policy.
+        first_weights: something comes here when the Learner has published weights for the first time.
+        actions: for each RolloutWorker, groups whose actions are there.
+    """
+
+    requests: Channel
+    first_weights: Channel
+    actions: Sequence[Channel]
+
+
+@dataclass(frozen=True)
+class _GroupRows:
+    """The rows of a group that follow this policy, and the worker that steps them."""
+
+    rows: Indices
+    worker: int
+
+
+class InferenceWorker:
+    """Runs the policy.
+
+    Args:
+        policy: index of the policy.
+        index: of this worker among those of the policy.
+        plan: who samples what.
+        model: a network of the right shape; its weights are replaced by the Learner's.
+        device: where the network runs.
+        generator: draws the actions; lives on `device`.
+        weights: that the Learner publishes.
+        trajectories: memory to read from and write to.
+        ports: where to listen and talk.
+    """
+
+    def __init__(
+        self,
+        policy: int,
+        index: int,
+        plan: SamplingPlan,
+        model: ActorCritic,
+        device: torch.device,
+        generator: torch.Generator,
+        weights: PolicyWeights,
+        trajectories: Trajectories,
+        ports: InferenceWorkerPorts,
+    ) -> None:
+        self.name = f"InferenceWorker_p{policy}-w{index}"
+        self.timing = Timing(f"InferenceWorker_p{policy}-w{index} profile")
+        self._model = model.to(device).eval()
+        self._device = device
+        self._generator = generator
+        self._weights = weights
+        self._version = -1
+        self._memory = trajectories
+        self._ports = ports
+        self._held: list[int] = []
+        self._groups = [
+            _GroupRows(np.array([row for row, p in zip(g.rows, g.policies, strict=True) if p == policy]), g.worker)
+            for g in plan.groups
+        ]
+
+    def inputs(self) -> list[Input]:
+        """Listen to RolloutWorkers, and once to the Learner."""
+        return [
+            Input(self._ports.first_weights, self._on_first_weights),
+            Input(self._ports.requests, self._on_requests),
+        ]
+
+    def timers(self) -> list[Timer]:
+        """Do nothing at intervals."""
+        return []
+
+    def start(self) -> None:
+        """Wait for the first weights."""
+
+    def wait_block(self) -> str:
+        """Tell whom the worker waits for: the Learner for its first policy, then RolloutWorkers."""
+        return "wait_rollout_workers" if self._version >= 0 else "wait_policy"
+
+    def finish(self) -> None:
+        """Nothing to let go of."""
+
+    def _on_first_weights(self, _: list[int]) -> None:
+        self._update_model()
+        if self._held:
+            held, self._held = self._held, []
+            self._handle_policy_step(held)
+
+    def _on_requests(self, groups: list[int]) -> None:
+        if self._version < 0:
+            self._held += groups
+            return
+        if self._weights.version != self._version:
+            self._update_model()
+        self._handle_policy_step(groups)
+
+    def _update_model(self) -> None:
+        with self.timing.add_time("update_model"), self.timing.add_time("weight_update"):
+            self._version = self._weights.load_into(self._model.state_dict())
+            self._model.weights_changed()
+
+    def _handle_policy_step(self, groups: list[int]) -> None:
+        timing, memory = self.timing, self._memory
+        with torch.inference_mode(), timing.add_time("handle_policy_step"):
+            with timing.add_time("deserialize"):
+                members = [self._groups[group] for group in groups]
+                rows = np.concatenate([member.rows for member in members])
+                steps = np.repeat(memory.group_step[groups], [len(member.rows) for member in members])
+                slots = memory.row_slot[rows]
+                # Rows whose last episode was truncated: the value of its final observation is wanted, too.
+                finals = rows[memory.final_step[rows] > 0]
+            with timing.add_time("stack"):
+                observations = {key: array[slots, steps] for key, array in memory.observations.items()}
+                states = memory.states[slots, steps]
+                if len(finals):
+                    for key, array in memory.final_observations.items():
+                        observations[key] = np.concatenate([observations[key], array[finals]])
+                    states = np.concatenate([states, memory.final_states[finals]])
+            with timing.add_time("obs_to_device_normalize"):
+                normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
+            with timing.add_time("forward"):
+                head = self._model.forward_head(normalized)
+                core, new_states = self._model.forward_core(head, self._to_device(states))
+                parameters, values = self._model.forward_tail(core)
+                num_rows = len(rows)
+                distribution = self._model.action_distribution(parameters[:num_rows])
+                actions = distribution.sample(self._generator)
+                log_probabilities = distribution.log_prob(actions)
+            with timing.add_time("prepare_outputs"):
+                with timing.add_time("to_cpu"):
+                    outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]
+                self._write(slots, steps, outputs)
+                if len(finals):
+                    self._write_final_values(finals, outputs[3][num_rows:])
+            with timing.add_time("send_messages"):
+                for group, member in zip(groups, members, strict=True):
+                    self._ports.actions[member.worker].send((group,))
+
+    def _to_device(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device, non_blocking=True)
+
+    def _write(self, slots: Indices, steps: Indices, outputs: list[npt.NDArray[Any]]) -> None:
+        memory, num_rows = self._memory, len(slots)
+        actions, log_probabilities, parameters, values, states = outputs
+        memory.actions[slots, steps] = actions
+        memory.log_probabilities[slots, steps] = log_probabilities
+        memory.action_parameters[slots, steps] = parameters[:num_rows]
+        memory.values[slots, steps] = values[:num_rows]
+        memory.states[slots, steps + 1] = states[:num_rows]
+        memory.policy_versions[slots, steps] = self._version
+
+    def _write_final_values(self, finals: Indices, values: npt.NDArray[np.float32]) -> None:
+        """Store the values of final observations beside the step that they follow (steps count from 1 there)."""
+        memory = self._memory
+        memory.final_values[memory.row_slot[finals], memory.final_step[finals] - 1] = values
+        memory.final_step[finals] = 0

@@ -1,0 +1,351 @@
+"""The Learner: trains one policy with PPO on the trajectories that the Batcher hands it, and publishes its weights.
+
+Runs in a process of its own (parallel wiring). Reads trajectories where they were sampled; no copy of a dataset is
+made: observations leave shared memory one micro-batch at a time, small enough for the activations to stay in cache.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
+from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
+from sample_profiler.errors import CheckpointError
+from sample_profiler.ppo.advantages import gae
+from sample_profiler.ppo.trainer import Trainer
+from sample_profiler.ppo.training_data import MicroBatch, TrainingData
+from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.storage.checkpoints import CheckpointFolder
+from sample_profiler.storage.dataset import Dataset
+from sample_profiler.storage.policy_weights import PolicyWeights
+from sample_profiler.storage.trajectories import Trajectories
+
+__all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
+
+logger = logging.getLogger(__name__)
+
+_STATISTICS_INTERVAL_S = 2.0
+_FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class LearnerPorts:
+    """Where a Learner listens and talks.
+
+    Attributes:
+        datasets: slots to train on, `dataset_slots` at a time.
+        trained: slots that it is done with, to the Batcher.
+        first_weights: for each InferenceWorker of the policy, gets a message when there are weights.
+        reports: to the Runner.
+    """
+
+    datasets: Channel
+    trained: Channel
+    first_weights: Sequence[Channel]
+    reports: Reports
+
+
+@dataclass(frozen=True)
+class LearnerOptions:
+    """The parts of the configuration that concern a Learner.
+
+    Attributes:
+        frames_per_step: what one agent step counts for.
+        micro_batch_steps: steps that go through the network at once.
+    """
+
+    sampling: SamplingOptions
+    loss: LossOptions
+    saving: SavingOptions
+    frames_per_step: int
+    micro_batch_steps: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LearnerMemory:
+    """What a Learner reads and writes beside its own state."""
+
+    trajectories: Trajectories
+    weights: PolicyWeights
+    counters: Counters
+    checkpoints: CheckpointFolder
+
+
+class Learner:
+    """Trains one policy.
+
+    Args:
+        policy: index of the policy.
+        dataset_slots: trajectories to train on at once.
+        trainer: the network, its optimizer and schedule.
+        options: parts of the configuration.
+        memory: shared memory and checkpoints.
+        ports: where to listen and talk.
+
+    Raises:
+        CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
+    """
+
+    def __init__(
+        self,
+        policy: int,
+        dataset_slots: int,
+        trainer: Trainer,
+        options: LearnerOptions,
+        memory: LearnerMemory,
+        ports: LearnerPorts,
+    ) -> None:
+        self.name = f"Learner_{policy}"
+        self.timing = trainer.timing
+        self._policy = policy
+        self._dataset_slots = dataset_slots
+        self._trainer = trainer
+        self._options = options
+        self._memory = memory
+        self._ports = ports
+        self._pending: list[int] = []
+        self._frames = 0
+        self._best_metric = -math.inf
+        self._random = np.random.default_rng(options.seed)
+        self._next_statistics_s = 0.0
+        self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
+        self._steps_saved = -1
+        with self.timing.add_time("load_checkpoint"):
+            self._load_checkpoint()
+
+    def inputs(self) -> list[Input]:
+        """Listen to the Batcher."""
+        return [Input(self._ports.datasets, self._on_slots)]
+
+    def timers(self) -> list[Timer]:
+        """Save from time to time."""
+        saving = self._options.saving
+        timers = [Timer(saving.save_every_sec, self._save)]
+        if saving.save_milestones_sec > 0:
+            timers.append(Timer(saving.save_milestones_sec, self._save_milestone))
+        if not saving.benchmark:
+            timers.append(Timer(saving.save_best_every_sec, self._save_best))
+        return timers
+
+    def start(self) -> None:
+        """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""
+        counters = self._memory.counters
+        counters.trained_frames[self._policy] = self._frames
+        counters.resumed_frames[self._policy] = self._frames
+        counters.optimizer_steps[self._policy] = self._trainer.num_steps
+        self._publish()
+        for channel in self._ports.first_weights:
+            channel.send((0,))
+        self._save()
+
+    def wait_block(self) -> str:
+        """Tell that the Learner waits for datasets."""
+        return "wait_batcher"
+
+    def finish(self) -> None:
+        """Save what was learned since the last checkpoint."""
+        if self._is_whole:
+            self._save()
+
+    def _on_slots(self, slots: list[int]) -> None:
+        self._pending += slots
+        while len(self._pending) >= self._dataset_slots:
+            dataset_slots = self._pending[: self._dataset_slots]
+            del self._pending[: self._dataset_slots]
+            self._is_whole = False
+            self._train_on(dataset_slots)
+            self._is_whole = True
+
+    def _train_on(self, slots: list[int]) -> None:
+        sampling = self._options.sampling
+        with self.timing.add_time("prepare_batch"):
+            dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence)
+            data = self._prepare(dataset)
+        with self.timing.add_time("train"):
+            for _ in range(sampling.num_epochs):
+                with self.timing.add_time("epoch_init"):
+                    minibatches = self._draw_minibatches(dataset.num_chunks)
+                for chunks in minibatches:
+                    if num_valid := data.num_valid(chunks):
+                        self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
+                self._trainer.end_epoch()
+        with self.timing.add_time("update_normalizer"):
+            self._update_normalizer(dataset)
+        with self.timing.add_time("after_optimizer"):
+            self._frames += len(slots) * sampling.rollout * self._options.frames_per_step
+            self._trainer.set_progress(self._frames)
+            self._publish()
+            self._count(dataset)
+            self._ports.trained.send(slots)
+        if self._frames >= self._options.saving.train_for_env_steps:
+            self._ports.reports.send(TargetReached(self._policy))
+        if time.monotonic() >= self._next_statistics_s:
+            with self.timing.add_time("report_statistics"):
+                self._report_statistics(dataset)
+
+    def _prepare(self, dataset: Dataset) -> TrainingData:
+        """Compute advantages and the targets of the value head.
+
+        Values are those that inference computed, except behind the last step, which inference has not seen.
+        """
+        loss, model = self._options.loss, self._trainer.model
+        rewards = (dataset.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
+        with torch.no_grad():
+            values = torch.cat([dataset.values, self._values_behind(dataset)[:, None]], dim=1)
+            final_values = dataset.final_values.clone()
+            final_values[:, -1] = values[:, -1]
+            if loss.normalize_returns:
+                values = model.returns_normalizer.denormalize(values)
+                final_values = model.returns_normalizer.denormalize(final_values)
+            lag = self._trainer.num_steps - dataset.policy_versions
+            valid = (lag <= self._options.sampling.max_policy_lag).float()
+            advantages, returns = self._advantages(dataset, rewards, values, final_values)
+            if loss.normalize_returns:
+                model.returns_normalizer.update(returns)
+                returns = model.returns_normalizer.normalize(returns)
+        return TrainingData(
+            starts_episode=dataset.by_chunk(dataset.starts_episode),
+            actions=dataset.by_chunk(dataset.actions),
+            action_parameters=dataset.by_chunk(dataset.action_parameters),
+            log_probabilities=dataset.by_chunk(dataset.log_probabilities),
+            values=dataset.by_chunk(dataset.values),
+            advantages=dataset.by_chunk(advantages),
+            returns=dataset.by_chunk(returns),
+            valid=dataset.by_chunk(valid),
+        )
+
+    def _values_behind(self, dataset: Dataset) -> torch.Tensor:
+        """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
+        trainer = self._trainer
+        observations, states = dataset.last()
+        normalized = trainer.model.normalize({key: value.to(trainer.device) for key, value in observations.items()})
+        core, _ = trainer.model.forward_core(trainer.model.forward_head(normalized), states.to(trainer.device))
+        values: torch.Tensor = trainer.model.forward_tail(core)[1]
+        return values.cpu()
+
+    def _advantages(
+        self, dataset: Dataset, rewards: torch.Tensor, values: torch.Tensor, final_values: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        loss = self._options.loss
+        return gae(
+            rewards,
+            values,
+            dataset.terminated,
+            dataset.truncated,
+            final_values if loss.value_bootstrap else None,
+            loss.gamma,
+            loss.gae_lambda,
+        )
+
+    def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
+        order = np.arange(num_chunks)
+        if self._options.sampling.shuffle_minibatches:
+            self._random.shuffle(order)
+        return np.array_split(order, self._options.sampling.num_batches_per_epoch)
+
+    def _micro_batches(
+        self, dataset: Dataset, data: TrainingData, chunks: npt.NDArray[np.int64]
+    ) -> Iterator[MicroBatch]:
+        advantages = data.normalized_advantages(chunks)
+        per_micro_batch = max(1, self._options.micro_batch_steps // self._options.sampling.recurrence)
+        for start in range(0, len(chunks), per_micro_batch):
+            with self.timing.add_time("bptt_initial"):
+                piece = chunks[start : start + per_micro_batch]
+                micro_batch = data.micro_batch(
+                    piece,
+                    advantages[start : start + per_micro_batch],
+                    dataset.observations(piece),
+                    dataset.states(piece),
+                    self._trainer.device,
+                )
+            yield micro_batch
+
+    def _update_normalizer(self, dataset: Dataset) -> None:
+        """Learn the statistics of observations, after training: inference and learner saw the same normalization."""
+        chunks = np.arange(dataset.num_chunks)
+        per_piece = max(1, self._options.micro_batch_steps // self._options.sampling.recurrence)
+        for start in range(0, len(chunks), per_piece):
+            observations = dataset.observations(chunks[start : start + per_piece])
+            self._trainer.model.update_normalizer(
+                {key: value.to(self._trainer.device) for key, value in observations.items()}
+            )
+
+    def _publish(self) -> None:
+        self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)
+
+    def _count(self, dataset: Dataset) -> None:
+        counters, policy = self._memory.counters, self._policy
+        lag = self._trainer.num_steps - dataset.policy_versions
+        counters.lag_sum[policy] += float(lag.sum())
+        counters.lag_count[policy] += lag.numel()
+        counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))
+        counters.optimizer_steps[policy] = self._trainer.num_steps
+        counters.trained_frames[policy] = self._frames
+        if not counters.first_training_ns[policy]:
+            counters.first_training_ns[policy] = time.monotonic_ns()
+
+    def _report_statistics(self, dataset: Dataset) -> None:
+        self._next_statistics_s = time.monotonic() + _STATISTICS_INTERVAL_S
+        lag = (self._trainer.num_steps - dataset.policy_versions).float()
+        values = self._trainer.statistics() | {
+            "train/policy_lag_mean": float(lag.mean()),
+            "train/policy_lag_max": float(lag.max()),
+            "train/reward_mean": float(dataset.rewards.mean()),
+        }
+        self._ports.reports.send(TrainingStatistics(self._policy, self._frames, values))
+
+    def _load_checkpoint(self) -> None:
+        state = self._memory.checkpoints.load(self._options.saving.load_checkpoint_kind)
+        if state is None:
+            return
+        try:
+            self._trainer.load_state_dict(state)
+            self._frames = int(state["frames"])
+            self._best_metric = float(state["best_metric"])
+            self._random.bit_generator.state = state["random"]
+        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise CheckpointError(
+                f"the checkpoint in {self._memory.checkpoints.path} is not of this network ({reason}): use the flags "
+                "it was trained with, another --experiment, or --restart_behavior=overwrite"
+            ) from error
+        self._steps_saved = self._trainer.num_steps
+
+    def _state(self) -> dict[str, Any]:
+        return self._trainer.state_dict() | {
+            "format_version": _FORMAT_VERSION,
+            "frames": self._frames,
+            "best_metric": self._best_metric,
+            "random": self._random.bit_generator.state,
+        }
+
+    def _save(self) -> None:
+        if self._trainer.num_steps == self._steps_saved:
+            return
+        with self.timing.add_time("save_checkpoint"):
+            self._memory.checkpoints.save(self._state(), self._trainer.num_steps, self._frames)
+        self._steps_saved = self._trainer.num_steps
+
+    def _save_milestone(self) -> None:
+        with self.timing.add_time("save_checkpoint"):
+            self._memory.checkpoints.save_milestone(self._state(), self._trainer.num_steps, self._frames)
+
+    def _save_best(self) -> None:
+        """Save if the metric, which the Runner keeps in the counters (NaN: unknown yet), is better than ever."""
+        metric = float(self._memory.counters.metric[self._policy])
+        if self._frames < self._options.saving.save_best_after or not metric > self._best_metric:
+            return
+        self._best_metric = metric
+        with self.timing.add_time("save_checkpoint"):
+            self._memory.checkpoints.save_best(self._state(), self._trainer.num_steps, self._frames, metric)

@@ -1,0 +1,112 @@
+"""Owns what components report to the Runner, and the counters that they share.
+
+Between components travel only integers (groups and slots), through the channels of `topology.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sample_profiler.runtime.shared_memory import SharedArrays
+
+__all__ = ["Counters", "EpisodeStatistics", "EpisodesFinished", "TargetReached", "TrainingStatistics"]
+
+
+@dataclass(frozen=True)
+class EpisodeStatistics:
+    """One finished episode of one agent.
+
+    Attributes:
+        policy: that the agent followed.
+        episode_return: sum of the environment's own rewards.
+        length_frames: agent steps × frameskip.
+        extra: what the environment reports of itself: `true_objective` and `episode_extra_stats` of its last info.
+    """
+
+    policy: int
+    episode_return: float
+    length_frames: int
+    extra: dict[str, float]
+
+
+@dataclass(frozen=True)
+class EpisodesFinished:
+    """Episodes that ended at one RolloutWorker since its last report."""
+
+    episodes: tuple[EpisodeStatistics, ...]
+
+
+@dataclass(frozen=True)
+class TrainingStatistics:
+    """How training goes, from one Learner, some times a minute.
+
+    Attributes:
+        policy: that it trains.
+        frames: trained on so far.
+        values: figures by their TensorBoard name.
+    """
+
+    policy: int
+    frames: int
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TargetReached:
+    """A Learner has trained on as many frames as the run is to have (`train_for_env_steps`).
+
+    Attributes:
+        policy: that it trains.
+    """
+
+    policy: int
+
+
+class Counters:
+    """Numbers that one process counts and others read at any time, without a message.
+
+    Attributes:
+        agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
+        trained_frames: `[num_policies]` int64: what each Learner has trained on, resumed runs included.
+        resumed_frames: `[num_policies]` int64: the part of them that earlier runs had trained on.
+        optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
+        first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
+        metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: unknown yet.
+        lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
+    """
+
+    def __init__(self, num_workers: int, num_policies: int) -> None:
+        self._arrays = SharedArrays(
+            {
+                "agent_steps": ((num_workers, num_policies), np.int64),
+                "trained_frames": ((num_policies,), np.int64),
+                "resumed_frames": ((num_policies,), np.int64),
+                "optimizer_steps": ((num_policies,), np.int64),
+                "first_training_ns": ((num_policies,), np.int64),
+                "metric": ((num_policies,), np.float64),
+                "lag": ((num_policies, 3), np.float64),
+            }
+        )
+        self._name_arrays()
+        self.metric[:] = np.nan
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arrays": self._arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._arrays = state["arrays"]
+        self._name_arrays()
+
+    def _name_arrays(self) -> None:
+        self.agent_steps: npt.NDArray[np.int64] = self._arrays["agent_steps"]
+        self.trained_frames: npt.NDArray[np.int64] = self._arrays["trained_frames"]
+        self.resumed_frames: npt.NDArray[np.int64] = self._arrays["resumed_frames"]
+        self.optimizer_steps: npt.NDArray[np.int64] = self._arrays["optimizer_steps"]
+        self.first_training_ns: npt.NDArray[np.int64] = self._arrays["first_training_ns"]
+        self.metric: npt.NDArray[np.float64] = self._arrays["metric"]
+        lag: npt.NDArray[np.float64] = self._arrays["lag"]
+        self.lag_sum, self.lag_count, self.lag_max = lag[:, 0], lag[:, 1], lag[:, 2]

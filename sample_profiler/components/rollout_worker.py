@@ -1,0 +1,200 @@
+"""The RolloutWorker: steps environments with the actions that inference drew, and writes what they answer into slots.
+
+Runs in a process of its own (parallel wiring) and imports numpy and its environments, not torch. Its environments are
+split into groups: while inference draws actions for one group, the worker steps another (double buffering).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sample_profiler.components.messages import Counters, EpisodesFinished
+from sample_profiler.components.stepping_group import SteppingGroup
+from sample_profiler.config import SamplingOptions
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.storage.sampling_plan import SamplingPlan
+from sample_profiler.storage.trajectories import Trajectories
+
+__all__ = ["RolloutWorker", "RolloutWorkerPorts"]
+
+logger = logging.getLogger(__name__)
+
+_REPORT_INTERVAL_S = 1.0
+
+MakeAgentsEnv = Callable[[int, int], AgentsEnv]
+"""(index over the run, index within the worker) → environment."""
+
+
+@dataclass(frozen=True)
+class RolloutWorkerPorts:
+    """Where a RolloutWorker listens and talks.
+
+    Attributes:
+        actions: indices of groups for which one policy's actions are there.
+        free: slots that may be filled.
+        requests: for each policy, groups that want actions.
+        finished: for each policy, slots that have been filled.
+        reports: to the Runner.
+    """
+
+    actions: Channel
+    free: Channel
+    requests: Sequence[Channel]
+    finished: Sequence[Channel]
+    reports: Reports
+
+
+class RolloutWorker:
+    """Steps its environments, group by group.
+
+    Args:
+        index: of this worker.
+        plan: who samples what.
+        sampling: its part of the configuration.
+        value_bootstrap: whether truncated episodes need the value of their final observation.
+        frameskip: frames per agent step, for statistics.
+        make_env: builds an environment.
+        trajectories: memory to write to.
+        counters: where steps are counted.
+        ports: where to listen and talk.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        plan: SamplingPlan,
+        sampling: SamplingOptions,
+        value_bootstrap: bool,
+        frameskip: int,
+        make_env: MakeAgentsEnv,
+        trajectories: Trajectories,
+        counters: Counters,
+        ports: RolloutWorkerPorts,
+    ) -> None:
+        self.name = f"RolloutWorker_w{index}"
+        self.timing = Timing(f"RolloutWorker_w{index} profile")
+        self._index = index
+        self._sampling = sampling
+        self._trajectories = trajectories
+        self._agent_steps = counters.agent_steps[index]
+        self._ports = ports
+        self._free = [deque(slots) for slots in plan.worker_slots[index]]
+        self._slot_policy = plan.slot_policy
+        self._waiting: deque[SteppingGroup] = deque()
+        self._groups: dict[int, SteppingGroup] = {}
+        self._envs: list[AgentsEnv] = []
+        first_env = plan.groups_of(index)[0].envs.start
+        try:
+            for group in plan.groups_of(index):
+                with self.timing.add_time("make_envs"):
+                    for env in group.envs:
+                        self._envs.append(make_env(env, env - first_env))
+                self._groups[group.index] = SteppingGroup(
+                    group, self._envs[-len(group.envs) :], trajectories, self.timing, value_bootstrap, frameskip
+                )
+        except BaseException:
+            self._close_envs()
+            raise
+
+    def inputs(self) -> list[Input]:
+        """Listen to inference and to the Batcher."""
+        return [Input(self._ports.actions, self._on_actions), Input(self._ports.free, self._on_free)]
+
+    def timers(self) -> list[Timer]:
+        """Report finished episodes from time to time."""
+        return [Timer(_REPORT_INTERVAL_S, self._report_episodes)]
+
+    def start(self) -> None:
+        """Reset all environments, decorrelate them as asked, and ask for the first actions."""
+        pause_s = self._sampling.decorrelate_experience_max_seconds
+        if pause_s > 0:
+            with self.timing.add_time("decorrelate"):
+                time.sleep(pause_s * self._index / self._sampling.num_workers)
+        num_random_steps = self._sampling.rollout if self._sampling.decorrelate_envs_on_one_worker else 0
+        for group in self._groups.values():
+            with self.timing.add_time("env_reset"):
+                group.reset(num_random_steps)
+            self._waiting.append(group)
+            self._begin_rollouts()
+
+    def wait_block(self) -> str:
+        """Tell whom the worker waits for: the Learner's side for free slots if every group does, else inference."""
+        return "wait_for_trajectories" if len(self._waiting) == len(self._groups) else "wait_inference"
+
+    def finish(self) -> None:
+        """Report the last episodes and close all environments."""
+        self._report_episodes()
+        self._close_envs()
+
+    def _on_actions(self, groups: list[int]) -> None:
+        for index in groups:
+            group = self._groups[index]
+            group.num_replies_due -= 1
+            if group.num_replies_due == 0:
+                self._step(group)
+
+    def _on_free(self, slots: list[int]) -> None:
+        with self.timing.add_time("overhead"):
+            for slot in slots:
+                self._free[self._slot_policy[slot]].append(slot)
+        self._begin_rollouts()
+
+    def _step(self, group: SteppingGroup) -> None:
+        timing = self.timing
+        with timing.add_time("env_step"):
+            group.step()
+        with timing.add_time("overhead"):
+            for policy, num_rows in group.rows_of_policy:
+                self._agent_steps[policy] += num_rows
+        if group.step_index < self._sampling.rollout:
+            self._request_actions(group)
+            return
+        with timing.add_time("complete_rollouts"):
+            slots = group.slots.tolist()
+            for policy, _ in group.rows_of_policy:
+                finished = [slot for slot, p in zip(slots, group.policies, strict=True) if p == policy]
+                self._ports.finished[policy].send(finished)
+            self._waiting.append(group)
+        self._begin_rollouts()
+
+    def _begin_rollouts(self) -> None:
+        """Let waiting groups begin, first come first served, as far as there are slots for them.
+
+        The order matters beyond fairness: a group takes its last observations over from its old slots, which may be
+        filled again only after that; as long as an earlier group waits, no later one takes a slot.
+        """
+        while self._waiting:
+            group = self._waiting[0]
+            if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
+                return
+            self._waiting.popleft()
+            with self.timing.add_time("overhead"):
+                group.begin_rollout(np.array([self._free[p].popleft() for p in group.policies], dtype=np.int32))
+            self._request_actions(group)
+
+    def _request_actions(self, group: SteppingGroup) -> None:
+        with self.timing.add_time("enqueue_policy_requests"):
+            self._trajectories.group_step[group.index] = group.step_index
+            group.num_replies_due = len(group.rows_of_policy)
+            for policy, _ in group.rows_of_policy:
+                self._ports.requests[policy].send((group.index,))
+
+    def _report_episodes(self) -> None:
+        episodes = tuple(episode for group in self._groups.values() for episode in group.episodes)
+        if episodes:
+            self._ports.reports.send(EpisodesFinished(episodes))
+            for group in self._groups.values():
+                group.episodes.clear()
+
+    def _close_envs(self) -> None:
+        for env in self._envs:
+            env.close()

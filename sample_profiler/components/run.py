@@ -1,0 +1,269 @@
+"""Owns the course of a run: lay it out, start it in one of its two wirings, end it, and say how it went."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sample_profiler.components.runner import Runner
+from sample_profiler.components.statistics import RunObserver
+from sample_profiler.components.topology import Blueprint, make_blueprint, plan_components
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
+from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
+from sample_profiler.profiling import set_timing
+from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
+from sample_profiler.runtime.child import Failure, finish_component
+from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter
+from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.supervisor import Supervisor
+
+__all__ = ["RunResult", "choose_device", "execute_run", "probe_env"]
+
+logger = logging.getLogger(__name__)
+
+_GRACE_S = 6.0
+_GRACE_AFTER_FAILURE_S = 4.0
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went.
+
+    Attributes:
+        failure: why it failed; None: it did not.
+        reason: why it ended, in words.
+        interrupted_by: number of the signal that ended it; None: it ended by itself.
+        frames: by policy: that were trained on, earlier runs included.
+        fps: frames of all policies trained on in this run, over the seconds since the first component was started.
+        steady_fps: the same over the last 75 % of the frames.
+        elapsed_s: since the first component was started.
+        timings: Timing of every component, as plain data, by component; the Runner's last.
+    """
+
+    failure: Failure | None
+    reason: str
+    interrupted_by: int | None
+    frames: dict[int, int]
+    fps: float
+    steady_fps: float
+    elapsed_s: float
+    timings: dict[str, dict[str, Any]]
+
+
+def probe_env(config: Config) -> EnvSpec:
+    """Make the run's environment once and read its spaces.
+
+    Raises:
+        UnknownEnvError: there is no environment of that name.
+        EnvContractError: it is not what an environment has to be.
+        EnvError: its constructor raised.
+    """
+    name = config.run.env
+    try:
+        env = make_env(name, config, None)
+    except SampleProfilerError:
+        raise
+    except Exception as error:
+        raise EnvError(f"the environment {name} raised in its constructor: {type(error).__name__}: {error}") from error
+    try:
+        return inspect_env(env, name)
+    finally:
+        with contextlib.suppress(Exception):
+            env.close()
+
+
+def choose_device(config: Config) -> str:
+    """Return "cuda" or "cpu" as `--device` asks.
+
+    Raises:
+        ConfigError: a GPU is asked for and there is none.
+    """
+    wanted = config.run.device
+    if wanted == "cpu" or (wanted == "auto" and not any(Path(path).exists() for path in _GPU_DRIVERS)):
+        return "cpu"
+    import torch  # only now: without a GPU the main process does without it
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if wanted == "gpu":
+        raise ConfigError(["--device=gpu: PyTorch finds no GPU on this machine: use --device=cpu or --device=auto"])
+    return "cpu"
+
+
+def execute_run(
+    config: Config, env_spec: EnvSpec, device: str, run_folder: Path, observers: Sequence[RunObserver]
+) -> RunResult:
+    """Train until the run ends, however it ends.
+
+    Args:
+        config: of the run.
+        env_spec: from `probe_env`.
+        device: from `choose_device`.
+        run_folder: where the run's files go; exists.
+        observers: who is told how the run goes.
+    """
+    seed = config.run.seed if config.run.seed is not None else draw_seed()
+    is_serial = config.sampling.serial_mode
+    blueprint = make_blueprint(
+        config=config,
+        seed=seed,
+        env_payload=export_registration(config.run.env),
+        env_spec=env_spec,
+        run_folder=run_folder,
+        device=device,
+        make_channel=LocalChannel if is_serial else PipeChannel,
+    )
+    _log_layout(blueprint)
+    wiring = _SerialWiring(blueprint, observers) if is_serial else _ParallelWiring(blueprint, observers)
+    runner = wiring.runner
+    interrupted: list[int] = []
+
+    def interrupt(number: int) -> None:
+        interrupted.append(number)
+        runner.interrupt(f"interrupted by {signal.Signals(number).name}")
+
+    with _signals_calling(interrupt, wiring.kill):
+        try:
+            with runner.timing.add_time("main_loop"):
+                wiring.run()
+        except Exception as error:
+            runner.fail(Failure.from_exception(wiring.active_component(), error))
+        finally:
+            wiring.stop()
+    runner.finish()
+    runner.timings[runner.name] = runner.timing.to_dict()
+    statistics = runner.statistics
+    return RunResult(
+        failure=runner.failure,
+        reason=runner.reason,
+        interrupted_by=interrupted[0] if interrupted else None,
+        frames=dict(enumerate(blueprint.counters.trained_frames.tolist())),
+        fps=sum(statistics.trained_frames().values()) / statistics.elapsed_s,
+        steady_fps=statistics.throughput.steady_rate(),
+        elapsed_s=statistics.elapsed_s,
+        timings=runner.timings,
+    )
+
+
+def _log_layout(blueprint: Blueprint) -> None:
+    sampling, plan = blueprint.config.sampling, blueprint.plan
+    logger.info("Seed %d, device %s", blueprint.seed, blueprint.device)
+    logger.info(
+        "%d workers x %d environments x %d agents; %d trajectory slots of %d steps (%.0f MiB); trains on %d at once",
+        sampling.num_workers,
+        sampling.num_envs_per_worker,
+        plan.num_agents,
+        plan.num_slots,
+        plan.rollout,
+        blueprint.trajectories.num_bytes / 2**20,
+        plan.dataset_slots,
+    )
+
+
+@contextlib.contextmanager
+def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl+C or SIGTERM end the run in order, and the second at once."""
+    received: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        if len(received) == 1:
+            interrupt(number)
+        else:
+            kill()
+            raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can handle signals; who runs us elsewhere takes care of them
+        return
+    previous = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)
+
+
+class _ParallelWiring:
+    """Every component in a process of its own; the Runner in this one."""
+
+    def __init__(self, blueprint: Blueprint, observers: Sequence[RunObserver]) -> None:
+        self._supervisor = Supervisor()
+        start_s = time.monotonic()
+        for plan in plan_components(blueprint):
+            self._supervisor.spawn(plan.settings, plan.make)
+        children = self._supervisor.children
+        self.runner = Runner(
+            blueprint.config,
+            blueprint.counters,
+            [child.reports for child in children],
+            [child.exit for child in children],
+            observers,
+            start_s,
+        )
+        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat)
+        self.runner.stop_loop = self._loop.stop
+
+    def run(self) -> None:
+        self._loop.run()
+
+    def stop(self) -> None:
+        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else _GRACE_S
+        for child in self._supervisor.stop(grace_s, self._take_reports):
+            logger.warning("%s did not end within %g seconds and was killed", child.name, grace_s)
+
+    def kill(self) -> None:
+        self._supervisor.kill()
+
+    def active_component(self) -> str:
+        return self.runner.name
+
+    def _take_reports(self) -> None:
+        for child in self._supervisor.children:
+            self.runner.handle_reports(child.reports.receive())
+
+
+class _SerialWiring:
+    """All components in this process, one loop for all of them."""
+
+    def __init__(self, blueprint: Blueprint, observers: Sequence[RunObserver]) -> None:
+        self._blueprint = blueprint
+        self._components: list[Component] = []
+        self._reports = LocalReports()
+        self._active = ""
+        self._loop: EventLoop | None = None
+        self.runner = Runner(
+            blueprint.config, blueprint.counters, [self._reports], [], observers, start_s=time.monotonic()
+        )
+
+    def run(self) -> None:
+        for plan in plan_components(self._blueprint):
+            self._active = plan.settings.name
+            self._components.append(plan.make(self._reports))
+        if not self.runner.reason:
+            self._loop = EventLoop([self.runner, *self._components], LocalWaiter)
+            self.runner.stop_loop = self._loop.stop
+            self._loop.run()
+
+    def stop(self) -> None:
+        for component in self._components:
+            set_timing(component.timing)
+            finish_component(component, self._reports)
+        self.runner.handle_reports(self._reports.receive())
+
+    def kill(self) -> None:
+        """Nothing but this process is there to be ended."""
+
+    def active_component(self) -> str:
+        return self._loop.active.name if self._loop else self._active

@@ -1,0 +1,173 @@
+"""The Runner: listens to all components, decides when the run ends, and keeps its books.
+
+Runs in the main process. It does no work that training waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from sample_profiler.components.messages import Counters, EpisodesFinished, TargetReached, TrainingStatistics
+from sample_profiler.components.statistics import RunObserver, RunStatistics
+from sample_profiler.config import Config
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.child import Failure, Finished, Started
+from sample_profiler.runtime.event_loop import Input, Timer
+
+__all__ = ["EndedProcess", "Runner"]
+
+logger = logging.getLogger(__name__)
+
+_STATUS_INTERVAL_S = 1.0
+
+
+class EndedProcess(Protocol):
+    """A child process, as far as its end concerns the Runner."""
+
+    name: str
+    reports: Any
+
+    def describe_exit(self) -> str:
+        """Say how it ended."""
+
+
+class Runner:
+    """Watches a run.
+
+    Args:
+        config: of the run.
+        counters: that the components share.
+        reports: report queues of all components.
+        exits: sources that tell of the end of a process; none in the serial wiring.
+        observers: who is told how the run goes.
+        start_s: when the first component was started (monotonic clock).
+
+    Attributes:
+        stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
+        failure: why the run failed; None: it did not.
+        reason: why the run ended, in words.
+        timings: Timing of every component that has finished, as plain data, by component.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        counters: Counters,
+        reports: Sequence[Any],
+        exits: Sequence[Any],
+        observers: Sequence[RunObserver],
+        start_s: float,
+    ) -> None:
+        self.name = "Runner"
+        self.timing = Timing("Runner profile")
+        self.statistics = RunStatistics(
+            counters,
+            config.sampling.num_policies,
+            config.saving.train_for_env_steps,
+            config.environment.env_frameskip,
+            config.machine.stats_avg,
+            start_s,
+        )
+        self.stop_loop: Callable[[], None] = lambda: None
+        self.failure: Failure | None = None
+        self.reason = ""
+        self.timings: dict[str, dict[str, Any]] = {}
+        self._config = config
+        self._counters = counters
+        self._reports = reports
+        self._exits = exits
+        self._observers = observers
+        self._policies_to_train = set(range(config.sampling.num_policies))
+
+    def inputs(self) -> list[Input]:
+        """Listen to everybody."""
+        return [
+            *(Input(source, self.handle_reports) for source in self._reports),
+            *(Input(source, self._on_exits) for source in self._exits),
+        ]
+
+    def timers(self) -> list[Timer]:
+        """Look at the clock, tell observers."""
+        return [
+            Timer(_STATUS_INTERVAL_S, self._update_status),
+            Timer(self._config.machine.experiment_summaries_interval, self._write_summaries),
+        ]
+
+    def start(self) -> None:
+        """Wait for the first report."""
+
+    def wait_block(self) -> str:
+        """Tell that the Runner waits for any component."""
+        return "wait_components"
+
+    def finish(self) -> None:
+        """Take the last figures and let observers go."""
+        self.statistics.sample()
+        self._write_summaries()
+        for observer in self._observers:
+            observer.on_stop()
+
+    def interrupt(self, reason: str) -> None:
+        """End the run early, on behalf of its user."""
+        self._end(reason)
+
+    def handle_reports(self, reports: list[Any]) -> None:
+        """Take in what components report; also called while they are being stopped."""
+        for report in reports:
+            match report:
+                case logging.LogRecord():
+                    logging.getLogger(report.name).handle(report)
+                case EpisodesFinished():
+                    self.statistics.add_episodes(report.episodes)
+                    self._update_metrics()
+                case TrainingStatistics():
+                    self.statistics.add_training(report.policy, report.values)
+                case TargetReached():
+                    self._policies_to_train.discard(report.policy)
+                    if not self._policies_to_train:
+                        self._end("all policies have been trained for as many frames as asked")
+                case Failure():
+                    self.fail(report)
+                case Finished():
+                    self.timings[report.component] = report.timing
+                case Started():
+                    logger.debug("%s has started", report.component)
+
+    def fail(self, failure: Failure) -> None:
+        """End the run because of a failure; the first one counts, later ones are often its consequences."""
+        logger.error("%s failed: %s\n%s", failure.component, failure.message, failure.traceback_text.rstrip())
+        if self.failure is None:
+            self.failure = failure
+        self._end(f"{failure.component} failed")
+
+    def _end(self, reason: str) -> None:
+        if not self.reason:
+            self.reason = reason
+        self.stop_loop()
+
+    def _on_exits(self, processes: list[EndedProcess]) -> None:
+        for process in processes:
+            self.handle_reports(process.reports.receive())  # it may have said why
+            if self.failure is None and not self.reason:
+                self.fail(Failure(process.name, f"its process {process.describe_exit()}", ""))
+
+    def _update_status(self) -> None:
+        self.statistics.sample()
+        status = self.statistics.status()
+        for observer in self._observers:
+            observer.on_status(status)
+        if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
+            self._end("the run has trained for as many seconds as asked")
+
+    def _write_summaries(self) -> None:
+        status = self.statistics.status()
+        for observer in self._observers:
+            observer.on_summaries(status)
+
+    def _update_metrics(self) -> None:
+        for policy in range(self._config.sampling.num_policies):
+            metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
+            if metric is not None:
+                self._counters.metric[policy] = metric

@@ -1,0 +1,193 @@
+"""Owns what a run knows of itself while it goes on: frames, throughput, episodes, policy lag."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Protocol
+
+from sample_profiler.components.messages import Counters, EpisodeStatistics
+
+__all__ = ["RunObserver", "RunStatistics", "RunStatus", "Throughput"]
+
+FPS_WINDOWS_S = (10, 60, 300)
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run at one moment.
+
+    Attributes:
+        elapsed_s: since the first component was started.
+        frames: by policy: trained on, earlier runs included.
+        target_frames: at which the run ends, per policy.
+        fps: by window in seconds: frames of all policies per second; only windows that something is known of.
+        sampled_frames: of all policies, in this run.
+        episodes: by policy: means over the latest episodes by name (`reward`, `len`, …); empty while there are none.
+        num_episodes: by policy, in this run.
+        policy_lag: by policy: mean and maximum lag of the samples trained on in this run, in optimizer steps.
+        training: by policy: the Learner's latest statistics.
+    """
+
+    elapsed_s: float
+    frames: dict[int, int]
+    target_frames: int
+    fps: dict[int, float]
+    sampled_frames: int
+    episodes: dict[int, dict[str, float]]
+    num_episodes: dict[int, int]
+    policy_lag: dict[int, tuple[float, float]]
+    training: dict[int, dict[str, float]]
+
+
+class RunObserver(Protocol):
+    """Somebody who is told how a run goes: the console, TensorBoard."""
+
+    def on_status(self, status: RunStatus) -> None:
+        """See the run as it is now; called about once a second."""
+
+    def on_summaries(self, status: RunStatus) -> None:
+        """Write the run's figures down; called every `experiment_summaries_interval` seconds and at the end."""
+
+    def on_stop(self) -> None:
+        """Let go of everything; called once."""
+
+
+class Throughput:
+    """Frames over time, for rates over windows of it.
+
+    Args:
+        start_s: when counting began (monotonic clock).
+    """
+
+    def __init__(self, start_s: float) -> None:
+        self._times_s = [start_s]
+        self._frames = [0.0]
+
+    def add(self, time_s: float, frames: float) -> None:
+        """Note how many frames there were at a time later than all before."""
+        self._times_s.append(time_s)
+        self._frames.append(frames)
+
+    def rate(self, window_s: float) -> float:
+        """Return frames per second over the last `window_s` seconds, or over all there is if that is less."""
+        end_s = self._times_s[-1]
+        begin_s = max(self._times_s[0], end_s - window_s)
+        if end_s <= begin_s:
+            return 0.0
+        return (self._frames[-1] - self._frames_at(begin_s)) / (end_s - begin_s)
+
+    def steady_rate(self, share: float = 0.75) -> float:
+        """Return frames per second over the last `share` of the frames: start-up and warm-up left out."""
+        total = self._frames[-1]
+        begin = bisect.bisect_left(self._frames, total * (1 - share))
+        duration_s = self._times_s[-1] - self._times_s[begin]
+        return (total - self._frames[begin]) / duration_s if duration_s > 0 else 0.0
+
+    def _frames_at(self, time_s: float) -> float:
+        after = min(bisect.bisect_left(self._times_s, time_s), len(self._times_s) - 1)
+        if after == 0:
+            return self._frames[0]
+        begin_s, end_s = self._times_s[after - 1], self._times_s[after]
+        share = (time_s - begin_s) / (end_s - begin_s) if end_s > begin_s else 1.0
+        return self._frames[after - 1] + share * (self._frames[after] - self._frames[after - 1])
+
+
+@dataclass
+class _PolicyEpisodes:
+    """The latest episodes of one policy."""
+
+    latest: dict[str, deque[float]] = field(default_factory=dict)
+    num_episodes: int = 0
+
+
+class RunStatistics:
+    """Collects episodes and reads the counters.
+
+    Args:
+        counters: that the components share.
+        num_policies: of the run.
+        target_frames: at which the run ends, per policy.
+        frameskip: frames per agent step.
+        num_averaged: how many of the latest episodes means are taken over.
+        start_s: when the first component was started (monotonic clock).
+    """
+
+    def __init__(
+        self,
+        counters: Counters,
+        num_policies: int,
+        target_frames: int,
+        frameskip: int,
+        num_averaged: int,
+        start_s: float,
+    ) -> None:
+        self._counters = counters
+        self._target_frames = target_frames
+        self._frameskip = frameskip
+        self._num_averaged = num_averaged
+        self._episodes = [_PolicyEpisodes() for _ in range(num_policies)]
+        self._training: dict[int, dict[str, float]] = {}
+        self._start_s = start_s
+        self.throughput = Throughput(self._start_s)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the first component was started."""
+        return time.monotonic() - self._start_s
+
+    def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
+        """Take finished episodes in."""
+        for episode in episodes:
+            policy = self._episodes[episode.policy]
+            policy.num_episodes += 1
+            values = {"reward": episode.episode_return, "len": float(episode.length_frames), **episode.extra}
+            for name, value in values.items():
+                policy.latest.setdefault(name, deque(maxlen=self._num_averaged)).append(value)
+
+    def add_training(self, policy: int, values: Mapping[str, float]) -> None:
+        """Take a Learner's statistics in."""
+        self._training[policy] = dict(values)
+
+    def metric(self, policy: int, name: str) -> float | None:
+        """Return the mean of something over the latest episodes; None before the first of them has ended."""
+        latest = self._episodes[policy].latest.get(name)
+        return fmean(latest) if latest else None
+
+    def sample(self) -> None:
+        """Note the frames at this moment."""
+        self.throughput.add(time.monotonic(), float(sum(self.trained_frames().values())))
+
+    def trained_frames(self) -> dict[int, int]:
+        """Return the frames trained on by this run, without what it resumed, by policy."""
+        counters = self._counters
+        return dict(enumerate((counters.trained_frames - counters.resumed_frames).tolist()))
+
+    def status(self) -> RunStatus:
+        """Describe the run at this moment."""
+        counters = self._counters
+        policies = range(len(self._episodes))
+        return RunStatus(
+            elapsed_s=self.elapsed_s,
+            frames={policy: int(counters.trained_frames[policy]) for policy in policies},
+            target_frames=self._target_frames,
+            fps={window: self.throughput.rate(window) for window in FPS_WINDOWS_S},
+            sampled_frames=int(counters.agent_steps.sum()) * self._frameskip,
+            episodes={
+                policy: {name: fmean(values) for name, values in self._episodes[policy].latest.items()}
+                for policy in policies
+            },
+            num_episodes={policy: self._episodes[policy].num_episodes for policy in policies},
+            policy_lag={
+                policy: (
+                    float(counters.lag_sum[policy] / max(1.0, counters.lag_count[policy])),
+                    float(counters.lag_max[policy]),
+                )
+                for policy in policies
+            },
+            training=dict(self._training),
+        )

@@ -1,0 +1,175 @@
+"""A group of environments of one RolloutWorker, stepped as one vector: actions in, transitions written into slots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.profiling import Timing
+from sample_profiler.storage.sampling_plan import Group
+from sample_profiler.storage.trajectories import Trajectories
+
+__all__ = ["SteppingGroup"]
+
+
+class SteppingGroup:
+    """Environments that step together, each of their agents writing to a slot of its own.
+
+    Args:
+        group: which environments and agent rows these are.
+        envs: the environments.
+        trajectories: memory to write to.
+        timing: of the worker.
+        value_bootstrap: whether truncated episodes need the value of their final observation.
+        frameskip: frames per agent step, for statistics.
+
+    Attributes:
+        rows_of_policy: (policy, how many rows follow it), for the policies that the group has.
+        slots: `[rows]` int32: where each row writes.
+        step_index: step of the rollout for which actions are wanted next; `rollout`: all steps are done.
+        num_replies_due: policies that have not answered yet.
+        episodes: that ended since somebody last emptied this list.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        envs: Sequence[AgentsEnv],
+        trajectories: Trajectories,
+        timing: Timing,
+        value_bootstrap: bool,
+        frameskip: int,
+    ) -> None:
+        self.index = group.index
+        self.policies = group.policies
+        self.rows_of_policy = sorted(Counter(group.policies).items())
+        self.slots: npt.NDArray[np.int32] = np.zeros(len(group.rows), dtype=np.int32)
+        self.step_index = trajectories.layout.rollout
+        self.num_replies_due = 0
+        self.episodes: list[EpisodeStatistics] = []
+        self._rows = slice(group.rows.start, group.rows.stop)
+        self._first_row = group.rows.start
+        self._envs = envs
+        self._num_agents = len(group.rows) // len(envs)
+        self._trajectories = trajectories
+        self._timing = timing
+        self._value_bootstrap = value_bootstrap
+        self._frameskip = frameskip
+        # First observations of new episodes that wait for the next rollout to begin.
+        self._fresh: list[list[dict[str, Any]] | None] = [None] * len(envs)
+        self._returns = [0.0] * len(group.rows)
+        self._lengths = [0] * len(envs)
+
+    def reset(self, num_random_steps: int) -> None:
+        """Begin an episode everywhere.
+
+        Args:
+            num_random_steps: environment i of the group then takes i times as many steps with random actions, so that
+                episodes of a fixed length do not end all at once; 0: none.
+        """
+        for i, env in enumerate(self._envs):
+            observations = env.reset()
+            for _ in range(i * num_random_steps):
+                observations, _, terminated, truncated, _ = env.step(env.random_actions())
+                if _all_ended(terminated, truncated):
+                    observations = env.reset()
+            self._fresh[i] = observations
+
+    def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
+        """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.
+
+        Args:
+            slots: `[rows]`; the old slots may be among them.
+        """
+        memory = self._trajectories
+        last = memory.layout.rollout
+        for i, fresh in enumerate(self._fresh):
+            for agent in range(self._num_agents):
+                row = i * self._num_agents + agent
+                old, new = self.slots[row], slots[row]
+                if fresh is None:
+                    for array in memory.observations.values():
+                        array[new, 0] = array[old, last]
+                    memory.states[new, 0] = memory.states[old, last]
+                else:
+                    self._write_observation(new, 0, fresh[agent])
+                    memory.states[new, 0] = 0.0
+            self._fresh[i] = None
+        self.slots = slots
+        self.step_index = 0
+        memory.row_slot[self._rows] = slots
+
+    def step(self) -> None:
+        """Step all environments with the actions that are there for the current step."""
+        memory = self._trajectories
+        step, slots, num_agents = self.step_index, self.slots, self._num_agents
+        actions = memory.actions[slots, step]
+        rewards: list[float] = []
+        all_terminated: list[bool] = []
+        all_truncated: list[bool] = []
+        for i, env in enumerate(self._envs):
+            first = i * num_agents
+            observations, reward, terminated, truncated, infos = env.step(actions[first : first + num_agents])
+            rewards += reward
+            all_terminated += terminated
+            all_truncated += truncated
+            self._lengths[i] += 1
+            for agent in range(num_agents):
+                self._returns[first + agent] += reward[agent]
+                self._write_observation(slots[first + agent], step + 1, observations[agent])
+            if _all_ended(terminated, truncated):
+                self._end_episode(i, observations, terminated, infos)
+        memory.rewards[slots, step] = rewards
+        memory.terminated[slots, step] = all_terminated
+        memory.truncated[slots, step] = all_truncated
+        self.step_index = step + 1
+
+    def _end_episode(
+        self, i: int, final: list[dict[str, Any]], terminated: list[bool], infos: list[dict[str, Any]]
+    ) -> None:
+        """Note the episode, keep what its value bootstrap needs, and begin the next one."""
+        memory = self._trajectories
+        step = self.step_index
+        is_last_step = step + 1 == memory.layout.rollout
+        first = i * self._num_agents
+        for agent, info in enumerate(infos):
+            row = first + agent
+            self.episodes.append(self._describe_episode(row, i, info))
+            self._returns[row] = 0.0
+            if self._value_bootstrap and not terminated[agent] and not is_last_step:
+                for key, array in memory.final_observations.items():
+                    array[self._first_row + row] = final[agent][key]
+                memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
+                memory.final_step[self._first_row + row] = step + 1
+        self._lengths[i] = 0
+        with self._timing.add_time("env_reset"):
+            observations = self._envs[i].reset()
+        if is_last_step:
+            # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+            self._fresh[i] = observations
+            return
+        for agent in range(self._num_agents):
+            slot = self.slots[first + agent]
+            self._write_observation(slot, step + 1, observations[agent])
+            memory.states[slot, step + 1] = 0.0
+
+    def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
+        for key, array in self._trajectories.observations.items():
+            array[slot, step] = observation[key]
+
+    def _describe_episode(self, row: int, env: int, info: dict[str, Any]) -> EpisodeStatistics:
+        extra = {key: float(value) for key, value in info.get("episode_extra_stats", {}).items()}
+        if "true_objective" in info:
+            extra["true_objective"] = float(info["true_objective"])
+        num_frames = self._lengths[env] * self._frameskip
+        return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)
+
+
+def _all_ended(terminated: Sequence[bool], truncated: Sequence[bool]) -> bool:
+    return all(end or cut for end, cut in zip(terminated, truncated, strict=True))

@@ -1,0 +1,331 @@
+"""Owns who talks to whom: every arrow of a run is made here, for both wirings.
+
+```
+            actions                       weights
+   ┌──────────────────────┐        ┌─────────────────┐
+   ▼                      │        ▼                 │
+RolloutWorker ×W ─requests─► InferenceWorker ×I    Learner ×P ◄─datasets─┐
+   │  ▲                                              └──trained──►       │
+   │  └───────────────────── free ────────────────────────────────  Batcher ×P
+   └──────────────────────── finished ──────────────────────────────────►┘
+```
+
+Parallel wiring: a process for each component, kernel pipes between them. Serial wiring: one process, in-process queues.
+The components are the same, built by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sample_profiler.components.batcher import Batcher, BatcherPorts
+from sample_profiler.components.messages import Counters
+from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.child import ChildSettings
+from sample_profiler.runtime.event_loop import Component
+from sample_profiler.runtime.machine import choose_cpus, derive_seed, usable_cpus
+from sample_profiler.storage.policy_weights import PolicyWeights
+from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
+from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+
+if TYPE_CHECKING:
+    from sample_profiler.components.inference_worker import InferenceWorker
+    from sample_profiler.components.learner import Learner
+    from sample_profiler.model import ActorCritic
+
+__all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "plan_components"]
+
+_IMAGE_MICRO_BATCH_STEPS = 256
+_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER = range(3)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """All channels of a run; the index is the receiver's or, for what a policy's components share, the policy's.
+
+    Attributes:
+        requests: by policy: RolloutWorkers → InferenceWorkers, groups that want actions.
+        actions: by worker: InferenceWorkers → RolloutWorker, groups whose actions are there.
+        finished: by policy: RolloutWorkers → Batcher, filled slots.
+        datasets: by policy: Batcher → Learner, slots to train on.
+        trained: by policy: Learner → Batcher, slots that were trained on.
+        free: by worker: Batchers → RolloutWorker, slots to fill again.
+        first_weights: by policy, by InferenceWorker: Learner → InferenceWorker, the first weights are there.
+    """
+
+    requests: tuple[Channel, ...]
+    actions: tuple[Channel, ...]
+    finished: tuple[Channel, ...]
+    datasets: tuple[Channel, ...]
+    trained: tuple[Channel, ...]
+    free: tuple[Channel, ...]
+    first_weights: tuple[tuple[Channel, ...], ...]
+
+    @classmethod
+    def make(cls, make_channel: Callable[[], Channel], config: Config) -> Channels:
+        """Make the channels of a run."""
+        policies = range(config.sampling.num_policies)
+        workers = range(config.sampling.num_workers)
+        inference = range(config.sampling.policy_workers_per_policy)
+        return cls(
+            requests=tuple(make_channel() for _ in policies),
+            actions=tuple(make_channel() for _ in workers),
+            finished=tuple(make_channel() for _ in policies),
+            datasets=tuple(make_channel() for _ in policies),
+            trained=tuple(make_channel() for _ in policies),
+            free=tuple(make_channel() for _ in workers),
+            first_weights=tuple(tuple(make_channel() for _ in inference) for _ in policies),
+        )
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """Everything that the components of a run are built from; travels to every process.
+
+    Attributes:
+        config: of the run.
+        seed: of the run; all others are derived from it.
+        env_name: the environment, and `env_payload` how to make it where it is not registered.
+        env_spec: its spaces and agents.
+        plan: who samples what.
+        trajectories, weights, counters: shared memory; weights by policy.
+        channels: who talks to whom.
+        run_folder: where the run's files are.
+        device: "cpu" or "cuda".
+    """
+
+    config: Config
+    seed: int
+    env_name: str
+    env_payload: bytes
+    env_spec: EnvSpec
+    plan: SamplingPlan
+    trajectories: Trajectories
+    weights: tuple[PolicyWeights, ...]
+    counters: Counters
+    channels: Channels
+    run_folder: Path
+    device: str
+
+
+def make_blueprint(
+    config: Config,
+    seed: int,
+    env_payload: bytes,
+    env_spec: EnvSpec,
+    run_folder: Path,
+    device: str,
+    make_channel: Callable[[], Channel],
+) -> Blueprint:
+    """Lay out a run and allocate what its components share."""
+    sampling = config.sampling
+    plan = make_sampling_plan(sampling, env_spec.num_agents)
+    return Blueprint(
+        config=config,
+        seed=seed,
+        env_name=config.run.env,
+        env_payload=env_payload,
+        env_spec=env_spec,
+        plan=plan,
+        trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, config.model.rnn_state_size)),
+        weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
+        counters=Counters(sampling.num_workers, sampling.num_policies),
+        channels=Channels.make(make_channel, config),
+        run_folder=run_folder,
+        device=device,
+    )
+
+
+@dataclass(frozen=True)
+class ComponentPlan:
+    """A component that a run needs.
+
+    Attributes:
+        settings: what its process is like, in the parallel wiring.
+        make: builds it.
+    """
+
+    settings: ChildSettings
+    make: Callable[[Reports], Component]
+
+
+def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
+    """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
+    sampling, machine = blueprint.config.sampling, blueprint.config.machine
+    niceness = machine.default_niceness
+    num_threads = len(usable_cpus())
+    components = []
+    for policy in range(sampling.num_policies):
+        settings = ChildSettings(f"Learner_{policy}", niceness, num_threads=num_threads)
+        components.append(ComponentPlan(settings, partial(_make_learner, blueprint, policy)))
+        settings = ChildSettings(f"Batcher_{policy}", niceness, num_threads=1)
+        components.append(ComponentPlan(settings, partial(_make_batcher, blueprint, policy)))
+        for index in range(sampling.policy_workers_per_policy):
+            settings = ChildSettings(f"InferenceWorker_p{policy}-w{index}", niceness, num_threads=1)
+            components.append(ComponentPlan(settings, partial(_make_inference_worker, blueprint, policy, index)))
+    for index in range(sampling.num_workers):
+        cpus = choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None
+        settings = ChildSettings(f"RolloutWorker_w{index}", niceness, cpus, num_threads=1)
+        components.append(ComponentPlan(settings, partial(_make_rollout_worker, blueprint, index)))
+    return components
+
+
+def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> RolloutWorker:
+    config, channels = blueprint.config, blueprint.channels
+    import_registration(blueprint.env_name, blueprint.env_payload)
+
+    def make_agents_env(env: int, index_in_worker: int) -> AgentsEnv:
+        placement = EnvPlacement(worker_index=index, vector_index=index_in_worker, env_id=env)
+        return AgentsEnv(
+            partial(make_env, blueprint.env_name, config, placement),
+            blueprint.env_spec,
+            blueprint.env_name,
+            env,
+            derive_seed(blueprint.seed, _SEED_ENV, env),
+        )
+
+    return RolloutWorker(
+        index=index,
+        plan=blueprint.plan,
+        sampling=config.sampling,
+        value_bootstrap=config.loss.value_bootstrap,
+        frameskip=config.environment.env_frameskip,
+        make_env=make_agents_env,
+        trajectories=blueprint.trajectories,
+        counters=blueprint.counters,
+        ports=RolloutWorkerPorts(
+            actions=channels.actions[index],
+            free=channels.free[index],
+            requests=channels.requests,
+            finished=channels.finished,
+            reports=reports,
+        ),
+    )
+
+
+def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:
+    # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
+    import torch
+
+    from sample_profiler.components.inference_worker import InferenceWorker, InferenceWorkerPorts
+
+    device = torch.device(blueprint.device)
+    generator = torch.Generator(device=device)
+    generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
+    return InferenceWorker(
+        policy=policy,
+        index=index,
+        plan=blueprint.plan,
+        model=_make_model(blueprint, policy),
+        device=device,
+        generator=generator,
+        weights=blueprint.weights[policy],
+        trajectories=blueprint.trajectories,
+        ports=InferenceWorkerPorts(
+            requests=blueprint.channels.requests[policy],
+            first_weights=blueprint.channels.first_weights[policy][index],
+            actions=blueprint.channels.actions,
+        ),
+    )
+
+
+def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
+    channels, plan, sampling = blueprint.channels, blueprint.plan, blueprint.config.sampling
+    return Batcher(
+        policy=policy,
+        dataset_slots=plan.dataset_slots,
+        max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
+        slot_worker=plan.slot_worker,
+        ports=BatcherPorts(
+            finished=channels.finished[policy],
+            trained=channels.trained[policy],
+            datasets=channels.datasets[policy],
+            free=channels.free,
+        ),
+    )
+
+
+def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner:
+    import torch
+
+    from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
+    from sample_profiler.ppo.optimizers import make_optimizer
+    from sample_profiler.ppo.schedules import make_schedule
+    from sample_profiler.ppo.trainer import Trainer
+    from sample_profiler.profiling import Timing
+    from sample_profiler.storage.checkpoints import CheckpointFolder
+
+    config, channels = blueprint.config, blueprint.channels
+    device = torch.device(blueprint.device)
+    model = _make_model(blueprint, policy).to(device)
+    trainer = Trainer(
+        model=model,
+        optimizer=make_optimizer(model.parameters(), config.optimizer),
+        schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps),
+        loss=config.loss,
+        max_grad_norm=config.optimizer.max_grad_norm,
+        device=device,
+        timing=Timing(f"Learner {policy} profile"),
+    )
+    return Learner(
+        policy=policy,
+        dataset_slots=blueprint.plan.dataset_slots,
+        trainer=trainer,
+        options=LearnerOptions(
+            sampling=config.sampling,
+            loss=config.loss,
+            saving=config.saving,
+            frames_per_step=frames_per_step(config),
+            micro_batch_steps=_choose_micro_batch_steps(blueprint),
+            seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
+        ),
+        memory=LearnerMemory(
+            trajectories=blueprint.trajectories,
+            weights=blueprint.weights[policy],
+            counters=blueprint.counters,
+            checkpoints=CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints),
+        ),
+        ports=LearnerPorts(
+            datasets=channels.datasets[policy],
+            trained=channels.trained[policy],
+            first_weights=channels.first_weights[policy],
+            reports=reports,
+        ),
+    )
+
+
+def _make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
+    """Build the network of a policy: with the same weights wherever it is built."""
+    import torch
+
+    from sample_profiler.model import make_actor_critic
+
+    torch.manual_seed(derive_seed(blueprint.seed, _SEED_LEARNER, policy))
+    # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
+    torch.set_flush_denormal(True)
+    spec, config = blueprint.env_spec, blueprint.config
+    return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
+
+
+def frames_per_step(config: Config) -> int:
+    """Return the frames that an agent step counts for."""
+    return config.environment.env_frameskip if config.machine.summaries_use_frameskip else 1
+
+
+def _choose_micro_batch_steps(blueprint: Blueprint) -> int:
+    """Choose how many steps go through the network at once.
+
+    With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, a whole minibatch.
+    """
+    has_images = any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())
+    if has_images and blueprint.device == "cpu":
+        return _IMAGE_MICRO_BATCH_STEPS
+    return blueprint.config.sampling.batch_size

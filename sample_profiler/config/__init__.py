@@ -1,0 +1,54 @@
+"""Typed options and their two other forms, the command line and config.json; all validation is here.
+
+A flag is a field of a part (:mod:`sample_profiler.config.parts`). An environment family adds parts and defaults of its
+own: frozen, keyword-only dataclasses whose fields have a docstring literal each, declared with :func:`option` where a
+number has limits. A part may have a method ``find_problems`` that yields what is wrong between its values.
+"""
+
+from __future__ import annotations
+
+from sample_profiler.config.command_line import wants_help
+from sample_profiler.config.config import Config, Origin
+from sample_profiler.config.help import FlagDescription, PartDescription, describe_parts, format_help
+from sample_profiler.config.limits import option
+from sample_profiler.config.parse import merge_saved, parse_config, parse_run_config
+from sample_profiler.config.parts import (
+    EnvironmentOptions,
+    LossOptions,
+    MachineOptions,
+    ModelOptions,
+    ObservationOptions,
+    OptimizerOptions,
+    RunOptions,
+    SamplingOptions,
+    SavingOptions,
+    num_usable_cores,
+)
+from sample_profiler.config.saved import config_path, load_config, save_config
+
+__all__ = [
+    "Config",
+    "EnvironmentOptions",
+    "FlagDescription",
+    "LossOptions",
+    "MachineOptions",
+    "ModelOptions",
+    "ObservationOptions",
+    "OptimizerOptions",
+    "Origin",
+    "PartDescription",
+    "RunOptions",
+    "SamplingOptions",
+    "SavingOptions",
+    "config_path",
+    "describe_parts",
+    "format_help",
+    "load_config",
+    "merge_saved",
+    "num_usable_cores",
+    "option",
+    "parse_config",
+    "parse_run_config",
+    "save_config",
+    "wants_help",
+]

@@ -1,0 +1,117 @@
+"""From a command line, and perhaps the configuration of the run it resumes, to a :class:`Config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sample_profiler.config.assembly import Draft
+from sample_profiler.config.command_line import read_command_line
+from sample_profiler.config.config import Config
+from sample_profiler.config.saved import config_path, load_config
+from sample_profiler.config.values import DisallowedValueError
+from sample_profiler.errors import ConfigError
+
+_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior")
+"""Where the saved configuration was found, and what to do about it: never taken from the saved configuration itself."""
+
+
+def parse_config(
+    argv: Sequence[str], *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
+) -> Config:
+    """Parses a command line.
+
+    Args:
+        argv: The command line without the program's name.
+        extra_parts: Dataclasses with the options of the environment family.
+        defaults: Values the family has instead of the flags' own defaults, by flag.
+
+    Returns:
+        The configuration, with every value checked and every automatic value chosen.
+
+    Raises:
+        ConfigError: With all problems of the command line at once.
+        TypeError: A part of the family is not usable.
+    """
+    return _draft_from_command_line(argv, extra_parts, defaults).finish()
+
+
+def parse_run_config(
+    argv: Sequence[str], *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
+) -> Config:
+    """Parses a command line and, where it resumes a run, adds what that run's config.json says.
+
+    The same as :func:`parse_config`, then :func:`load_config` and :func:`merge_saved`, but checks values against each
+    other only once they are all there: ``--batch_size`` may fit the saved rollout and not the default one.
+
+    Args:
+        argv: The command line without the program's name.
+        extra_parts: Dataclasses with the options of the environment family.
+        defaults: Values the family has instead of the flags' own defaults, by flag.
+
+    Returns:
+        The configuration of the run, new or resumed.
+
+    Raises:
+        ConfigError: With all problems of the command line and of config.json at once.
+        TypeError: A part of the family is not usable.
+    """
+    draft = _draft_from_command_line(argv, extra_parts, defaults)
+    run = draft.run_options()
+    if run is not None and run.restart_behavior == "resume" and config_path(run.folder).exists():
+        try:
+            saved = load_config(config_path(run.folder), extra_parts)
+        except ConfigError as error:
+            draft.problems += error.problems
+        else:
+            _add_saved(draft, saved)
+    return draft.finish()
+
+
+def merge_saved(saved: Config, parsed: Config) -> Config:
+    """Merges the configuration of the run that is resumed with the command line that resumes it.
+
+    A saved value counts unless its flag is on the command line. Values that were chosen automatically are chosen again,
+    because the machine or the values they depend on may be others now. ``experiment``, ``train_dir`` and
+    ``restart_behavior`` say where the saved run was found and count as parsed.
+
+    Args:
+        saved: From :func:`load_config`.
+        parsed: From :func:`parse_config`, with the same parts.
+
+    Returns:
+        The merged configuration; saved values have the origin ``saved``.
+
+    Raises:
+        ConfigError: Values do not fit each other.
+    """
+    draft = Draft([type(part) for part in parsed.extra_parts])
+    draft.assign_from(parsed)
+    _add_saved(draft, saved)
+    return draft.finish()
+
+
+def _draft_from_command_line(
+    argv: Sequence[str], extra_parts: Sequence[type], defaults: Mapping[str, Any] | None
+) -> Draft:
+    draft = Draft(extra_parts)
+    for name, value in (defaults or {}).items():
+        draft.assign(name, value, "family", source="default of the environment family")
+    words_of_flag, problems = read_command_line(argv, draft.flags)
+    draft.problems += problems
+    for name, words in words_of_flag.items():
+        flag = draft.flags[name]
+        try:
+            value = flag.value_type.from_words(words)
+        except DisallowedValueError as error:
+            draft.reject(name, flag.describe_problem(" ".join(words), str(error)))
+        else:
+            draft.assign(name, value, "command line")
+    return draft
+
+
+def _add_saved(draft: Draft, saved: Config) -> None:
+    for name, value in saved.values().items():
+        is_of_this_start = draft.origin(name) == "command line" or name in _FLAGS_OF_THIS_START
+        if not is_of_this_start and saved.origin(name) != "automatic":
+            draft.assign(name, value, "saved")

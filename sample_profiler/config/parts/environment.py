@@ -1,0 +1,22 @@
+"""Options that every environment family has; a family adds its own in an extra part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sample_profiler.config.limits import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentOptions:
+    """Environment."""
+
+    env_frameskip: int = option(1, minimum=1)
+    """Number of environment frames for which each action is repeated."""
+
+    env_framestack: int = option(1, minimum=1)
+    """Number of latest frames that make up one observation."""
+
+    pixel_format: Literal["CHW"] = "CHW"
+    """Order of the dimensions of image observations: channels, height, width."""

@@ -1,0 +1,71 @@
+"""Options of the run as a whole: what trains, where it is kept, on which device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from sample_profiler.config.limits import NOT_EMPTY, TEXT_RULE_KEY, TextRule, option, text_option
+
+_LONGEST_FOLDER_NAME_BYTES = 255
+
+
+def find_folder_reason(name: str) -> str:
+    """Returns why a name cannot be a folder below another one, which may not be left; empty text if it can.
+
+    Args:
+        name: Names of nested folders, separated by slashes.
+    """
+    if not name.strip():
+        return "is empty"
+    # Backslashes separate folders on some systems, control characters break logs and terminals.
+    if "\\" in name or not name.isprintable():
+        return "is written with a backslash or characters that cannot be printed"
+    if name.startswith(("/", "~")):
+        return "is not relative to train_dir"
+    # Looked at as text: PurePosixPath drops single dots and doubled slashes.
+    if any(folder.strip() in ("", ".", "..") for folder in name.rstrip("/").split("/")):
+        return "is made of folders one of which is empty, '.' or '..'"
+    if any(len(folder.encode()) > _LONGEST_FOLDER_NAME_BYTES for folder in PurePosixPath(name).parts):
+        return f"has a folder name of more than {_LONGEST_FOLDER_NAME_BYTES} bytes"
+    return ""
+
+
+def _find_train_dir_reason(name: str) -> str:
+    return "" if name.strip() and name.isprintable() else "is not the name of a folder"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Run."""
+
+    # No helper here: type checkers only know that a field is required if they see the call of field().
+    env: str = field(metadata={TEXT_RULE_KEY: NOT_EMPTY})
+    """Full name of the environment, for example doom_benchmark or mujoco_ant."""
+
+    experiment: str = text_option(
+        "default_experiment",
+        TextRule(find_reason=find_folder_reason, allowed="the name of a folder below train_dir, such as my_run"),
+    )
+    """Name of the run: the folder below train_dir in which everything it writes is kept."""
+
+    train_dir: str = text_option(
+        "./train_dir", TextRule(find_reason=_find_train_dir_reason, allowed="the name of a folder")
+    )
+    """Folder of all runs."""
+
+    restart_behavior: Literal["resume", "restart", "overwrite"] = "resume"
+    """What to do when the run's folder exists: continue from its latest checkpoint (resume), keep the old folder under
+    another name and begin anew (restart), or delete it and begin anew (overwrite)."""
+
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where networks run; auto takes the GPU if there is one. gpu without a GPU is an error."""
+
+    seed: int | None = option(None, minimum=0, maximum=2**32 - 1)
+    """Seed of environments, sampling and learner; None draws a fresh one for each run."""
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, ``{train_dir}/{experiment}``; a leading ``~`` means the home directory."""
+        return Path(self.train_dir).expanduser() / self.experiment

@@ -1,0 +1,76 @@
+"""Options of sampling: how experience is collected and cut into batches."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from sample_profiler.config.limits import automatic_option, option
+
+
+def num_usable_cores() -> int:
+    """Returns the number of processor cores this process may run on."""
+    # A container or taskset often allows fewer cores than the machine has; not every system can tell.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """Sampling and batches."""
+
+    num_policies: int = option(1, minimum=1)
+    """Number of policies trained together, each with a learner of its own."""
+
+    async_rl: bool = True
+    """Collect new experience while the learner trains on the last. False: collect, train, collect, and so on."""
+
+    serial_mode: bool = False
+    """Run all components in one process, one after another; simplest to debug and to profile."""
+
+    batched_sampling: bool = False
+    """Step true vector environments; not available yet, so only False is allowed."""
+
+    num_batches_to_accumulate: int = option(2, minimum=1)
+    """Number of complete training batches that may wait for the learner before sampling pauses."""
+
+    worker_num_splits: int = option(2, minimum=1)
+    """Number of groups into which a worker divides its environments: while one waits for actions, another steps. 1
+    switches this double buffering off."""
+
+    policy_workers_per_policy: int = option(1, minimum=1)
+    """Number of inference workers for each policy."""
+
+    max_policy_lag: int = option(1000, minimum=0)
+    """Oldest experience the learner accepts, in policy versions between collecting it and training on it."""
+
+    num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1)
+    """Number of rollout workers: processes that step environments."""
+
+    num_envs_per_worker: int = option(2, minimum=1)
+    """Number of environments in each rollout worker; at least worker_num_splits."""
+
+    batch_size: int = option(1024, minimum=1)
+    """Minibatch size in agent steps; a multiple of rollout."""
+
+    num_batches_per_epoch: int = option(1, minimum=1)
+    """Number of minibatches collected for each round of training."""
+
+    num_epochs: int = option(1, minimum=1)
+    """Number of passes over each round's experience."""
+
+    rollout: int = option(32, minimum=1)
+    """Length of one trajectory in agent steps."""
+
+    recurrence: int = option(-1, minimum=1, also=-1)
+    """Number of steps through which gradients flow back in time; divides rollout. -1: rollout with an RNN, else 1."""
+
+    shuffle_minibatches: bool = False
+    """Shuffle experience between minibatches and epochs; adds work in the learner."""
+
+    decorrelate_experience_max_seconds: float = option(0.0, minimum=0)
+    """Longest pause, in seconds, with which workers start so that their episodes do not all begin together."""
+
+    decorrelate_envs_on_one_worker: bool = True
+    """Spread that pause over the environments within a worker as well."""

@@ -1,0 +1,128 @@
+"""Checks of values against each other, and the values chosen by looking at others.
+
+What a single value may be stands with its field, as a type, limits or a rule for text; here is what spans fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from typing import Any
+
+from sample_profiler.config.config import Origin
+from sample_profiler.config.values import show_value
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A value and where it came from."""
+
+    value: Any
+    origin: Origin
+
+
+class Assignments(dict[str, Assigned]):
+    """Values of flags by name, with the wording that checks need."""
+
+    def value(self, name: str) -> Any:
+        """Returns the value of a flag."""
+        return self[name].value
+
+    def show(self, name: str) -> str:
+        """Returns a flag as text, with its origin where the reader has not just typed it."""
+        assigned = self[name]
+        text = f"--{name}={show_value(assigned.value)}"
+        return text if assigned.origin == "command line" else f"{text} ({assigned.origin})"
+
+
+def choose_automatic(values: Assignments) -> None:
+    """Replaces values that stand for a choice, or have to give way, by what is chosen; in place.
+
+    Args:
+        values: A value for every flag.
+    """
+    if values.value("recurrence") == -1:
+        chosen = values.value("rollout") if values.value("use_rnn") else 1
+        values["recurrence"] = Assigned(chosen, "automatic")
+    # Double buffering needs two environments; who asks for one environment, not for two groups, is given one group.
+    num_envs, num_splits = values.value("num_envs_per_worker"), values["worker_num_splits"]
+    if num_splits.value > num_envs and num_splits.origin != "command line":
+        values["worker_num_splits"] = Assigned(num_envs, "automatic")
+
+
+def find_problems(values: Assignments, unusable: Set[str]) -> Iterator[str]:
+    """Checks values against each other.
+
+    Args:
+        values: A value for every flag, automatic ones chosen.
+        unusable: Flags whose value was already found wrong; checks that need them are left out, since what they would
+            find is about a value nobody gave.
+
+    Yields:
+        One message for each problem.
+    """
+    for needed, check in _CHECKS:
+        if not any(name in unusable for name in needed):
+            yield from check(values)
+
+
+def _check_batched_sampling(values: Assignments) -> Iterator[str]:
+    if values.value("batched_sampling"):
+        yield f"{values.show('batched_sampling')} is not available yet: use --batched_sampling=False"
+
+
+def _check_batch_size(values: Assignments) -> Iterator[str]:
+    batch_size, rollout = values.value("batch_size"), values.value("rollout")
+    if batch_size % rollout:
+        fitting = max(batch_size // rollout, 1) * rollout
+        yield (
+            f"{values.show('batch_size')} is not a multiple of {values.show('rollout')}: a batch is made of whole "
+            f"rollouts; use for example --batch_size={fitting}"
+        )
+
+
+def _check_recurrence(values: Assignments) -> Iterator[str]:
+    recurrence, rollout = values.value("recurrence"), values.value("rollout")
+    if rollout % recurrence:
+        fitting = next(length for length in range(min(recurrence, rollout), 0, -1) if rollout % length == 0)
+        yield (
+            f"{values.show('rollout')} is not a multiple of {values.show('recurrence')}: gradients flow through equal "
+            f"pieces of a rollout; use for example --recurrence={fitting}, or -1 to have it chosen"
+        )
+
+
+def _check_worker_num_splits(values: Assignments) -> Iterator[str]:
+    num_splits = values.value("worker_num_splits")
+    if num_splits > values.value("num_envs_per_worker"):
+        yield (
+            f"{values.show('worker_num_splits')} is more than {values.show('num_envs_per_worker')}: each group of a "
+            f"worker needs an environment; use --num_envs_per_worker={num_splits} or more, or --worker_num_splits=1"
+        )
+
+
+def _check_lr_adaptive(values: Assignments) -> Iterator[str]:
+    if values.value("lr_adaptive_min") > values.value("lr_adaptive_max"):
+        yield (
+            f"{values.show('lr_adaptive_min')} is more than {values.show('lr_adaptive_max')}: the smallest learning "
+            "rate may not exceed the largest; exchange them"
+        )
+
+
+def _check_heartbeat(values: Assignments) -> Iterator[str]:
+    if values.value("heartbeat_reporting_interval") <= values.value("heartbeat_interval"):
+        fitting = show_value(10 * values.value("heartbeat_interval"))
+        yield (
+            f"{values.show('heartbeat_reporting_interval')} is not more than {values.show('heartbeat_interval')}: "
+            f"every component would be reported as stuck; use for example --heartbeat_reporting_interval={fitting}"
+        )
+
+
+_CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], ...] = (
+    (("batched_sampling",), _check_batched_sampling),
+    (("batch_size", "rollout"), _check_batch_size),
+    (("rollout", "recurrence"), _check_recurrence),
+    (("worker_num_splits", "num_envs_per_worker"), _check_worker_num_splits),
+    (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
+    (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),
+)
+"""Each check with the flags it needs."""

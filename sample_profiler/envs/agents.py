@@ -1,0 +1,109 @@
+"""Owns the one view of an environment that sampling has: lists of agents, dict observations, errors with a name.
+
+A single-agent environment is a multi-agent one with one agent; there is no second code path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from sample_profiler.envs.contract import EnvSpec
+from sample_profiler.errors import EnvError
+
+__all__ = ["AgentsEnv"]
+
+Observations = list[dict[str, Any]]
+
+
+class AgentsEnv:
+    """An environment of `num_agents` agents.
+
+    Args:
+        make: builds the environment proper.
+        spec: what the environment is expected to be like.
+        name: of the environment, for errors.
+        index: over the whole run, for errors.
+        seed: of its first reset and of `random_actions`.
+
+    Raises:
+        EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
+    """
+
+    def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
+        self.num_agents = spec.num_agents
+        self._title = f"environment {index} ({name})"
+        self._env: Any = None
+        with self._named("its constructor"):
+            self._env = make()
+        self._seed: int | None = seed
+        self._action_space = spec.action_space
+        self._action_space.seed(seed)
+        self._to_action = _action_converter(spec.action_space)
+        self._wrap = not isinstance(self._env.observation_space, spaces.Dict)
+
+    def reset(self) -> Observations:
+        """Begin an episode and return the first observation of each agent."""
+        with self._named("reset"):
+            observations, _ = self._env.reset() if self._seed is None else self._env.reset(seed=self._seed)
+        self._seed = None
+        return self._as_dicts([observations] if self.num_agents == 1 else observations)
+
+    def step(
+        self, actions: npt.NDArray[Any]
+    ) -> tuple[Observations, list[float], list[bool], list[bool], list[dict[str, Any]]]:
+        """Take one step.
+
+        Args:
+            actions: `[num_agents, action_width]`.
+
+        Returns:
+            Observations, rewards, terminated, truncated and infos, one of each per agent.
+        """
+        try:  # not `_named`: this is the hot path
+            if self.num_agents == 1:
+                observation, reward, terminated, truncated, info = self._env.step(self._to_action(actions[0]))
+                observation = {"obs": observation} if self._wrap else observation
+                return [observation], [reward], [terminated], [truncated], [info]
+            observations, rewards, ends, cuts, infos = self._env.step([self._to_action(action) for action in actions])
+        except Exception as error:
+            raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
+        return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
+
+    def random_actions(self) -> npt.NDArray[Any]:
+        """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them."""
+        offset = int(self._action_space.start) if isinstance(self._action_space, spaces.Discrete) else 0
+        return np.stack([np.ravel(self._action_space.sample()) - offset for _ in range(self.num_agents)])
+
+    def close(self) -> None:
+        """End the environment; an error on the way out is of no use to anybody."""
+        if self._env is not None:
+            with contextlib.suppress(Exception):
+                self._env.close()
+            self._env = None
+
+    def _as_dicts(self, observations: list[Any]) -> Observations:
+        return [{"obs": observation} for observation in observations] if self._wrap else list(observations)
+
+    @contextlib.contextmanager
+    def _named(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
+
+
+def _action_converter(space: spaces.Space[Any]) -> Callable[[npt.NDArray[Any]], Any]:
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return lambda action: int(action[0]) + start
+    if isinstance(space, spaces.Box):
+        low, high, shape = space.low, space.high, space.shape
+        # The policy's Gaussian is unbounded; what it drew stays in the trajectory, the environment gets it clipped.
+        return lambda action: np.minimum(np.maximum(action.reshape(shape), low), high)
+    return lambda action: action

@@ -1,0 +1,239 @@
+"""What an environment has to be, and checks that name what is wrong with one.
+
+Single agent: gymnasium's interface. ``reset(seed=..., options=...) -> (observation, info)``, ``step(action) ->
+(observation, reward, terminated, truncated, info)``.
+
+Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, and
+lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
+terminated, truncated, infos)``. All agents end an episode together, unless an info says ``is_active: False``.
+
+An observation is an array, a number, or a flat dictionary of them. When an episode ends, ``step`` returns its *final*
+observation; the next ``reset`` returns the first of the next episode. Environments do not reset themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from sample_profiler.envs.spaces import DEFAULT_OBSERVATION_KEY, action_width, as_dict_space
+from sample_profiler.errors import EnvContractError
+
+__all__ = ["EnvPlacement", "EnvSpec", "check_reset_result", "check_step_result", "inspect_env", "name_of_env"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvPlacement:
+    """Where an environment runs.
+
+    Attributes:
+        worker_index: Number of its rollout worker.
+        vector_index: Number of the environment within its worker.
+        env_id: Number of the environment within the run.
+    """
+
+    worker_index: int
+    vector_index: int
+    env_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+    """What the rest of the system knows about an environment; pickles.
+
+    Attributes:
+        observation_space: Always a dictionary; a space that is none is found under the key ``obs``.
+        action_space: Discrete or Box.
+        num_agents: Number of agents, 1 or more.
+    """
+
+    observation_space: spaces.Dict
+    action_space: gymnasium.Space[Any]
+    num_agents: int = 1
+
+
+def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
+    """Reads what an environment says about itself, without resetting it.
+
+    Args:
+        env: The environment.
+        name: Its name in error messages; by default what the environment calls itself.
+
+    Raises:
+        EnvContractError: It does not have what an environment needs.
+    """
+    name = name or name_of_env(env)
+    for method in ("reset", "step"):
+        if not callable(getattr(env, method, None)):
+            raise EnvContractError(
+                f"environment {name}: {type(env).__name__} has no method {method}(); an environment has gymnasium's "
+                "reset(), step(), observation_space and action_space"
+            )
+    return EnvSpec(
+        observation_space=as_dict_space(_check_observation_space(_read_space(env, "observation_space", name), name)),
+        action_space=_check_action_space(_read_space(env, "action_space", name), name),
+        num_agents=_read_num_agents(env, name),
+    )
+
+
+def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
+    """Checks what ``reset`` returned against the spaces; meant for the first reset of each environment.
+
+    Args:
+        result: What ``reset`` returned.
+        spec: From :func:`inspect_env`.
+        name: The environment's name, for error messages.
+
+    Raises:
+        EnvContractError: Not a pair of observation and info, or an observation that is not of its space.
+    """
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise EnvContractError(
+            f"environment {name}: reset() returned {_describe(result)}; it returns (observation, info): an environment "
+            "written for gym before 0.26 needs to be adapted"
+        )
+    _check_observations(result[0], spec, f"environment {name}: reset()")
+    _check_infos(result[1], spec, f"environment {name}: reset()")
+
+
+def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
+    """Checks what ``step`` returned against the spaces; meant for the first step of each environment.
+
+    Args:
+        result: What ``step`` returned.
+        spec: From :func:`inspect_env`.
+        name: The environment's name, for error messages.
+
+    Raises:
+        EnvContractError: Not the five values of a step, or an observation that is not of its space.
+    """
+    if not isinstance(result, tuple) or len(result) != 5:
+        raise EnvContractError(
+            f"environment {name}: step() returned {_describe(result)}; it returns (observation, reward, terminated, "
+            "truncated, info): an environment written for gym before 0.26 needs to be adapted"
+        )
+    observations, rewards, terminated, truncated, infos = result
+    _check_observations(observations, spec, f"environment {name}: step()")
+    _check_infos(infos, spec, f"environment {name}: step()")
+    for what, value in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
+        shape = (spec.num_agents,) if spec.num_agents > 1 else ()
+        if np.shape(value) != shape:
+            expected = f"a list with one entry for each of {spec.num_agents} agents" if shape else "a single value"
+            raise EnvContractError(f"environment {name}: step() returned {what} {_describe(value)}; it is {expected}")
+
+
+def name_of_env(env: Any) -> str:
+    """Returns what an environment calls itself: the id of its spec, or the name of its class."""
+    name = getattr(getattr(env, "spec", None), "id", None)
+    return name if isinstance(name, str) else type(env).__name__
+
+
+def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
+    space = getattr(env, attribute, None)
+    if not isinstance(space, gymnasium.Space):
+        what = "is missing" if space is None else f"is {_describe(space)}"
+        raise EnvContractError(
+            f"environment {name}: {attribute} {what}; it has to be a space of gymnasium (not of the older gym), set in "
+            "the constructor"
+        )
+    return space
+
+
+def _check_observation_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
+    items = space.spaces.items() if isinstance(space, spaces.Dict) else [(DEFAULT_OBSERVATION_KEY, space)]
+    if not items:
+        raise EnvContractError(f"environment {name}: observation_space is an empty Dict; it needs at least one entry")
+    for key, item in items:
+        if isinstance(item, spaces.Discrete):
+            continue
+        if not isinstance(item, spaces.Box) or item.dtype is None or item.dtype.kind not in "iuf":
+            where = f"observation_space[{key!r}]" if isinstance(space, spaces.Dict) else "observation_space"
+            raise EnvContractError(
+                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, and a flat "
+                "Dict of them: convert it in a wrapper, for example gymnasium.wrappers.FlattenObservation"
+            )
+    return space
+
+
+def _check_action_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
+    try:
+        action_width(space)
+    except EnvContractError as error:
+        raise EnvContractError(f"environment {name}: {error}") from None
+    return space
+
+
+def _read_num_agents(env: Any, name: str) -> int:
+    # gymnasium's wrappers do not pass on attributes of the environment inside.
+    inner = getattr(env, "unwrapped", env)
+    num_agents = getattr(env, "num_agents", getattr(inner, "num_agents", 1))
+    if isinstance(num_agents, bool) or not isinstance(num_agents, int | np.integer) or num_agents < 1:
+        raise EnvContractError(
+            f"environment {name}: num_agents is {num_agents!r}; it is the number of agents, 1 or more, and may be left "
+            "out for one"
+        )
+    return int(num_agents)
+
+
+def _check_observations(observations: Any, spec: EnvSpec, where: str) -> None:
+    if spec.num_agents == 1:
+        _check_observation(observations, spec, where)
+        return
+    _check_agents(observations, spec, f"{where} returned observations")
+    for agent, observation in enumerate(observations):
+        _check_observation(observation, spec, f"{where}, agent {agent}")
+
+
+def _check_infos(infos: Any, spec: EnvSpec, where: str) -> None:
+    if spec.num_agents > 1:
+        _check_agents(infos, spec, f"{where} returned infos")
+    for info in infos if spec.num_agents > 1 else [infos]:
+        if not isinstance(info, Mapping):
+            raise EnvContractError(f"{where} returned info {_describe(info)}; it is a dictionary, empty if need be")
+
+
+def _check_agents(values: Any, spec: EnvSpec, where: str) -> None:
+    if not isinstance(values, Sequence | np.ndarray) or len(values) != spec.num_agents:
+        raise EnvContractError(
+            f"{where} {_describe(values)}; with {spec.num_agents} agents that is a list with one entry for each"
+        )
+
+
+def _check_observation(observation: Any, spec: EnvSpec, where: str) -> None:
+    items = observation if isinstance(observation, Mapping) else {DEFAULT_OBSERVATION_KEY: observation}
+    if items.keys() != spec.observation_space.keys():
+        raise EnvContractError(
+            f"{where} returned an observation of {sorted(items)}; observation_space has "
+            f"{sorted(spec.observation_space)}"
+        )
+    for key, space in spec.observation_space.items():
+        _check_value(items[key], space, f"{where} returned observation {key!r}")
+
+
+def _check_value(value: Any, space: gymnasium.Space[Any], where: str) -> None:
+    array = np.asarray(value)
+    if array.shape != space.shape:
+        raise EnvContractError(f"{where} of shape {array.shape}; observation_space says {space.shape}")
+    if space.dtype is None or not _is_lossless(array, space.dtype):
+        raise EnvContractError(f"{where} of type {array.dtype}; observation_space says {space.dtype}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise EnvContractError(f"{where} with values that are not finite: {array}")
+
+
+def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether the array survives as another type; floats of another width are common and harmless."""
+    if np.can_cast(array.dtype, dtype, "same_kind"):
+        return True
+    return array.dtype.kind in "iu" and bool((array.astype(dtype) == array).all())
+
+
+def _describe(value: Any) -> str:
+    """Says what a value is without printing all of it."""
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{value!r:.60} of type {type(value).__name__}"

@@ -1,0 +1,199 @@
+"""Environments by name: what a run's ``--env`` stands for, in this process and in the processes it starts.
+
+A name belongs to one function that makes the environment. Families whose names nobody can list in advance, such as all
+of gymnasium's, add a fallback that is asked for names that are not registered.
+
+A worker is a fresh process. It imports the main script again, which repeats what the script registers at import, but
+not what it registered inside a function. So the registration itself travels too: :func:`export_registration` in the
+process that starts the workers, :func:`import_registration` in the worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sample_profiler.errors import EnvError, UnknownEnvError
+
+if TYPE_CHECKING:
+    from sample_profiler.envs.contract import EnvPlacement
+
+__all__ = [
+    "MakeEnv",
+    "export_registration",
+    "import_registration",
+    "make_env",
+    "register_env",
+    "register_env_fallback",
+    "registered_envs",
+]
+
+logger = logging.getLogger(__name__)
+
+_MAX_LISTED_NAMES = 20
+
+
+class MakeEnv(Protocol):
+    """A function that makes an environment."""
+
+    def __call__(
+        self, full_env_name: str, cfg: Any, env_config: EnvPlacement | None, /, *, render_mode: str | None = None
+    ) -> Any:
+        """Makes one environment.
+
+        Args:
+            full_env_name: The name given with ``--env``.
+            cfg: The run's configuration; every flag is an attribute.
+            env_config: Where the environment will run; ``None`` outside a run.
+            render_mode: As in gymnasium; ``None`` while training.
+
+        Returns:
+            An environment as :mod:`sample_profiler.envs.contract` describes it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Fallback:
+    find: Callable[[str], MakeEnv | None]
+    names: Callable[[], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class _NotPortable:
+    """Stands for a function that could not be sent to a worker; says why when the environment is asked for."""
+
+    reason: str
+
+    def __call__(self, full_env_name: str, _cfg: Any, _env_config: EnvPlacement | None, /, **_options: Any) -> Any:
+        raise EnvError(
+            f"the function that makes {full_env_name!r} cannot be sent to a worker process: {self.reason}. Register it "
+            "where it runs whenever the script is imported (at the top level, not inside a function), or let it use "
+            "only what can be pickled"
+        )
+
+
+_makers: dict[str, MakeEnv] = {}
+_fallbacks: list[_Fallback] = []
+
+
+def register_env(name: str, make: MakeEnv) -> None:
+    """Registers an environment; a name registered before now stands for the new one.
+
+    Args:
+        name: Full name of the environment, for ``--env``.
+        make: Called as ``make(full_env_name, cfg, env_config, render_mode=None)``; see :class:`MakeEnv`.
+
+    Raises:
+        EnvError: The name is not a text or is empty, or ``make`` cannot be called.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise EnvError(f"cannot register an environment as {name!r}: its name has to be text that is not empty")
+    if not callable(make):
+        raise EnvError(
+            f"cannot register {name!r}: {make!r} is not a function; give one that makes the environment, called as "
+            "make(full_env_name, cfg, env_config, render_mode=None)"
+        )
+    if name in _makers and _makers[name] is not make:
+        logger.debug("Environment %r is registered again; the new function counts", name)
+    _makers[name] = make
+
+
+def register_env_fallback(find: Callable[[str], MakeEnv | None], names: Callable[[], Iterable[str]]) -> None:
+    """Adds a family of environments without registering each: asked for names that are not registered.
+
+    Args:
+        find: Returns the function that makes the environment of a name, or ``None`` if the name is not of the family.
+        names: Returns names of the family, for suggestions.
+    """
+    fallback = _Fallback(find, names)
+    if fallback not in _fallbacks:
+        _fallbacks.append(fallback)
+
+
+def registered_envs() -> list[str]:
+    """Returns the registered names in alphabetical order, without those of fallbacks."""
+    return sorted(_makers)
+
+
+def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
+    """Makes an environment.
+
+    Args:
+        full_env_name: A registered name, or one that a fallback knows.
+        cfg: The run's configuration.
+        env_config: Where the environment will run; ``None`` outside a run.
+        render_mode: As in gymnasium; ``None`` while training.
+
+    Returns:
+        What the registered function returned.
+
+    Raises:
+        UnknownEnvError: Nothing is registered under that name.
+    """
+    return _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
+
+
+def export_registration(name: str) -> bytes:
+    """Packs the function that makes an environment, for :func:`import_registration` in another process.
+
+    Lambdas and functions of the main script are packed by value, others by their name. A function that cannot be packed
+    is no error yet, since the other process may register the environment by itself: the reason travels in its place.
+
+    Raises:
+        UnknownEnvError: Nothing is registered under that name.
+    """
+    # Not needed by the workers, which only unpack.
+    import cloudpickle
+
+    make = _find_maker(name)
+    try:
+        return bytes(cloudpickle.dumps(make))
+    except Exception as error:  # whatever an object's own pickling code may raise
+        return pickle.dumps(_NotPortable(f"{type(error).__name__}: {error}"))
+
+
+def import_registration(name: str, payload: bytes) -> None:
+    """Registers an environment packed by :func:`export_registration`, unless the name is registered already.
+
+    What the re-imported main script registered counts: it is the same code, and can use what cannot be packed.
+
+    Args:
+        name: Full name of the environment.
+        payload: From :func:`export_registration`, of a process of the same run: unpacking executes code.
+    """
+    if name in _makers:
+        return
+    try:
+        make: MakeEnv = pickle.loads(payload)
+    except Exception as error:  # a module that cannot be found here, for example
+        make = _NotPortable(f"{type(error).__name__}: {error}")
+    register_env(name, make)
+
+
+def _find_maker(name: str) -> MakeEnv:
+    if name in _makers:
+        return _makers[name]
+    for fallback in _fallbacks:
+        make = fallback.find(name)
+        if make is not None:
+            return make
+    raise UnknownEnvError(_describe_unknown(name))
+
+
+def _describe_unknown(name: str) -> str:
+    names = {*_makers, *(other for fallback in _fallbacks for other in fallback.names())}
+    spelling = {other.lower(): other for other in sorted(names)}
+    nearest = [spelling[match] for match in get_close_matches(name.lower(), spelling, n=3)]
+    message = f"no environment is registered as {name!r}"
+    if nearest:
+        message += f": did you mean {' or '.join(repr(other) for other in nearest)}?"
+    elif 0 < len(names) <= _MAX_LISTED_NAMES:
+        message += f"; there are {', '.join(sorted(names))}."
+    else:
+        message += f"; none of the {len(names)} known names is near." if names else "; nothing is registered."
+    return f"{message} Register your own with register_env(name, make) before training starts"

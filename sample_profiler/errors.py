@@ -1,0 +1,99 @@
+"""Every error the package raises on purpose, so that one ``except`` can tell them from bugs.
+
+::
+
+    SampleProfilerError
+    ├── ConfigError            options that cannot be used: all problems at once
+    ├── EnvError               an environment that cannot be used
+    │   ├── UnknownEnvError    no environment is registered under that name
+    │   └── EnvContractError   an environment breaks the rules it has to keep
+    ├── TimingError            timers used in a way that has no meaning
+    ├── CheckpointError        a checkpoint that cannot be read or does not fit
+    └── RunFailed              a component of a run ended with an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SampleProfilerError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class ConfigError(SampleProfilerError):
+    """Options that cannot be used.
+
+    Attributes:
+        problems: Every problem found, one sentence or two each, in the order they were found.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Joins the problems into one message.
+
+        Args:
+            problems: At least one problem; each says what is wrong, the value, what is allowed and the cure.
+        """
+        # A lone string is a sequence of letters: one problem per letter would be an absurd message.
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        lines = [f"{len(self.problems)} problems with the options:"]
+        lines += [f"  {number}. {problem}" for number, problem in enumerate(self.problems, start=1)]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[str, ...]]]:
+        # Exception would rebuild from args, which holds the joined message.
+        return type(self), (self.problems,)
+
+
+class EnvError(SampleProfilerError):
+    """An environment that cannot be used."""
+
+
+class UnknownEnvError(EnvError):
+    """No environment is registered under the requested name."""
+
+
+class EnvContractError(EnvError):
+    """An environment breaks the rules of the environment interface."""
+
+
+class TimingError(SampleProfilerError):
+    """Timers used in a way that has no meaning."""
+
+
+class CheckpointError(SampleProfilerError):
+    """A checkpoint that cannot be read or does not fit the run."""
+
+
+class RunFailed(SampleProfilerError):  # noqa: N818 - the name says what happened, as users catch it
+    """A component of a run ended with an error.
+
+    Attributes:
+        component: Name of the component, for example ``RolloutWorker_w3``.
+        environment: What the component was working on, for example ``doom_benchmark, environment 5``, or ``None``.
+        traceback_text: The component's traceback as text, or an empty string if it left none.
+    """
+
+    def __init__(self, component: str, environment: str | None, traceback_text: str) -> None:
+        """Builds the message from where the run failed and the component's traceback.
+
+        Args:
+            component: Name of the component that failed.
+            environment: What it was working on; ``None`` if no environment was involved.
+            traceback_text: The traceback as text; empty if the component left none (killed, for example).
+        """
+        self.component = component
+        self.environment = environment
+        self.traceback_text = traceback_text
+        place = component if environment is None else f"{component} ({environment})"
+        cause = traceback_text.rstrip() or "it left no traceback: the process was probably killed"
+        super().__init__(f"{place} failed:\n{cause}")
+
+    def __reduce__(self) -> tuple[type[RunFailed], tuple[str, str | None, str]]:
+        # Exception would rebuild from args, which holds the joined message only.
+        return type(self), (self.component, self.environment, self.traceback_text)

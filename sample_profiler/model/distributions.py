@@ -1,0 +1,164 @@
+"""Owns the distributions that actions are drawn from, each made from the parameters that a network computes.
+
+Written out instead of taken from :mod:`torch.distributions`: nothing is validated, normalized or broadcast again, which
+at the batch sizes of inference would cost more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sample_profiler.errors import ConfigError
+
+__all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian"]
+
+MASKED_LOGIT = -1e9
+"""Logit of an action that is not allowed: its probability is exactly 0, and 0 times its logarithm is 0, not NaN."""
+
+MIN_STDDEV = 1e-4
+MAX_STDDEV = 1e4
+
+_LOG_2_PI = math.log(2 * math.pi)
+
+_Self = TypeVar("_Self", bound="ActionDistribution")
+
+
+class ActionDistribution(Protocol):
+    """N distributions, one for each step."""
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draws actions, ``[N, action_width]``."""
+
+    def mode(self) -> Tensor:
+        """Returns the most probable actions, ``[N, action_width]``."""
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Returns the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
+
+    def entropy(self) -> Tensor:
+        """Returns the entropies in nats, ``[N]``."""
+
+    def kl(self: _Self, other: _Self) -> Tensor:
+        """Returns the KL divergence of this distribution from another, KL(this ‖ other), ``[N]``."""
+
+    def symmetric_kl_with_uniform(self) -> Tensor:
+        """Returns the mean of both KL divergences between this and the uniform distribution, ``[N]``."""
+
+
+class Categorical:
+    """One of n actions; actions are ``[N, 1]`` int64."""
+
+    def __init__(self, logits: Tensor, *, is_masked: bool = False) -> None:
+        """Normalizes the logits.
+
+        Args:
+            logits: ``[N, n]``.
+            is_masked: Some of them may be :data:`MASKED_LOGIT`.
+        """
+        self.log_probabilities = F.log_softmax(logits, dim=-1)
+        self._is_masked = is_masked
+        self._probabilities: Tensor | None = None
+
+    @property
+    def probabilities(self) -> Tensor:
+        """``[N, n]``."""
+        if self._probabilities is None:
+            self._probabilities = self.log_probabilities.exp()
+        return self._probabilities
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draws actions, ``[N, 1]`` int64.
+
+        The first to arrive of n exponential waiting times with rates p is i with probability p_i (the Gumbel trick);
+        half the time of :func:`torch.multinomial` at the batch sizes of inference.
+        """
+        waiting_times = torch.empty_like(self.log_probabilities).exponential_(generator=generator)
+        return (self.log_probabilities - waiting_times.log_()).argmax(dim=-1, keepdim=True)
+
+    def mode(self) -> Tensor:
+        """Returns the most probable actions, ``[N, 1]`` int64."""
+        return self.log_probabilities.argmax(dim=-1, keepdim=True)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Returns the logarithm of the probability of actions ``[N, 1]``, ``[N]``."""
+        return self.log_probabilities.gather(-1, actions).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """Returns the entropies in nats, ``[N]``."""
+        return -(self.probabilities * self.log_probabilities).sum(dim=-1)
+
+    def kl(self, other: Categorical) -> Tensor:
+        """Returns KL(this ‖ other), ``[N]``."""
+        return (self.probabilities * (self.log_probabilities - other.log_probabilities)).sum(dim=-1)
+
+    def symmetric_kl_with_uniform(self) -> Tensor:
+        """Returns the mean of both KL divergences between this and the uniform distribution, ``[N]``.
+
+        Uniform means over the allowed actions.
+        """
+        # KL(p ‖ u) = Σ p log p + log n and KL(u ‖ p) = -log n - mean of log p: log n cancels in their sum.
+        return 0.5 * ((self.probabilities * self.log_probabilities).sum(dim=-1) - self._mean_log_probability())
+
+    def _mean_log_probability(self) -> Tensor:
+        if not self._is_masked:
+            return self.log_probabilities.mean(dim=-1)
+        is_allowed = self.log_probabilities > MASKED_LOGIT / 2
+        return self.log_probabilities.masked_fill(~is_allowed, 0.0).sum(dim=-1) / is_allowed.sum(dim=-1)
+
+
+class DiagonalGaussian:
+    """Independent normal distributions of the entries of an action; actions are ``[N, n]`` float32."""
+
+    def __init__(self, parameters: Tensor) -> None:
+        """Reads means and standard deviations.
+
+        Args:
+            parameters: ``[N, 2 n]``: means, then logarithms of standard deviations, which are kept between 1e-4 and
+                1e4.
+        """
+        self.mean, log_stddev = parameters.chunk(2, dim=-1)
+        self.log_stddev = log_stddev.clamp(math.log(MIN_STDDEV), math.log(MAX_STDDEV))
+        self.stddev = self.log_stddev.exp()
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draws actions, ``[N, n]``."""
+        noise = torch.empty_like(self.mean).normal_(generator=generator)
+        return torch.addcmul(self.mean, noise, self.stddev)
+
+    def mode(self) -> Tensor:
+        """Returns the means, ``[N, n]``."""
+        return self.mean
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Returns the logarithm of the density of actions ``[N, n]``, ``[N]``."""
+        deviation = (actions - self.mean) / self.stddev
+        return -(0.5 * deviation.square() + self.log_stddev + 0.5 * _LOG_2_PI).sum(dim=-1)
+
+    def entropy(self) -> Tensor:
+        """Returns the differential entropies in nats, ``[N]``."""
+        return (self.log_stddev + 0.5 * (1 + _LOG_2_PI)).sum(dim=-1)
+
+    def kl(self, other: DiagonalGaussian) -> Tensor:
+        """Returns KL(this ‖ other), ``[N]``."""
+        ratio = (self.stddev / other.stddev).square()
+        shift = ((self.mean - other.mean) / other.stddev).square()
+        # log_stddev rather than the logarithm of the ratio, which may underflow to 0.
+        return (other.log_stddev - self.log_stddev + 0.5 * (ratio + shift - 1)).sum(dim=-1)
+
+    def symmetric_kl_with_uniform(self) -> Tensor:
+        """Raises: there is no uniform distribution over all real numbers.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(
+            [
+                "--exploration_loss=symmetric_kl is for discrete actions, and this environment's are continuous; use "
+                "--exploration_loss=entropy"
+            ]
+        )

@@ -1,0 +1,259 @@
+"""Owns the statistics of observations and returns, and the arithmetic that brings both to zero mean and unit variance.
+
+What is subtracted and divided (``obs_subtract_mean``, ``obs_scale``, running mean and deviation) becomes one factor and
+one offset per number of an observation. They are buffers beside the statistics, so whoever copies a state dict, tensor
+by tensor or through shared memory, has coefficients that belong to the weights; nothing has to be recomputed or told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import gymnasium
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from sample_profiler.config import ObservationOptions
+from sample_profiler.errors import ConfigError
+
+__all__ = ["ObservationNormalizer", "RunningMeanStd"]
+
+CLIP = 5.0
+"""Normalized values are kept within plus or minus this many standard deviations."""
+
+_EPSILON = 1e-5  # keeps the deviation of what never changes from being 0
+
+# 2 MiB of floats: several passes over a piece of this size stay in a core's cache.
+_PIECE_SIZE = 1 << 19
+
+# 256 squares of bytes add up to less than 2**24: sums of so many are exact in float32.
+_MAX_EXACT_ROWS = 256
+
+_SCALED_KEY = "obs"
+
+
+class RunningMeanStd(nn.Module):
+    """Mean and variance of all samples seen so far, of each number of a sample by itself.
+
+    It starts out as if it had seen one sample with mean 0 and variance 1, so that it is usable from the beginning and
+    the first samples cannot make the deviation nearly 0.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+        """Makes the statistics.
+
+        Args:
+            shape: Of one sample.
+        """
+        super().__init__()
+        self._shape = shape
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.ones((), dtype=torch.float64))
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviation, never 0, float64."""
+        return (self.variance + _EPSILON).sqrt()
+
+    @torch.no_grad()
+    def update(self, samples: Tensor) -> None:
+        """Takes samples into account.
+
+        Args:
+            samples: ``[..., *shape]``.
+        """
+        rows = samples.reshape(-1, *self._shape)
+        if len(rows):
+            self.merge(*_moments(rows), num_samples=len(rows))
+
+    @torch.no_grad()
+    def merge(self, mean: Tensor, variance: Tensor, num_samples: int) -> None:
+        """Takes samples into account whose mean and (population) variance are known, float64 of the statistics' shape.
+
+        Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
+        """
+        total = self.count + num_samples
+        delta = mean - self.mean
+        squares = self.variance * self.count + variance * num_samples
+        squares += delta.square() * (self.count * num_samples / total)
+        # In place: the buffers may be shared, and are what a state dict refers to.
+        self.mean.add_(delta * (num_samples / total))
+        self.variance.copy_(squares / total)
+        self.count.copy_(total)
+
+    def normalize(self, samples: Tensor) -> Tensor:
+        """Returns samples ``[..., *shape]`` in standard deviations from the mean, clipped, float32."""
+        return ((samples - self.mean.float()) / self.stddev.float()).clamp(-CLIP, CLIP)
+
+    def denormalize(self, samples: Tensor) -> Tensor:
+        """Returns the values that normalized samples ``[..., *shape]`` stand for, float32."""
+        return torch.addcmul(self.mean.float(), samples.clamp(-CLIP, CLIP), self.stddev.float())
+
+
+class ObservationNormalizer(nn.Module):
+    """Brings observations of all keys to float32, those that are asked for to zero mean and unit variance."""
+
+    def __init__(
+        self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions
+    ) -> None:
+        """Makes the statistics.
+
+        Args:
+            observation_spaces: Box or Discrete, by key.
+            options: What to normalize. ``obs_subtract_mean`` and ``obs_scale`` concern the key ``obs`` alone, since
+                other entries are rarely of the same units.
+
+        Raises:
+            ConfigError: The options name observations that do not exist.
+        """
+        super().__init__()
+        running_keys = _running_keys(observation_spaces, options)
+        self._keys = sorted(observation_spaces)
+        # Not a ModuleDict: a key may have a dot in it, or the name of one of a module's methods.
+        self.entries = nn.ModuleList([_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys])
+
+    def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Normalizes N observations.
+
+        Args:
+            observations: By key, ``[N, ...]`` of the types that the environment gives; keys that the observation space
+                does not have are left out of the result.
+
+        Returns:
+            New tensors by key, ``[N, ...]`` float32.
+        """
+        return {key: entry(observations[key]) for key, entry in zip(self._keys, self.entries, strict=True)}
+
+    def update(self, observations: Mapping[str, Tensor]) -> None:
+        """Takes N observations into account, ``[N, ...]`` by key."""
+        for key, entry in zip(self._keys, self.entries, strict=True):
+            if isinstance(entry, _AffineEntry):
+                entry.update(observations[key])
+
+
+class _AffineEntry(nn.Module):
+    """One key: ``clip(factor * x + offset)``."""
+
+    factor: Tensor
+    offset: Tensor
+
+    def __init__(self, shape: tuple[int, ...], subtract: float, scale: float, *, is_running: bool) -> None:
+        super().__init__()
+        self._subtract = subtract
+        self._scale = scale
+        self.statistics = RunningMeanStd(shape) if is_running else None
+        self._is_identity = not is_running and subtract == 0 and scale == 1
+        self.register_buffer("factor", torch.ones(shape if is_running else ()))
+        self.register_buffer("offset", torch.zeros(shape if is_running else ()))
+        self._derive_coefficients()
+        # The options may have changed since a checkpoint was written.
+        self.register_load_state_dict_post_hook(lambda entry, _: entry._derive_coefficients())
+
+    def forward(self, values: Tensor) -> Tensor:
+        if self._is_identity:
+            return values.float()
+        rows_per_piece = _rows_per_piece(values)
+        if len(values) <= rows_per_piece:
+            return self._apply_in_place(values.to(torch.float32, copy=True))
+        normalized = torch.empty(values.shape, dtype=torch.float32, device=values.device)
+        for source, target in zip(values.split(rows_per_piece), normalized.split(rows_per_piece), strict=True):
+            self._apply_in_place(target.copy_(source))
+        return normalized
+
+    def update(self, values: Tensor) -> None:
+        if self.statistics is None or not len(values):
+            return
+        mean, variance = _moments(values)
+        self.statistics.merge((mean - self._subtract) / self._scale, variance / self._scale**2, len(values))
+        self._derive_coefficients()
+
+    def _apply_in_place(self, values: Tensor) -> Tensor:
+        torch.addcmul(self.offset, values, self.factor, out=values)
+        return values if self.statistics is None else values.clamp_(-CLIP, CLIP)
+
+    @torch.no_grad()
+    def _derive_coefficients(self) -> None:
+        """Folds ((x - subtract) / scale - mean) / stddev into factor and offset."""
+        if self.statistics is None:
+            self.factor.fill_(1 / self._scale)
+            self.offset.fill_(-self._subtract / self._scale)
+            return
+        stddev = self.statistics.stddev
+        self.factor.copy_(1 / (stddev * self._scale))
+        self.offset.copy_(-(self.statistics.mean + self._subtract / self._scale) / stddev)
+
+
+class _OneHotEntry(nn.Module):
+    """One key of a Discrete space: a vector with a one at the place of the value."""
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        super().__init__()
+        self._num_values = int(space.n)
+        self._start = int(space.start)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return F.one_hot(values.long() - self._start, self._num_values).float()
+
+
+def _make_entry(
+    key: str, space: gymnasium.Space[Any], options: ObservationOptions, running_keys: Collection[str]
+) -> nn.Module:
+    if isinstance(space, spaces.Discrete):
+        return _OneHotEntry(space)
+    is_scaled = key == _SCALED_KEY
+    return _AffineEntry(
+        tuple(space.shape or ()),
+        options.obs_subtract_mean if is_scaled else 0.0,
+        options.obs_scale if is_scaled else 1.0,
+        is_running=key in running_keys,
+    )
+
+
+def _running_keys(
+    observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions
+) -> Collection[str]:
+    """Returns the keys to normalize by running statistics."""
+    numeric = [key for key, space in observation_spaces.items() if isinstance(space, spaces.Box)]
+    problems = []
+    if _SCALED_KEY not in numeric and (options.obs_subtract_mean != 0 or options.obs_scale != 1):
+        problems.append(
+            f"--obs_subtract_mean={options.obs_subtract_mean} and --obs_scale={options.obs_scale} concern the "
+            f"observation {_SCALED_KEY!r}, and the environment has {sorted(numeric)}; leave both flags out, or rename "
+            "the observation"
+        )
+    wanted = numeric if options.normalize_input_keys is None else options.normalize_input_keys
+    problems += [
+        f"--normalize_input_keys names {key!r}; the environment's observations of numbers are {sorted(numeric)}"
+        for key in wanted
+        if key not in numeric
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return wanted if options.normalize_input else ()
+
+
+def _rows_per_piece(values: Tensor) -> int:
+    return max(1, _PIECE_SIZE // max(1, math.prod(values.shape[1:]))) if values.device.type == "cpu" else len(values)
+
+
+def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns mean and population variance of ``[N, ...]`` over N, float64."""
+    is_bytes = rows.dtype == torch.uint8
+    sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
+    squares = torch.zeros_like(sums)
+    rows_per_piece = _rows_per_piece(rows)
+    for piece in rows.split(min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
+        numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
+        sums += numbers.sum(0)
+        squares += numbers.square_().sum(0)
+    mean = sums / len(rows)
+    return mean, (squares / len(rows) - mean.square()).clamp_min(0)

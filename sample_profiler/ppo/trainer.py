@@ -1,0 +1,176 @@
+"""Owns the optimization of one actor-critic network with PPO's losses (Schulman et al. 2017, arXiv:1707.06347)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from sample_profiler.model import ActorCritic
+from sample_profiler.ppo.schedules import LearningRateSchedule
+from torch import nn
+
+from sample_profiler.config import LossOptions
+from sample_profiler.ppo import losses
+from sample_profiler.ppo.training_data import MicroBatch
+from sample_profiler.profiling import Timing
+
+__all__ = ["Trainer"]
+
+
+@dataclass
+class _Sums:
+    """Sums over the valid steps of a minibatch, on the device; read only when somebody asks for statistics."""
+
+    values: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def add(self, **terms: torch.Tensor) -> None:
+        for name, term in terms.items():
+            term = term.detach()
+            self.values[name] = self.values[name] + term if name in self.values else term
+
+
+class Trainer:
+    """Changes a network so that it does more of what turned out well.
+
+    A minibatch goes through the network in micro-batches whose gradients add up to the minibatch's, so that activations
+    stay in the processor's cache.
+
+    Args:
+        model: the network; lives on `device`.
+        optimizer: of its parameters.
+        schedule: of the learning rate.
+        loss: its part of the configuration.
+        max_grad_norm: of all gradients together; 0: no limit.
+        device: where the network runs.
+
+    Attributes:
+        num_steps: optimizer steps so far; the version of the weights.
+        timing: where the blocks of a training step are recorded.
+    """
+
+    def __init__(
+        self,
+        model: ActorCritic,
+        optimizer: torch.optim.Optimizer,
+        schedule: LearningRateSchedule,
+        loss: LossOptions,
+        max_grad_norm: float,
+        device: torch.device,
+        timing: Timing,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.num_steps = 0
+        self.timing = timing
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._loss = loss
+        self._max_grad_norm = max_grad_norm
+        self._parameters = list(model.parameters())
+        self._last = _Sums()
+        self._last_num_valid = 1.0
+        self._last_grad_norm = torch.zeros(())
+
+    def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
+        """Take one optimizer step.
+
+        Args:
+            micro_batches: the minibatch in pieces.
+            num_valid: steps of the whole minibatch that count; the losses are means over them.
+        """
+        timing = self.timing
+        with timing.add_time("minibatch_init"):
+            self._optimizer.zero_grad(set_to_none=True)
+            sums = _Sums()
+        for micro_batch in micro_batches:
+            with timing.add_time("calculate_losses"):
+                loss = self._calculate_loss(micro_batch, sums) / num_valid
+            with timing.add_time("update"), timing.add_time("backward"):
+                loss.backward()  # type: ignore[no-untyped-call]
+        with timing.add_time("update"):
+            with timing.add_time("clip"):
+                limit = self._max_grad_norm or float("inf")
+                self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
+            with timing.add_time("optimizer_step"):
+                self._optimizer.step()
+            self.num_steps += 1
+        with timing.add_time("losses_postprocess"):
+            self._last, self._last_num_valid = sums, num_valid
+            if self._schedule.wants_minibatch_kl:
+                self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
+                self._apply_learning_rate()
+
+    def _calculate_loss(self, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
+        """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`."""
+        options, timing = self._loss, self.timing
+        with timing.add_time("forward_head"):
+            head = self.model.forward_head(self.model.normalize(batch.observations))
+        with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
+            num_chunks, length = batch.starts_episode.shape
+            sequences = head.view(num_chunks, length, -1)
+            core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
+        with timing.add_time("tail"):
+            parameters, values = self.model.forward_tail(core.flatten(0, 1))
+            distribution = self.model.action_distribution(parameters)
+            log_ratio = distribution.log_prob(batch.actions) - batch.log_probabilities
+            ratio = log_ratio.exp()
+        with timing.add_time("losses"):
+            valid = batch.valid
+            policy = losses.policy_loss(ratio, batch.advantages, valid, options.ppo_clip_ratio)
+            value = losses.value_loss(values, batch.values, batch.returns, valid, options.ppo_clip_value)
+            exploration = losses.exploration_loss(distribution, valid, options.exploration_loss)
+            total = policy + options.value_loss_coeff * value + options.exploration_loss_coeff * exploration
+        with timing.add_time("kl_divergence"):
+            old = self.model.action_distribution(batch.action_parameters)
+            if options.kl_loss_coeff > 0:
+                kl = losses.kl_loss(old, distribution, valid)
+                total = total + options.kl_loss_coeff * kl
+            else:
+                with torch.no_grad():
+                    kl = losses.kl_loss(old, distribution, valid)
+        with torch.no_grad():
+            sums.add(policy_loss=policy, value_loss=value, exploration_loss=exploration, kl_divergence=kl)
+            sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
+        return total
+
+    def end_epoch(self) -> None:
+        """Let the schedule see how far the policy has moved."""
+        if self._schedule.wants_epoch_kl:
+            self._schedule.after_epoch(float(self._last.values["kl_divergence"]) / self._last_num_valid)
+            self._apply_learning_rate()
+
+    def set_progress(self, num_frames: int) -> None:
+        """Tell the schedule how many frames have been trained on since the run first began."""
+        self._schedule.set_frames(num_frames)
+        self._apply_learning_rate()
+
+    def statistics(self) -> dict[str, float]:
+        """Return means over the last minibatch, the gradient's norm before clipping, and the learning rate."""
+        means = {f"train/{name}": float(value) / self._last_num_valid for name, value in self._last.values.items()}
+        return means | {
+            "train/grad_norm": float(self._last_grad_norm),
+            "train/learning_rate": self._schedule.learning_rate,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that a later process needs to continue: tensors and plain data alone."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "schedule": self._schedule.state_dict(),
+            "optimizer_steps": self.num_steps,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._schedule.load_state_dict(state["schedule"])
+        self.num_steps = int(state["optimizer_steps"])
+        self._apply_learning_rate()
+
+    def _apply_learning_rate(self) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._schedule.learning_rate

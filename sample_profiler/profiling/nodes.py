@@ -1,0 +1,127 @@
+"""Where blocks are kept: shared nodes of the tree, and beside them what each thread recorded there.
+
+No two threads write to the same `ThreadNode`, so recording needs no lock.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+import weakref
+
+from sample_profiler.profiling.block import NOT_ENTERED, OPEN, Block
+from sample_profiler.profiling.kinds import Kind
+from sample_profiler.profiling.statistics import Statistics
+from sample_profiler.profiling.tree import TreeNode
+
+_FOLD_AT = 64
+
+_end_ns = operator.attrgetter("end_ns")
+
+
+class ThreadNode:
+    """What one thread recorded at one node: the latest blocks as they are, and the statistics of all earlier ones."""
+
+    __slots__ = ("blocks", "children", "fold_at", "kind", "shared", "statistics")
+
+    def __init__(self, shared: Node) -> None:
+        self.shared = shared
+        self.kind = shared.kind
+        self.children: dict[str, ThreadNode] = {}
+        self.blocks: list[Block] = []
+        self.fold_at = _FOLD_AT
+        self.statistics = Statistics()
+
+    def fold(self) -> None:
+        """Move the closed blocks into the statistics. Only for the thread that owns this node, or after its end."""
+        blocks, still_open = self.blocks, []
+        ends = [block.end_ns for block in blocks]
+        # The usual case is quick; else something is open, or passes of several tasks overlapped.
+        if min(ends, default=0) < 0 or ends != sorted(ends):
+            still_open = [block for block in blocks if block.end_ns == OPEN]
+            blocks = sorted((block for block in blocks if block.end_ns >= 0), key=_end_ns)
+        statistics = self.statistics.copy()
+        if blocks:
+            durations = [block.end_ns - block.start_ns for block in blocks]
+            statistics.add(durations, last_end_ns=blocks[-1].end_ns, window=self.kind.window)
+        # Many tasks may have this node open at once: then wait until as many more have gone by.
+        self.fold_at = _FOLD_AT + 2 * len(still_open)
+        # No call between these two, so that a signal handler that reads never finds one without the other.
+        self.statistics = statistics
+        self.blocks = still_open
+
+    def read(self, now_ns: int) -> Statistics:
+        """Return the statistics as of `now_ns`: what is open then counts as if it ended at that moment."""
+        statistics, blocks = self.statistics, self.blocks
+        passes: list[tuple[int, int]] = []
+        for block in blocks:
+            end_ns = block.end_ns
+            if end_ns != NOT_ENTERED and block.start_ns <= now_ns:
+                passes.append((now_ns if end_ns == OPEN else min(end_ns, now_ns), block.start_ns))
+        passes.sort()
+        new = statistics.copy()
+        if passes:
+            durations = [end_ns - start_ns for end_ns, start_ns in passes]
+            new.add(durations, last_end_ns=passes[-1][0], window=self.kind.window)
+        return new
+
+
+class ThreadTree:
+    """The thread nodes of one thread."""
+
+    __slots__ = ("nodes", "root", "thread")
+
+    def __init__(self, shared_root: Node) -> None:
+        self.root = ThreadNode(shared_root)
+        self.nodes: list[ThreadNode] = []
+        self.thread = weakref.ref(threading.current_thread())
+
+    def is_over(self) -> bool:
+        """Return whether the thread has ended and left no block open."""
+        thread = self.thread()
+        if thread is not None and thread.is_alive():
+            return False
+        return all(block.end_ns != OPEN for node in self.nodes for block in node.blocks)
+
+
+class Node:
+    """One path of the tree, shared by all threads: its kind, its children in the order first seen.
+
+    Attributes:
+        settled: What ended threads and merged recordings contributed.
+        num_ended_threads: How many threads have contributed to it.
+        is_parallel: Whether a merged recording has the mark.
+        thread_nodes: What the living threads recorded here.
+    """
+
+    __slots__ = ("children", "is_parallel", "key", "kind", "num_ended_threads", "parent", "settled", "thread_nodes")
+
+    def __init__(self, key: str, kind: Kind, parent: Node | None) -> None:
+        self.key = key
+        self.kind = kind
+        self.parent = parent
+        self.children: dict[str, Node] = {}
+        self.settled = Statistics()
+        self.num_ended_threads = 0
+        self.is_parallel = False
+        self.thread_nodes: list[ThreadNode] = []
+
+    def path(self) -> str:
+        """Return the keys from the root to here, for messages."""
+        keys: list[str] = []
+        node: Node | None = self
+        while node is not None and node.parent is not None:
+            keys.append(node.key)
+            node = node.parent
+        return "/".join(reversed(keys))
+
+    def read(self, now_ns: int) -> TreeNode:
+        """Return this node as plain data, without its children."""
+        new = TreeNode(self.key, self.kind)
+        new.statistics.merge(self.settled)
+        num_threads = self.num_ended_threads
+        for statistics in [node.read(now_ns) for node in self.thread_nodes]:
+            new.statistics.merge(statistics)
+            num_threads += statistics.count > 0
+        new.is_parallel = self.is_parallel or num_threads > 1
+        return new

@@ -1,0 +1,175 @@
+"""The recorder: one tree for all threads and tasks of a process, its slow paths and its exact reads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+from sample_profiler.errors import TimingError
+from sample_profiler.profiling.block import Block
+from sample_profiler.profiling.kinds import ADD_TIME, Kind
+from sample_profiler.profiling.nodes import Node, ThreadNode, ThreadTree
+from sample_profiler.profiling.tree import TreeNode
+
+ClockNs = Callable[[], int]
+
+
+class _ThreadLocal(threading.local):
+    """Gives every thread a `ThreadTree` of its own at its first block."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.tree = recorder.make_thread_tree()
+
+
+class Recorder:
+    """Records blocks of all threads and tasks of this process into one tree.
+
+    The lock is taken for a new thread, a new node, a fold and a read, never by a block as such. It is re-entrant, so
+    that a signal handler may read.
+
+    Args:
+        clock_ns: Returns integer nanoseconds that never go back.
+        is_running: Whether the root counts from now on; otherwise from the first block, as for a loaded recording.
+    """
+
+    def __init__(self, clock_ns: ClockNs, *, is_running: bool = True) -> None:
+        self.clock_ns = clock_ns
+        self.root = Node("", ADD_TIME, None)
+        self.windows: dict[str, Kind] = {}
+        self.lock = threading.RLock()
+        self._start_ns = clock_ns() if is_running else None
+        self._trees: list[ThreadTree] = []
+        self.threads = _ThreadLocal(self)
+        _recorders.add(self)
+
+    def make_thread_tree(self) -> ThreadTree:
+        """Return a tree for the current thread, and settle those of threads that have ended."""
+        with self.lock:
+            for tree in [tree for tree in self._trees if tree.is_over()]:
+                self._settle_thread(tree)
+            tree = ThreadTree(self.root)
+            self._trees.append(tree)
+            return tree
+
+    def make_thread_node(self, tree: ThreadTree, parent: ThreadNode, key: str, kind: Kind) -> ThreadNode:
+        """Return the record of `key` under `parent`, new at this thread's first pass.
+
+        Raises:
+            TimingError: The key is no string, or has another kind or window here.
+        """
+        with self.lock:
+            node = ThreadNode(self._make_child(parent.shared, key, kind))
+            if self._start_ns is None:
+                self._start_ns = self.clock_ns()
+            node.shared.thread_nodes.append(node)
+            tree.nodes.append(node)
+            parent.children[key] = node
+            return node
+
+    def fold(self, node: ThreadNode) -> list[Block]:
+        """Move a thread node's closed blocks into its statistics and return its now short list of blocks."""
+        with self.lock:
+            node.fold()
+            return node.blocks
+
+    def read(self) -> TreeNode:
+        """Return everything recorded up to now as plain data; open blocks count with their open part."""
+        with self.lock:
+            now_ns = self.clock_ns()
+            root = self._read_root(now_ns)
+            stack = [(self.root, root)]
+            while stack:
+                node, new = stack.pop()
+                for key, child in list(node.children.items()):
+                    new_child = child.read(now_ns)
+                    if new_child.statistics.count:
+                        new.children[key] = new_child
+                        stack.append((child, new_child))
+            return root
+
+    def adopt(self, tree: TreeNode, *, is_parallel: bool) -> None:
+        """Add another recording, path by path.
+
+        Args:
+            tree: The other recording; it stays as it is.
+            is_parallel: Whether the two ran beside each other, which marks what both have.
+
+        Raises:
+            TimingError: A key of one parent has two kinds or windows; then nothing is added.
+        """
+        with self.lock:
+            self._check_kinds(tree)
+            stack = [(tree, self.root)]
+            while stack:
+                source, node = stack.pop()
+                is_in_both = bool(node.settled.count or node.thread_nodes)
+                node.is_parallel |= source.is_parallel or (is_parallel and is_in_both)
+                node.settled.merge(source.statistics)
+                stack.extend((child, self._make_child(node, key, child.kind)) for key, child in source.children.items())
+
+    def _read_root(self, now_ns: int) -> TreeNode:
+        root = self.root.read(now_ns)
+        if self._start_ns is not None:
+            root.statistics.add([now_ns - self._start_ns], last_end_ns=now_ns)
+        root.is_parallel |= self.root.num_ended_threads + sum(1 for tree in self._trees if tree.nodes) > 1
+        return root
+
+    def _make_child(self, parent: Node, key: str, kind: Kind) -> Node:
+        self._check_kind(parent, key, kind)
+        child = parent.children.get(key)
+        if child is None:
+            child = parent.children[key] = Node(key, kind, parent)
+            if kind.window is not None:
+                self.windows[key] = kind
+        return child
+
+    def _check_kind(self, parent: Node | None, key: str, kind: Kind) -> None:
+        if not isinstance(key, str):
+            raise TimingError(f"the key of a block is {key!r}; allowed are strings")
+        child = parent.children.get(key) if parent is not None else None
+        if child is not None and child.kind.method != kind.method:
+            raise TimingError(
+                f"the block {child.path()!r} is {child.kind} and is now used as {kind}; "
+                f"allowed is one kind for one key under one parent: give the second block a key other than {key!r}"
+            )
+        window = self.windows.get(key, kind)
+        if kind.window is not None and window is not kind:
+            raise TimingError(
+                f"the block {key!r} averages {window.window} passes since its first use and is now asked for "
+                f"{kind.window}; allowed is one window for a key: leave out `average` or use another key"
+            )
+
+    def _check_kinds(self, tree: TreeNode) -> None:
+        stack: list[tuple[TreeNode, Node | None]] = [(tree, self.root)]
+        while stack:
+            source, node = stack.pop()
+            for key, child in source.children.items():
+                self._check_kind(node, key, child.kind)
+                stack.append((child, node.children.get(key) if node is not None else None))
+
+    def _settle_thread(self, tree: ThreadTree) -> None:
+        for node in tree.nodes:
+            node.fold()
+            shared = node.shared
+            shared.thread_nodes.remove(node)
+            shared.settled.merge(node.statistics)
+            shared.num_ended_threads += 1
+            if shared.kind.window is not None:
+                shared.settled.recent_ns = shared.settled.recent_ns[-shared.kind.window :]
+        self.root.num_ended_threads += bool(tree.nodes)
+        self._trees.remove(tree)
+
+
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """Free a forked child of locks that other threads of its parent held at that moment."""
+    for recorder in _recorders:
+        recorder.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

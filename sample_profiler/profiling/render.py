@@ -1,0 +1,37 @@
+"""The two texts of a Timing: the tree in the log and the flat list."""
+
+from __future__ import annotations
+
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.tree import TreeNode, shown_values_s
+
+_INDENT = "  "
+
+
+def format_tree(name: str, root: TreeNode) -> str:
+    """Return the tree under its title line.
+
+    Of each node the children without children come first, on one line; then each other child on a line of its own,
+    followed by its block, two spaces deeper. The root itself is not shown. Values are seconds.
+    """
+    shown_s = shown_values_s(root)
+    lines = [f"{name} tree view:"]
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if node is not root:
+            lines.append(_INDENT * (depth - 1) + _format_value(node.key, shown_s[node]))
+        leaves = [child for child in node.children.values() if not child.children]
+        if leaves:
+            lines.append(_INDENT * depth + ", ".join(_format_value(leaf.key, shown_s[leaf]) for leaf in leaves))
+        stack.extend((child, depth + 1) for child in reversed(node.children.values()) if child.children)
+    return "\n".join(lines)
+
+
+def format_flat(root: TreeNode) -> str:
+    """Return ``key: value`` of every key, joined by commas; a key under several parents shows their sum."""
+    return ", ".join(_format_value(key, root.value_of_key_ns(key) / NS_PER_S) for key in root.block_keys())
+
+
+def _format_value(key: str, value_s: float) -> str:
+    return f"{key}: {value_s:.4f}"

@@ -1,0 +1,39 @@
+"""Owns a run's TensorBoard event files: `summary/{policy}/events.out.tfevents…`, one folder per policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+__all__ = ["ScalarWriter"]
+
+
+class ScalarWriter:
+    """Writes scalars of one policy, without PyTorch or TensorFlow.
+
+    Args:
+        folder: for the event file; made if missing.
+        flush_interval_s: after which what was written is on disk.
+    """
+
+    def __init__(self, folder: Path, flush_interval_s: float) -> None:
+        self._writer = EventFileWriter(str(folder), flush_secs=max(1, round(flush_interval_s)))
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Write values at a step.
+
+        Args:
+            values: by tag.
+            step: frames trained on.
+        """
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def close(self) -> None:
+        """Write what is left to disk."""
+        self._writer.close()

@@ -1,0 +1,1 @@
+"""Processes, event loops, channels, shared memory and supervision. Knows nothing of reinforcement learning."""

@@ -1,0 +1,204 @@
+"""Owns the ways in which components talk: small records between components, objects from a component to the Runner.
+
+Both kinds exist as kernel pipes (parallel wiring) and as in-process queues (serial wiring) behind one interface.
+
+Why pipes: a write of at most PIPE_BUF bytes is atomic for any number of writers, there is no lock that a killed process
+could take to its grave, the kernel wakes the reader, and any number of channels can be waited for at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import select
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from multiprocessing import reduction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", "PipeReports", "Reports", "make_pipe"]
+
+_READ_BYTES = 1 << 20
+_PIPE_BYTES = 1 << 20
+
+
+class Channel(Protocol):
+    """A queue of small integers (slots, groups, commands): any number of writers, any number of readers."""
+
+    def send(self, values: Iterable[int]) -> None:
+        """Append `values`; those of one call stay together up to 1,024 of them."""
+
+    def receive(self) -> list[int]:
+        """Take everything that is there, oldest first, without waiting."""
+
+
+class Reports(Protocol):
+    """A queue of picklable objects from one component to the Runner."""
+
+    def send(self, report: object) -> None:
+        """Append a report."""
+
+    def receive(self) -> list[Any]:
+        """Take everything that is there, oldest first, without waiting."""
+
+
+class LocalChannel:
+    """A channel or report queue within one process."""
+
+    def __init__(self) -> None:
+        self._values: deque[Any] = deque()
+
+    def send(self, values: Iterable[int]) -> None:
+        """Append `values`."""
+        self._values.extend(values)
+
+    def receive(self) -> list[int]:
+        """Take everything that is there."""
+        values = list(self._values)
+        self._values.clear()
+        return values
+
+    def has_pending(self) -> bool:
+        """Tell whether `receive` would return something."""
+        return bool(self._values)
+
+
+class LocalReports(LocalChannel):
+    """A report queue within one process."""
+
+    def send(self, report: object) -> None:
+        """Append one report."""
+        self._values.append(report)
+
+
+class PipeEnd:
+    """One end of a pipe that a process being spawned can inherit."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the end in this process; closing twice is fine."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __reduce__(self) -> tuple[Callable[..., PipeEnd], tuple[Any]]:
+        """Travel as a descriptor that the spawned process inherits."""
+        return _inherit_end, (reduction.DupFd(self._descriptor),)
+
+
+def _inherit_end(descriptor: Any) -> PipeEnd:
+    inherited: int = descriptor.detach()
+    # What a spawned process is handed would otherwise pass on to every game that it starts.
+    os.set_inheritable(inherited, False)
+    return PipeEnd(inherited)
+
+
+def make_pipe() -> tuple[PipeEnd, PipeEnd]:
+    """Make a pipe whose read end never blocks; return (read end, write end)."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    _enlarge(write)
+    return PipeEnd(read), PipeEnd(write)
+
+
+def _enlarge(descriptor: int) -> None:
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        except PermissionError:
+            return  # the user's pipe quota is used up: the default size works, only sooner full
+
+
+class PipeChannel:
+    """A channel between processes. Values are 32-bit integers; writes are atomic, so none is ever cut in two."""
+
+    def __init__(self) -> None:
+        self._read, self._write = make_pipe()
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when there is something to receive."""
+        return self._read.fileno()
+
+    def send(self, values: Iterable[int]) -> None:
+        """Append `values`, waiting while the pipe is full; the number of slots and groups bounds what is in it."""
+        data = np.fromiter(values, dtype=np.int32).tobytes()
+        for start in range(0, len(data), select.PIPE_BUF):
+            os.write(self._write.fileno(), data[start : start + select.PIPE_BUF])
+
+    def receive(self) -> list[int]:
+        """Take everything that is there; empty when another reader was faster."""
+        try:
+            data = os.read(self._read.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return []
+        values: npt.NDArray[np.int32] = np.frombuffer(data, dtype=np.int32)
+        received: list[int] = values.tolist()
+        return received
+
+
+class PipeReports:
+    """Objects from one child to the Runner, length-prefixed pickles in a pipe that only this child writes to.
+
+    A child killed in the middle of a report leaves a partial one, which the Runner never sees.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = make_pipe()
+        self._buffer = bytearray()
+        self._sending = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"read": self._read, "write": self._write}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._read, self._write = state["read"], state["write"]
+        self._buffer = bytearray()
+        self._sending = threading.Lock()
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when there is something to receive."""
+        return self._read.fileno()
+
+    def send(self, report: object) -> None:
+        """Append a report, waiting while the pipe is full."""
+        payload = pickle.dumps(report)
+        data = memoryview(len(payload).to_bytes(8, "little") + payload)
+        with self._sending:
+            while data:
+                data = data[os.write(self._write.fileno(), data) :]
+
+    def receive(self) -> list[Any]:
+        """Take every whole report that is there."""
+        while True:
+            try:
+                data = os.read(self._read.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            self._buffer += data
+        reports = []
+        while (report := self._take_report()) is not None:
+            reports.append(report[0])
+        return reports
+
+    def _take_report(self) -> tuple[Any] | None:
+        if len(self._buffer) < 8:
+            return None
+        size = int.from_bytes(self._buffer[:8], "little")
+        if len(self._buffer) < 8 + size:
+            return None
+        payload = bytes(self._buffer[8 : 8 + size])
+        del self._buffer[: 8 + size]
+        return (pickle.loads(payload),)

@@ -1,0 +1,216 @@
+"""Owns what happens inside a child process: one component, one event loop, and reports of how it went.
+
+What a child guarantees, whatever its component does:
+
+1. An exception anywhere, the constructor included, reaches the Runner as a `Failure` with its traceback, and the exit
+   status is 1.
+2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
+3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides.
+4. When the Runner is gone, the child ends within seconds and takes its own children with it.
+5. Log records travel to the Runner, which writes the only log.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
+from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
+from sample_profiler.runtime.orphans import end_descendants
+
+__all__ = ["ChildSettings", "Failure", "Finished", "Started", "finish_component", "run_child"]
+
+logger = logging.getLogger(__name__)
+
+_GRACE_WITHOUT_RUNNER_S = 5.0
+
+MakeComponent = Callable[[Reports], Component]
+"""Builds a component in the process that will run it; gets the way to report to the Runner."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The component is constructed and its first work is done."""
+
+    component: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The component raised.
+
+    Attributes:
+        component: who.
+        message: the exception in one line.
+        traceback_text: the whole traceback, causes included.
+    """
+
+    component: str
+    message: str
+    traceback_text: str
+
+    @classmethod
+    def from_exception(cls, component: str, error: BaseException) -> Failure:
+        """Describe `error`, which `component` raised."""
+        text = "".join(traceback.format_exception(error))
+        return cls(component, f"{type(error).__name__}: {error}", text)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The component has let go of everything.
+
+    Attributes:
+        component: who.
+        timing: its Timing as plain data.
+    """
+
+    component: str
+    timing: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChildSettings:
+    """What the process is like before its component exists.
+
+    Attributes:
+        name: the component's name, also the process title in the log.
+        niceness: is added to the process's niceness.
+        cpus: the cores that the process may use; None leaves all.
+        num_threads: for numerical libraries; 0 leaves their defaults.
+        log_level: the level of the root logger.
+    """
+
+    name: str
+    niceness: int = 0
+    cpus: tuple[int, ...] | None = None
+    num_threads: int = 0
+    log_level: int = logging.INFO
+
+
+class _RecordsToRunner:
+    """A queue for `QueueHandler` that puts log records among the reports."""
+
+    def __init__(self, reports: PipeReports) -> None:
+        self._reports = reports
+
+    def put_nowait(self, record: logging.LogRecord) -> None:
+        self._reports.send(record)
+
+
+class _Lifeline:
+    """The pipe that ends when the Runner does, as an input of the loop."""
+
+    def __init__(self, end: PipeEnd) -> None:
+        self.fileno = end.fileno
+
+    def receive(self) -> list[int]:
+        return [0]
+
+
+class _Controlled:
+    """A component whose loop ends at the Runner's word, or when the Runner is gone."""
+
+    def __init__(self, component: Component, control: PipeChannel, lifeline: PipeEnd) -> None:
+        self._component = component
+        self._stops = [Input(control, self._on_stop), Input(_Lifeline(lifeline), self._on_stop)]
+        self.loop: EventLoop | None = None
+        self.name = component.name
+        self.timing = component.timing
+
+    def inputs(self) -> Sequence[Input]:
+        return [*self._component.inputs(), *self._stops]
+
+    def timers(self) -> Sequence[Timer]:
+        return self._component.timers()
+
+    def start(self) -> None:
+        self._component.start()
+
+    def wait_block(self) -> str:
+        return self._component.wait_block()
+
+    def finish(self) -> None:
+        self._component.finish()
+
+    def _on_stop(self, _: list[int]) -> None:
+        if self.loop is not None:
+            self.loop.stop()
+
+
+def run_child(
+    settings: ChildSettings,
+    make_component: MakeComponent,
+    reports: PipeReports,
+    control: PipeChannel,
+    lifeline: PipeEnd,
+) -> None:
+    """Run one component until the Runner says stop; the target of every child process."""
+    _prepare_process(settings, reports, lifeline)
+    component: Component | None = None
+    failed = False
+    try:
+        component = make_component(reports)
+        controlled = _Controlled(component, control, lifeline)
+        loop = controlled.loop = EventLoop([controlled], PipeWaiter)
+        reports.send(Started(settings.name))
+        loop.run()
+    except Exception as error:
+        failed = True
+        reports.send(Failure.from_exception(settings.name, error))
+    if component is not None:
+        failed = not finish_component(component, reports) or failed
+    # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    end_descendants()
+    os._exit(1 if failed else 0)
+
+
+def finish_component(component: Component, reports: Reports) -> bool:
+    """Let the component finish, report its Timing, and tell whether that went well."""
+    finished_well = True
+    try:
+        component.finish()
+    except Exception as error:
+        finished_well = False
+        reports.send(Failure.from_exception(component.name, error))
+    reports.send(Finished(component.name, component.timing.to_dict()))
+    return finished_well
+
+
+def _prepare_process(settings: ChildSettings, reports: PipeReports, lifeline: PipeEnd) -> None:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_watch_lifeline, args=(lifeline,), daemon=True, name="lifeline").start()
+    if settings.niceness:
+        os.nice(settings.niceness)
+    if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, settings.cpus)
+    if settings.num_threads:
+        for library in ("OMP", "MKL", "OPENBLAS"):
+            os.environ[f"{library}_NUM_THREADS"] = str(settings.num_threads)
+    root = logging.getLogger()
+    root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(reports))]  # type: ignore[arg-type]
+    root.setLevel(settings.log_level)
+
+
+def _watch_lifeline(lifeline: PipeEnd) -> None:
+    """End this process when the Runner, the only holder of the pipe's write end, is gone."""
+    os.set_blocking(lifeline.fileno(), True)
+    while os.read(lifeline.fileno(), 1):
+        pass
+    time.sleep(_GRACE_WITHOUT_RUNNER_S)
+    end_descendants()
+    os._exit(1)

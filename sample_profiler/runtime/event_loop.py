@@ -1,0 +1,188 @@
+"""Owns the loop that every process runs: wait for a channel or a timer, hand what came to the component it is for.
+
+One loop serves one component in a process of its own (parallel wiring) or all components in one process (serial
+wiring); components cannot tell which. What differs is only how the loop waits: for kernel pipes, or by looking at
+in-process queues, where nothing to do means that the run can never go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sample_profiler.errors import SampleProfilerError
+from sample_profiler.profiling import Timing, set_timing
+from sample_profiler.runtime.channels import LocalChannel
+
+__all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "PipeWaiter", "StalledError", "Timer"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_WAIT_S = 1.0
+
+
+class StalledError(SampleProfilerError):
+    """A serial run in which no component has anything to do: messages were lost or never sent."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A source that a component reads, and the method that takes what came.
+
+    Attributes:
+        source: a channel, a report queue or anything with a `fileno` and a `receive`.
+        handle: is called with everything that was received, never with nothing.
+    """
+
+    source: Any
+    handle: Callable[[list[Any]], None]
+
+
+@dataclass
+class Timer:
+    """Calls `callback` every `interval_s` seconds, the first time one interval after the loop began."""
+
+    interval_s: float
+    callback: Callable[[], None]
+    due_s: float = field(default=0.0)
+
+
+class Component(Protocol):
+    """What the loop runs. Constructed means ready: the constructor has made everything that the component owns."""
+
+    name: str
+    timing: Timing
+
+    def inputs(self) -> Sequence[Input]:
+        """Return what the component listens to; asked for once."""
+
+    def timers(self) -> Sequence[Timer]:
+        """Return what the component does at intervals; asked for once."""
+
+    def start(self) -> None:
+        """Do what needs no message to begin; called once, when the loop begins."""
+
+    def wait_block(self) -> str:
+        """Name the Timing block of the wait that begins now, after the component that is waited for."""
+
+    def finish(self) -> None:
+        """Let go of everything; called once, when the loop has ended, also after an error."""
+
+
+class Waiter(Protocol):
+    """How a loop learns which of its inputs are ready."""
+
+    def wait(self, timeout_s: float) -> list[Any]:
+        """Return the ready sources, waiting up to `timeout_s`; may be empty."""
+
+
+class PipeWaiter:
+    """Waits for pipes, reports and process ends in the kernel."""
+
+    def __init__(self, sources: Sequence[Any]) -> None:
+        self._sources = {source.fileno(): source for source in sources}
+        self._poll = select.poll()
+        for descriptor in self._sources:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self, timeout_s: float) -> list[Any]:
+        """Return the readable sources."""
+        events = self._poll.poll(max(0.0, timeout_s) * 1000)
+        return [self._sources[descriptor] for descriptor, _ in events]
+
+
+class LocalWaiter:
+    """Looks at in-process queues, in the order in which components and their inputs were given."""
+
+    def __init__(self, sources: Sequence[LocalChannel]) -> None:
+        self._sources = list(sources)
+
+    def wait(self, timeout_s: float) -> list[Any]:  # noqa: ARG002 (nobody else could fill a queue meanwhile)
+        """Return the queues with something in them.
+
+        Raises:
+            StalledError: nothing is in any queue; in one process nobody else will ever put something there.
+        """
+        ready = [source for source in self._sources if source.has_pending()]
+        if not ready:
+            raise StalledError("the serial run has stalled: no component has anything left to do")
+        return ready
+
+
+class EventLoop:
+    """Runs one or several components until somebody stops it.
+
+    Args:
+        components: who runs here, in the order of their turns.
+        make_waiter: `PipeWaiter` or `LocalWaiter`.
+        beat: is called with every turn of the loop.
+
+    Attributes:
+        active: the component whose turn it is.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[Component],
+        make_waiter: Callable[[Sequence[Any]], Waiter],
+        beat: Callable[[], None] | None = None,
+    ) -> None:
+        self._components = list(components)
+        self.active = self._components[0]
+        self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
+        self._timers = [(c, timer) for c in self._components for timer in c.timers()]
+        self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
+        self._beat = beat or (lambda: None)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End the loop before its next wait."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Start every component, then wait and dispatch until stopped."""
+        for component in self._components:
+            self._activate(component)
+            component.start()
+        now_s = time.monotonic()
+        for _, timer in self._timers:
+            timer.due_s = now_s + timer.interval_s
+        while not self._stopping:
+            self._turn()
+
+    def _turn(self) -> None:
+        waiting = self._components[0]
+        self._activate(waiting)
+        with waiting.timing.add_time(waiting.wait_block()):
+            ready = self._waiter.wait(self._time_to_next_timer_s())
+        self._beat()
+        for source in ready:
+            component, receiver = self._handlers[id(source)]
+            values = source.receive()
+            if values and not self._stopping:
+                self._activate(component)
+                receiver.handle(values)
+        self._fire_timers()
+
+    def _time_to_next_timer_s(self) -> float:
+        if not self._timers:
+            return _MAX_WAIT_S
+        return min(_MAX_WAIT_S, min(timer.due_s for _, timer in self._timers) - time.monotonic())
+
+    def _fire_timers(self) -> None:
+        if not self._timers:
+            return
+        now_s = time.monotonic()
+        for component, timer in self._timers:
+            if now_s >= timer.due_s and not self._stopping:
+                timer.due_s = now_s + timer.interval_s
+                self._activate(component)
+                timer.callback()
+
+    def _activate(self, component: Component) -> None:
+        self.active = component
+        set_timing(component.timing)

@@ -1,0 +1,87 @@
+"""Owns facts about the machine, and the choices that follow from them: cores and threads for each process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+__all__ = ["Machine", "choose_cpus", "derive_seed", "draw_seed", "usable_cpus"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a run ran on.
+
+    Attributes:
+        processor: its model name.
+        num_cpus: that this process may use.
+        memory_gib: of the machine.
+        system: operating system and its version.
+        python: version of the interpreter.
+    """
+
+    processor: str
+    num_cpus: int
+    memory_gib: float
+    system: str
+    python: str
+
+    @classmethod
+    def this(cls) -> Machine:
+        """Describe this machine."""
+        return cls(
+            processor=_processor_name(),
+            num_cpus=len(usable_cpus()),
+            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+            system=f"{platform.system()} {platform.release()}",
+            python=platform.python_version(),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the facts by name."""
+        return asdict(self)
+
+
+def usable_cpus() -> list[int]:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:
+    """Return the cores for one of `num_workers` processes that share the machine evenly.
+
+    With fewer workers than cores each gets a block of its own; else each gets one core, in turn.
+    """
+    cpus = usable_cpus()
+    if num_workers >= len(cpus):
+        return (cpus[worker % len(cpus)],)
+    begin, end = worker * len(cpus) // num_workers, (worker + 1) * len(cpus) // num_workers
+    return tuple(cpus[begin:end])
+
+
+def draw_seed() -> int:
+    """Draw a seed that differs from run to run."""
+    return random.SystemRandom().randrange(2**31)
+
+
+def derive_seed(seed: int, *path: int) -> int:
+    """Derive independent seeds, below 2**31, from the one seed of a run: one for each `path` of numbers."""
+    return int(np.random.SeedSequence(seed, spawn_key=path).generate_state(1)[0]) % 2**31
+
+
+def _processor_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,97 @@
+"""Owns what a dead process leaves behind: its own children (games) and their named shared memory.
+
+Linux only, through /proc; elsewhere there is nothing to see and nothing is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+__all__ = ["become_subreaper", "end_descendants", "end_sessions", "mapped_shared_memory", "unlink_unused"]
+
+logger = logging.getLogger(__name__)
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SHARED_MEMORY_PATH = re.compile(r"\s(/dev/shm/[^\n]+?)(?: \(deleted\))?$", re.MULTILINE)
+
+
+def become_subreaper() -> None:
+    """Make the orphans of this process's children its own, so that they can be found and ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """Kill everything that this process has started and unlink the shared memory that only they used."""
+    descendants = psutil.Process().children(recursive=True)
+    names = mapped_shared_memory([os.getpid(), *(process.pid for process in descendants)])
+    _kill(descendants)
+    unlink_unused(names, since_s=psutil.Process().create_time(), ignore_pid=os.getpid())
+
+
+def end_sessions(leaders: Iterable[int]) -> set[str]:
+    """Kill what is left of the sessions whose leaders were these children; return the shared memory that it mapped."""
+    wanted = set(leaders)
+    left = [process for process in psutil.Process().children(recursive=True) if _session_of(process.pid) in wanted]
+    names = mapped_shared_memory(process.pid for process in left)
+    _kill(left)
+    return names
+
+
+def mapped_shared_memory(pids: Iterable[int]) -> set[str]:
+    """Return the paths under /dev/shm that these processes have mapped."""
+    names: set[str] = set()
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            continue  # the process is gone, or there is no /proc
+        names.update(_SHARED_MEMORY_PATH.findall(text))
+    return names
+
+
+def unlink_unused(names: Iterable[str], since_s: float, ignore_pid: int | None = None) -> list[str]:
+    """Unlink those files that were made after `since_s` (seconds since the epoch) and that no living process maps.
+
+    A segment that existed before the run, or that somebody else still uses, belongs to somebody else.
+    """
+    names = [name for name in names if _was_made_since(name, since_s)]
+    if not names:
+        return []
+    in_use = mapped_shared_memory(pid for pid in psutil.pids() if pid != ignore_pid)
+    unlinked = []
+    for name in names:
+        if name not in in_use:
+            Path(name).unlink(missing_ok=True)
+            unlinked.append(name)
+    return unlinked
+
+
+def _was_made_since(name: str, since_s: float) -> bool:
+    try:
+        return os.stat(name).st_ctime >= since_s - 1.0
+    except FileNotFoundError:
+        return False
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return -1
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=3)

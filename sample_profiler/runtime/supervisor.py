@@ -1,0 +1,162 @@
+"""Owns the child processes: starts them, notices their ends, stops them, and cleans up what they leave behind."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from sample_profiler.runtime.channels import PipeChannel, PipeReports, make_pipe
+from sample_profiler.runtime.child import ChildSettings, MakeComponent, run_child
+from sample_profiler.runtime.orphans import become_subreaper, end_sessions, mapped_shared_memory, unlink_unused
+
+__all__ = ["Child", "Supervisor"]
+
+logger = logging.getLogger(__name__)
+
+_STOP = 0
+_POLL_S = 0.01
+_NOTE_INTERVAL_S = 2.0
+
+
+class _ExitWatch:
+    """Becomes readable when a process ends.
+
+    Not the process's own sentinel: that is a pipe whose write end the games of a worker inherit, so that it stays open
+    after the worker has been killed.
+    """
+
+    def __init__(self, child: Child, pid: int) -> None:
+        self._child = child
+        self._descriptor = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def receive(self) -> list[Child]:
+        return [self._child]
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class Child:
+    """One component in a process of its own, as its parent sees it."""
+
+    def __init__(
+        self, settings: ChildSettings, process: BaseProcess, reports: PipeReports, control: PipeChannel
+    ) -> None:
+        self.name = settings.name
+        self.reports = reports
+        self._process = process
+        self._control = control
+        process.start()
+        assert process.pid is not None
+        self.pid: int = process.pid
+        self.exit = _ExitWatch(self, self.pid)
+
+    def stop(self) -> None:
+        """Ask the component to finish."""
+        self._control.send([_STOP])
+
+    def kill(self) -> None:
+        """End the process now, also when it is stopped or hangs."""
+        self._process.kill()
+
+    def is_alive(self) -> bool:
+        """Tell whether the process runs."""
+        return self._process.is_alive()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def describe_exit(self) -> str:
+        """Say in words how the process ended."""
+        code = self.exit_code
+        if code is None:
+            return "is still running"
+        if code < 0:
+            return f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"exited with status {code}"
+
+
+class Supervisor:
+    """Starts children and answers for them until none of them, and nothing that they started, is left.
+
+    Creating one makes this process the subreaper of its descendants.
+    """
+
+    def __init__(self) -> None:
+        become_subreaper()
+        self.children: list[Child] = []
+        self._context: Any = multiprocessing.get_context("spawn")
+        self._lifeline, self._lifeline_write = make_pipe()
+        self._shared_memory: set[str] = set()
+        self._start_s = time.time()
+        self._next_note_s = 0.0
+
+    def spawn(self, settings: ChildSettings, make_component: MakeComponent) -> Child:
+        """Start a process that builds and runs a component.
+
+        Args:
+            settings: what the process is like.
+            make_component: a picklable callable; runs in the child.
+        """
+        reports, control = PipeReports(), PipeChannel()
+        arguments = (settings, make_component, reports, control, self._lifeline)
+        process = self._context.Process(target=run_child, args=arguments, name=settings.name, daemon=False)
+        child = Child(settings, process, reports, control)
+        self.children.append(child)
+        return child
+
+    def note_shared_memory(self) -> None:
+        """Remember what named shared memory the children use now, to remove it should they be killed."""
+        self._shared_memory |= mapped_shared_memory(child.pid for child in self.children if child.is_alive())
+
+    def beat(self) -> None:
+        """Do from time to time what has to be done while the children run; call it often."""
+        if time.monotonic() >= self._next_note_s:
+            self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
+            self.note_shared_memory()
+
+    def stop(self, grace_s: float, while_waiting: Callable[[], None]) -> list[Child]:
+        """Ask all children to finish, kill those that have not after `grace_s` seconds, and clean up.
+
+        Args:
+            grace_s: time for all of them together.
+            while_waiting: is called again and again until all are gone: takes what the children still report.
+
+        Returns:
+            The children that had to be killed.
+        """
+        self.note_shared_memory()
+        for child in self.children:
+            if child.is_alive():
+                child.stop()
+        deadline_s = time.monotonic() + grace_s
+        while any(child.is_alive() for child in self.children) and time.monotonic() < deadline_s:
+            while_waiting()
+            time.sleep(_POLL_S)
+        killed = self.kill()
+        while_waiting()
+        return killed
+
+    def kill(self) -> list[Child]:
+        """Kill the children that still live and everything that any child has left behind; return who was killed."""
+        killed = [child for child in self.children if child.is_alive()]
+        self.note_shared_memory()
+        for child in killed:
+            child.kill()
+        for child in killed:
+            child._process.join(timeout=3)
+        self._shared_memory |= end_sessions(child.pid for child in self.children)
+        for name in unlink_unused(self._shared_memory, self._start_s):
+            logger.info("Removed the shared memory %s of an ended process", name)
+        return killed

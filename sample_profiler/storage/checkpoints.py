@@ -1,0 +1,121 @@
+"""Owns checkpoint files: `checkpoint_p{policy}/checkpoint_{optimizer steps:09}_{frames}.pth`.
+
+A checkpoint is written under a temporary name, synced and renamed, so a kill or a full disk never costs the one before
+it. It holds tensors and plain data alone and is loaded with PyTorch's restricted unpickler: nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sample_profiler.errors import CheckpointError
+
+__all__ = ["CheckpointFolder"]
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,})_(?P<frames>\d+)(_reward_[-\d.einf]+)?\.pth")
+
+
+class CheckpointFolder:
+    """The checkpoints of one policy.
+
+    Args:
+        run_folder: the run's folder.
+        policy: index of the policy.
+        num_kept: how many of the newest regular checkpoints stay.
+    """
+
+    def __init__(self, run_folder: Path, policy: int, num_kept: int) -> None:
+        self.path = run_folder / f"checkpoint_p{policy}"
+        self._num_kept = max(1, num_kept)
+
+    def save(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
+        """Write the latest checkpoint and remove those that are older than the newest `num_kept`."""
+        path = self._write(state, f"checkpoint_{num_steps:09}_{num_frames}.pth")
+        for old in self._paths("checkpoint")[: -self._num_kept]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: float) -> Path:
+        """Write the best checkpoint in place of the previous best."""
+        path = self._write(state, f"best_{num_steps:09}_{num_frames}_reward_{metric:.3f}.pth")
+        for old in self._paths("best"):
+            if old != path:
+                old.unlink(missing_ok=True)
+        return path
+
+    def save_milestone(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
+        """Write a checkpoint that is never removed, in the subfolder `milestones`."""
+        return self._write(state, f"milestones/checkpoint_{num_steps:09}_{num_frames}.pth")
+
+    def load(self, kind: str) -> dict[str, Any] | None:
+        """Load the newest whole checkpoint, going back to older ones past damaged files.
+
+        Args:
+            kind: "latest" or "best".
+
+        Returns:
+            What was saved; None if nothing was.
+
+        Raises:
+            CheckpointError: there are checkpoints, and none of them can be read.
+        """
+        paths = self._paths("checkpoint" if kind == "latest" else "best")
+        for path in reversed(paths):
+            try:
+                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+                reason = str(error).strip().splitlines()
+                logger.warning("Cannot read the checkpoint %s: %s", path, reason[0] if reason else type(error).__name__)
+                continue
+            logger.info("Loaded the checkpoint %s", path)
+            return state
+        if paths:
+            raise CheckpointError(
+                f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
+                "--restart_behavior=overwrite, or remove the damaged files"
+            )
+        return None
+
+    def _paths(self, kind: str) -> list[Path]:
+        """Return the checkpoints of a kind, oldest first."""
+        found = []
+        for path in self.path.glob(f"{kind}_*.pth"):
+            match = _NAME.fullmatch(path.name)
+            if match:
+                found.append((int(match["steps"]), int(match["frames"]), path))
+        return [path for _, _, path in sorted(found)]
+
+    def _write(self, state: dict[str, Any], name: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            free = shutil.disk_usage(path.parent).free >> 20
+            raise CheckpointError(f"cannot write the checkpoint {path} ({free} MiB free): {error}") from error
+        _sync_folder(path.parent)
+        return path
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

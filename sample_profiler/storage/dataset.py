@@ -1,0 +1,84 @@
+"""Owns the Learner's view of the trajectories that it trains on: small arrays at once, observations piece by piece.
+
+A *chunk* is `recurrence` consecutive steps of a trajectory: the length over which gradients flow through time. Chunk c
+of a dataset belongs to trajectory c // (T / recurrence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sample_profiler.storage.trajectories import Trajectories
+
+__all__ = ["Dataset"]
+
+
+class Dataset:
+    """The trajectories of some slots.
+
+    Args:
+        trajectories: the memory.
+        slots: which of it, S of them.
+        recurrence: R, steps in a chunk; divides the rollout length T.
+
+    Attributes:
+        num_chunks: S * T / R.
+        rewards, terminated, truncated, values, final_values, log_probabilities, policy_versions: `[S, T]`.
+        actions: `[S, T, action_width]`; action_parameters: `[S, T, num_action_parameters]`.
+        starts_episode: `[S, T]` bool: the step before was the last of an episode.
+    """
+
+    def __init__(self, trajectories: Trajectories, slots: Sequence[int], recurrence: int) -> None:
+        self._memory = memory = trajectories
+        self._slots = index = np.asarray(slots)
+        self._rollout = memory.layout.rollout
+        self._recurrence = recurrence
+        self._chunks_per_trajectory = self._rollout // recurrence
+        self.num_chunks = len(index) * self._chunks_per_trajectory
+        self.rewards = torch.from_numpy(memory.rewards[index])
+        self.terminated = torch.from_numpy(memory.terminated[index])
+        self.truncated = torch.from_numpy(memory.truncated[index])
+        self.values = torch.from_numpy(memory.values[index])
+        self.final_values = torch.from_numpy(memory.final_values[index])
+        self.log_probabilities = torch.from_numpy(memory.log_probabilities[index])
+        self.policy_versions = torch.from_numpy(memory.policy_versions[index])
+        self.actions = torch.from_numpy(memory.actions[index])
+        self.action_parameters = torch.from_numpy(memory.action_parameters[index])
+        self.starts_episode = torch.zeros_like(self.terminated)
+        self.starts_episode[:, 1:] = (self.terminated | self.truncated)[:, :-1]
+
+    def last(self) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""
+        memory = self._memory
+        observations = {
+            key: torch.from_numpy(array[self._slots, self._rollout]) for key, array in memory.observations.items()
+        }
+        return observations, torch.from_numpy(memory.states[self._slots, self._rollout])
+
+    def observations(self, chunks: npt.NDArray[np.int64]) -> dict[str, torch.Tensor]:
+        """Copy the observations of some chunks out of the shared memory, by key `[num_chunks * R, ...]`."""
+        slots, first = self._locate(chunks)
+        steps = first[:, None] + np.arange(self._recurrence)
+        gathered: dict[str, torch.Tensor] = {}
+        for key, array in self._memory.observations.items():
+            values: npt.NDArray[Any] = array[slots[:, None], steps]
+            gathered[key] = torch.from_numpy(values).flatten(0, 1)
+        return gathered
+
+    def states(self, chunks: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Return the recurrent states with which some chunks begin, `[num_chunks, H]`."""
+        slots, first = self._locate(chunks)
+        return torch.from_numpy(self._memory.states[slots, first])
+
+    def by_chunk(self, values: torch.Tensor) -> torch.Tensor:
+        """Cut `[S, T, ...]` into `[num_chunks, R, ...]`."""
+        return values.reshape(self.num_chunks, self._recurrence, *values.shape[2:])
+
+    def _locate(self, chunks: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        trajectory, chunk = np.divmod(chunks, self._chunks_per_trajectory)
+        return self._slots[trajectory], chunk * self._recurrence

@@ -1,0 +1,159 @@
+"""Owns the arithmetic of who samples what into which memory: fixed for a run, the same in every process.
+
+Terms: an *agent row* is one agent of one environment, numbered over the whole run; a *group* is the part of a worker's
+environments that steps as one vector; a *slot* holds one trajectory of one agent row. Every slot belongs to one worker
+and one policy for the whole run, so a lost worker takes nothing with it that others need, and nobody allocates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sample_profiler.config import SamplingOptions
+from sample_profiler.errors import ConfigError
+
+__all__ = ["Group", "SamplingPlan", "default_policy_of_agent", "make_sampling_plan"]
+
+PolicyOfAgent = Callable[[int, int, int], int]
+"""(environment index over the run, agent index within it, number of policies) → policy."""
+
+
+def default_policy_of_agent(env_index: int, agent_index: int, num_policies: int) -> int:
+    """Let neighbouring agents, and the agents of neighbouring environments, follow different policies."""
+    return (env_index + agent_index) % num_policies
+
+
+@dataclass(frozen=True)
+class Group:
+    """Environments of one worker that step together.
+
+    Attributes:
+        index: over the whole run.
+        worker: index of the worker.
+        envs: their indices over the whole run.
+        rows: their agent rows, environment by environment.
+        policies: of each row.
+    """
+
+    index: int
+    worker: int
+    envs: range
+    rows: range
+    policies: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """Groups, agent rows and slots of a run.
+
+    Attributes:
+        num_agents: agents per environment.
+        rollout: steps in a trajectory.
+        groups: all groups, in the order of their indices.
+        worker_slots: for each worker, for each policy, the slots that belong to it.
+        slot_worker: for each slot, the worker that it belongs to.
+        slot_policy: for each slot, the policy that it belongs to.
+        dataset_slots: trajectories that a Learner trains on at once (`num_batches_per_epoch` batches).
+    """
+
+    num_agents: int
+    rollout: int
+    groups: tuple[Group, ...]
+    worker_slots: tuple[tuple[range, ...], ...]
+    slot_worker: tuple[int, ...]
+    slot_policy: tuple[int, ...]
+    dataset_slots: int
+
+    @property
+    def num_rows(self) -> int:
+        """Number of agents of all environments."""
+        return self.groups[-1].rows.stop
+
+    @property
+    def num_slots(self) -> int:
+        """Number of trajectories that fit in memory."""
+        return len(self.slot_worker)
+
+    def groups_of(self, worker: int) -> list[Group]:
+        """Return the groups of one worker."""
+        return [group for group in self.groups if group.worker == worker]
+
+
+def make_sampling_plan(
+    sampling: SamplingOptions,
+    num_agents: int,
+    policy_of_agent: PolicyOfAgent = default_policy_of_agent,
+) -> SamplingPlan:
+    """Lay out a run.
+
+    Raises:
+        ConfigError: a policy has no agent.
+    """
+    groups = _make_groups(sampling, num_agents, policy_of_agent)
+    dataset_slots = sampling.batch_size * sampling.num_batches_per_epoch // sampling.rollout
+    slot_worker: list[int] = []
+    slot_policy: list[int] = []
+    worker_slots: list[list[range]] = [[] for _ in range(sampling.num_workers)]
+    for policy in range(sampling.num_policies):
+        counts = _count_slots(sampling, groups, policy, dataset_slots)
+        for worker, count in enumerate(counts):
+            start = len(slot_worker)
+            slot_worker.extend([worker] * count)
+            slot_policy.extend([policy] * count)
+            worker_slots[worker].append(range(start, start + count))
+    return SamplingPlan(
+        num_agents=num_agents,
+        rollout=sampling.rollout,
+        groups=tuple(groups),
+        worker_slots=tuple(tuple(ranges) for ranges in worker_slots),
+        slot_worker=tuple(slot_worker),
+        slot_policy=tuple(slot_policy),
+        dataset_slots=dataset_slots,
+    )
+
+
+def _make_groups(sampling: SamplingOptions, num_agents: int, policy_of_agent: PolicyOfAgent) -> list[Group]:
+    groups: list[Group] = []
+    splits = min(sampling.worker_num_splits, sampling.num_envs_per_worker)
+    first_env = 0
+    for worker in range(sampling.num_workers):
+        for split in range(splits):
+            num_envs = sampling.num_envs_per_worker // splits + (split < sampling.num_envs_per_worker % splits)
+            envs = range(first_env, first_env + num_envs)
+            policies = tuple(
+                policy_of_agent(env, agent, sampling.num_policies) for env in envs for agent in range(num_agents)
+            )
+            rows = range(envs.start * num_agents, envs.stop * num_agents)
+            groups.append(Group(len(groups), worker, envs, rows, policies))
+            first_env = envs.stop
+    return groups
+
+
+def _count_slots(sampling: SamplingOptions, groups: list[Group], policy: int, dataset_slots: int) -> list[int]:
+    """Return how many slots of `policy` each worker gets.
+
+    Asynchronous: every agent writes one trajectory while the Learner trains on one dataset, `num_batches_to_accumulate`
+    more are ready, and the next is being filled. Synchronous: no more than one dataset's worth beyond what the agents
+    write, so that new trajectories begin only when the old ones were trained on.
+
+    In both cases a group that waits for slots can always be served in the end: when all groups wait, fewer slots than
+    one group needs are free at each worker, so the others make up at least one dataset, which the Learner gives back.
+    """
+    rows = [[g.policies.count(policy) for g in groups if g.worker == w] for w in range(sampling.num_workers)]
+    num_rows = sum(map(sum, rows))
+    if num_rows == 0:
+        raise ConfigError(
+            [f"--num_policies={sampling.num_policies}: policy {policy} has no agent: use fewer policies or more envs"]
+        )
+    if sampling.async_rl:
+        wanted = num_rows + dataset_slots * (sampling.num_batches_to_accumulate + 1)
+    else:
+        wanted = -(-max(num_rows, dataset_slots) // dataset_slots) * dataset_slots
+        group_sizes = {size for sizes in rows for size in sizes if size}
+        aligned = len(group_sizes) == 1 and dataset_slots % group_sizes.copy().pop() == 0
+        if not aligned:
+            wanted = max(wanted, dataset_slots + sum(max(sizes) - 1 for sizes in rows if max(sizes)))
+    # Shares in proportion to the agents, in whole trajectories for each of them.
+    per_row = -(-wanted // num_rows)
+    return [per_row * sum(sizes) for sizes in rows]

@@ -1,0 +1,152 @@
+"""Owns the memory that trajectories are sampled into: written once by environments and inference, read by the Learner.
+
+Step t of a slot holds the observation o_t and recurrent state h_t that inference saw, what it drew from them (action,
+its log-probability, the distribution's parameters, the value), and what the environment answered (reward, end flags).
+o_T and h_T are what follows the last step: if the episode ended there, the *final* observation and state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sample_profiler.envs.contract import EnvSpec
+from sample_profiler.envs.spaces import action_dtype, action_width, num_action_parameters
+from sample_profiler.runtime.shared_memory import ArraySpec, SharedArrays
+from sample_profiler.storage.sampling_plan import SamplingPlan
+
+__all__ = ["Trajectories", "TrajectoryLayout"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TrajectoryLayout:
+    """Sizes of everything in a trajectory.
+
+    Attributes:
+        num_slots: trajectories that fit.
+        num_rows: agents of all environments.
+        num_groups: groups of environments that step together.
+        rollout: T, steps in a trajectory.
+        observations: shape and dtype of one observation by key.
+        action_width: numbers in one action.
+        action_dtype: of actions.
+        num_action_parameters: numbers that describe the distribution of one action.
+        state_size: H, numbers in one agent's recurrent state.
+    """
+
+    num_slots: int
+    num_rows: int
+    num_groups: int
+    rollout: int
+    observations: dict[str, ArraySpec]
+    action_width: int
+    action_dtype: npt.DTypeLike
+    num_action_parameters: int
+    state_size: int
+
+    @classmethod
+    def of(cls, plan: SamplingPlan, spec: EnvSpec, state_size: int) -> TrajectoryLayout:
+        """Derive the sizes from who samples what."""
+        observations: dict[str, ArraySpec] = {
+            key: (tuple(space.shape or ()), np.dtype(space.dtype)) for key, space in spec.observation_space.items()
+        }
+        return cls(
+            num_slots=plan.num_slots,
+            num_rows=plan.num_rows,
+            num_groups=len(plan.groups),
+            rollout=plan.rollout,
+            observations=observations,
+            action_width=action_width(spec.action_space),
+            action_dtype=action_dtype(spec.action_space),
+            num_action_parameters=num_action_parameters(spec.action_space),
+            state_size=state_size,
+        )
+
+
+class Trajectories:
+    """The arrays themselves; the same memory in every process that gets this object.
+
+    Attributes:
+        observations: by key, `[num_slots, T + 1, ...]`.
+        states: `[num_slots, T + 1, H]` float32.
+        actions: `[num_slots, T, action_width]`.
+        action_parameters: `[num_slots, T, num_action_parameters]` float32.
+        log_probabilities, values, rewards: `[num_slots, T]` float32; values as the network gives them.
+        terminated, truncated: `[num_slots, T]` bool.
+        final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
+            (the Learner computes the one at T-1 from o_T).
+        policy_versions: `[num_slots, T]` int32: version of the weights that drew the action.
+        row_slot: `[num_rows]` int32: the slot that an agent row writes to.
+        group_step: `[num_groups]` int32: the step t that a group waits for actions for.
+        final_step: `[num_rows]` int32: 1 + the step at which the row's episode was truncated and whose final value is
+            still to be computed with the row's next action; 0: none.
+        final_observations: by key, `[num_rows, ...]`; final_states: `[num_rows, H]`: what to compute it from.
+    """
+
+    def __init__(self, layout: TrajectoryLayout) -> None:
+        self.layout = layout
+        self._arrays = SharedArrays(_array_specs(layout))
+        self._name_arrays()
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that the trajectories take once all of it has been written."""
+        return self._arrays.num_bytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"layout": self.layout, "arrays": self._arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.layout = state["layout"]
+        self._arrays = state["arrays"]
+        self._name_arrays()
+
+    def _name_arrays(self) -> None:
+        arrays = self._arrays
+        keys = self.layout.observations
+        self.observations: dict[str, Array] = {key: arrays[f"observation/{key}"] for key in keys}
+        self.final_observations: dict[str, Array] = {key: arrays[f"final_observation/{key}"] for key in keys}
+        self.states: npt.NDArray[np.float32] = arrays["states"]
+        self.actions: Array = arrays["actions"]
+        self.action_parameters: npt.NDArray[np.float32] = arrays["action_parameters"]
+        self.log_probabilities: npt.NDArray[np.float32] = arrays["log_probabilities"]
+        self.values: npt.NDArray[np.float32] = arrays["values"]
+        self.rewards: npt.NDArray[np.float32] = arrays["rewards"]
+        self.terminated: npt.NDArray[np.bool_] = arrays["terminated"]
+        self.truncated: npt.NDArray[np.bool_] = arrays["truncated"]
+        self.final_values: npt.NDArray[np.float32] = arrays["final_values"]
+        self.policy_versions: npt.NDArray[np.int32] = arrays["policy_versions"]
+        self.row_slot: npt.NDArray[np.int32] = arrays["row_slot"]
+        self.group_step: npt.NDArray[np.int32] = arrays["group_step"]
+        self.final_step: npt.NDArray[np.int32] = arrays["final_step"]
+        self.final_states: npt.NDArray[np.float32] = arrays["final_states"]
+
+
+def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
+    slots, rows, steps = layout.num_slots, layout.num_rows, layout.rollout
+    specs: dict[str, ArraySpec] = {}
+    for key, (shape, dtype) in layout.observations.items():
+        specs[f"observation/{key}"] = ((slots, steps + 1, *shape), dtype)
+        specs[f"final_observation/{key}"] = ((rows, *shape), dtype)
+    specs |= {
+        "states": ((slots, steps + 1, layout.state_size), np.float32),
+        "actions": ((slots, steps, layout.action_width), layout.action_dtype),
+        "action_parameters": ((slots, steps, layout.num_action_parameters), np.float32),
+        "log_probabilities": ((slots, steps), np.float32),
+        "values": ((slots, steps), np.float32),
+        "rewards": ((slots, steps), np.float32),
+        "terminated": ((slots, steps), np.bool_),
+        "truncated": ((slots, steps), np.bool_),
+        "final_values": ((slots, steps), np.float32),
+        "policy_versions": ((slots, steps), np.int32),
+        "row_slot": ((rows,), np.int32),
+        "group_step": ((layout.num_groups,), np.int32),
+        "final_step": ((rows,), np.int32),
+        "final_states": ((rows, layout.state_size), np.float32),
+    }
+    return specs

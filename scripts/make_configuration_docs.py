@@ -1,0 +1,94 @@
+"""Writes docs/configuration.md from the options themselves; with ``--check`` says whether it is up to date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sample_profiler.config import FlagDescription, describe_parts
+from sf_examples.gym.gym_env import GYM_DEFAULTS
+from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+
+FAMILIES = {"ViZDoom": VIZDOOM_DEFAULTS, "MuJoCo": MUJOCO_DEFAULTS, "Gymnasium": GYM_DEFAULTS}
+
+PATH = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
+
+_INTRODUCTION = """\
+# Configuration
+
+This page is made from the options in `sample_profiler/config/parts` by `make docs`; change it there.
+
+Options are written `--flag=value` or `--flag value`. A bare `--flag` means `True`; booleans take `True`, `False`, `1`,
+`0`, `yes` and `no`; whole numbers may be written `1e7`; lists take several words (`--encoder_mlp_layers 512 512`) or
+none. Of a flag given twice the last counts. A flag that does not exist is an error, never ignored, and one error lists
+all problems of a command line.
+
+A value comes from the command line, else from the `config.json` of the run that is resumed, else from the defaults of
+the environment family, else from the default below. `config.json` in the run's folder keeps every value and where it
+came from. When a run is resumed, values that were chosen automatically are chosen again.
+"""
+
+
+def make_page() -> str:
+    """Returns the text of docs/configuration.md."""
+    blocks = [_INTRODUCTION]
+    for part in describe_parts([VizdoomOptions]):
+        rows = ["| flag | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+        rows += [_make_row(flag) for flag in part.flags]
+        blocks.append(f"## {part.title}\n\n" + "\n".join(rows) + "\n")
+    return "\n".join([*blocks, _make_families_section()])
+
+
+def main(argv: list[str]) -> int:
+    """Writes the page, or with ``--check`` compares it.
+
+    Returns:
+        The exit status: 1 if the page is out of date.
+    """
+    if argv not in ([], ["--check"]):
+        print(f"unknown arguments {argv}: none writes the page, --check compares it", file=sys.stderr)
+        return 2
+    page = make_page()
+    if not argv:
+        PATH.parent.mkdir(exist_ok=True)
+        PATH.write_text(page, encoding="utf-8")
+        return 0
+    if PATH.exists() and PATH.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PATH} is out of date: run make docs", file=sys.stderr)
+    return 1
+
+
+def _make_families_section() -> str:
+    """Returns the defaults that environment families have instead of the flags' own."""
+    defaults_of_family = [
+        {flag.name: flag for part in describe_parts([VizdoomOptions], defaults) for flag in part.flags}
+        for defaults in FAMILIES.values()
+    ]
+    own = {flag.name: flag for part in describe_parts([VizdoomOptions]) for flag in part.flags}
+    changed = [name for name in own if any(name in defaults for defaults in FAMILIES.values())]
+    rows = [_make_cells(["flag", *FAMILIES, "else"]), _make_cells(["---"] * (len(FAMILIES) + 2))]
+    for name in changed:
+        cells = [
+            _show_default(flags[name]) if name in defaults else ""
+            for flags, defaults in zip(defaults_of_family, FAMILIES.values(), strict=True)
+        ]
+        rows.append(_make_cells([f"`--{name}`", *cells, _show_default(own[name])]))
+    return "## Defaults of environment families\n\n" + "\n".join(rows) + "\n"
+
+
+def _make_row(flag: FlagDescription) -> str:
+    return _make_cells([f"`--{flag.name}`", _show_default(flag), flag.allowed, flag.meaning])
+
+
+def _show_default(flag: FlagDescription) -> str:
+    return flag.default if flag.is_default_in_words else f"`{flag.default}`"
+
+
+def _make_cells(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Environments of one's own: small examples to start from."""

@@ -1,0 +1,1 @@
+"""MuJoCo: gymnasium's continuous control environments."""

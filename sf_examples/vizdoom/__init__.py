@@ -1,0 +1,1 @@
+"""ViZDoom: 3D scenarios of the game Doom, seen as pixels."""

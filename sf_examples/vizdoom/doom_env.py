@@ -1,0 +1,200 @@
+"""A ViZDoom game as a gymnasium environment. The game is a process of its own; this one tells it what to do."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NoReturn, cast
+
+import gymnasium
+import numpy as np
+import vizdoom
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvPlacement
+from sample_profiler.envs.resize import NearestResize
+from sample_profiler.envs.wrappers import FrameStack
+from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
+from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
+
+__all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario"]
+
+Observation = NDArray[np.uint8]
+
+_NUM_SEEDS = 2**32
+_CURE_FOR_LOST_GAME = " If its process was killed, look for who did it, and for a lack of memory"
+
+
+class DoomEnv(gymnasium.Env[Observation, Any]):
+    """One game of Doom.
+
+    Observations are RGB images, uint8, [3, res_h, res_w]. Actions: 0 does nothing, i holds the scenario's button i - 1,
+    for ``frameskip`` tics, of which only the last is rendered.
+
+    An episode is *truncated* when its time is up and *terminated* when the agent dies or reaches the scenario's goal. A
+    game that has ended shows nothing any more, so the final observation repeats the one before.
+
+    The game starts with the first reset. Equal seeds give equal episodes, whatever was played before.
+    """
+
+    metadata = {  # noqa: RUF012 (gymnasium declares it for instances)
+        "render_modes": ["human", "rgb_array"],
+        "render_fps": 35,
+    }
+
+    def __init__(
+        self, scenario: DoomScenario, options: VizdoomOptions, frameskip: int = 1, render_mode: str | None = None
+    ) -> None:
+        """Reads the scenario file; starts nothing yet.
+
+        Args:
+            scenario: What to play.
+            options: Size of the observations, and perhaps another scenario file.
+            frameskip: Number of tics for which each action is held.
+            render_mode: ``human`` shows the game in a window; ``rgb_array`` lets :meth:`render` return frames.
+
+        Raises:
+            EnvError: There is no such scenario file, or it lacks buttons.
+        """
+        self.name = scenario.name
+        self.render_mode = render_mode
+        self._configure = functools.partial(
+            configure_game,
+            scenario,
+            find_scenario_file(options.doom_scenario or scenario.file),
+            is_wide=options.wide_aspect_ratio,
+            is_replaced=options.doom_scenario is not None,
+            is_visible=render_mode == "human",
+        )
+        self._configure()  # a scenario file that cannot be played is known now, not at the first reset
+        self._scenario = scenario
+        self._frameskip = frameskip
+        # The game takes one number per button; row 0 holds none of them.
+        self._button_rows = np.eye(len(scenario.buttons) + 1, dtype=int)[:, 1:].tolist()
+        self._resize = _make_resize(options)
+        self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
+        self.action_space = spaces.Discrete(len(self._button_rows))
+        self._game: vizdoom.DoomGame | None = None
+        self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
+        self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
+        self._health = 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode, and the game if it does not run yet.
+
+        Raises:
+            EnvError: The game cannot be started, or is gone.
+        """
+        super().reset(seed=seed, options=options)
+        try:
+            if self._game is None:
+                self._game = self._start_game()
+            else:
+                if seed is not None:
+                    self._game.set_seed(self._draw_seed())
+                self._game.new_episode()
+            self._look(self._game)
+            self._health = self._read_health(self._game)
+        except GAME_ERRORS as error:
+            self._fail("reset", error)
+        return self._observation, {}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Holds a button for ``frameskip`` tics, or until the episode ends.
+
+        Raises:
+            EnvError: The game is gone, or no episode is on.
+        """
+        game = self._game
+        if game is None:
+            raise EnvError(f"{self.name}: step() before reset(); call reset() first")
+        try:
+            reward = game.make_action(self._button_rows[action], self._frameskip) * self._scenario.reward_scale
+            if game.is_episode_finished():
+                is_truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
+                return self._observation, reward, not is_truncated, is_truncated, {}
+            self._look(game)
+            if self._scenario.health_gain_reward:
+                reward += self._reward_health(game)
+        except GAME_ERRORS as error:
+            self._fail("step", error)
+        return self._observation, reward, False, False, {}
+
+    def render(self) -> Observation | None:
+        """Returns the latest frame as it was rendered, [height, width, 3]; ``None`` unless asked for at the start."""
+        return self._frame.transpose(1, 2, 0) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Ends the game; a closed environment can be reset and starts a new one."""
+        game, self._game = self._game, None
+        if game is not None:
+            game.close()
+
+    def _start_game(self) -> vizdoom.DoomGame:
+        game = self._configure()
+        game.set_seed(self._draw_seed())
+        game.init()
+        return game
+
+    def _draw_seed(self) -> int:
+        # From the generator that reset(seed) seeds; unseeded it begins with the system's entropy, so that games started
+        # in the same instant differ.
+        return int(self.np_random.integers(_NUM_SEEDS))
+
+    def _look(self, game: vizdoom.DoomGame) -> None:
+        # Typed as always there, but a game whose episode ended in this instant has nothing to show.
+        state = cast("vizdoom.GameState | None", game.get_state())
+        if state is None:
+            return
+        # Both are new arrays each time: nobody's earlier observation changes under them.
+        self._frame = state.screen_buffer
+        self._observation = self._frame if self._resize is None else self._resize(self._frame)
+
+    def _reward_health(self, game: vizdoom.DoomGame) -> float:
+        before, self._health = self._health, self._read_health(game)
+        return self._scenario.health_gain_reward if self._health > before else 0.0
+
+    @staticmethod
+    def _read_health(game: vizdoom.DoomGame) -> float:
+        return game.get_game_variable(vizdoom.GameVariable.HEALTH)
+
+    def _fail(self, where: str, error: Exception) -> NoReturn:
+        self.close()
+        cure = "" if isinstance(error, vizdoom.FileDoesNotExistException) else _CURE_FOR_LOST_GAME
+        raise EnvError(f"{self.name}: the game failed in {where}(): {error}{cure}") from error
+
+
+def make_doom_env(
+    full_env_name: str, cfg: Config, env_config: EnvPlacement | None, render_mode: str | None = None
+) -> gymnasium.Env[Observation, Any]:
+    """Makes the environment of one of :data:`DOOM_SCENARIOS`, for :func:`sample_profiler.envs.register_env`."""
+    return make_doom_env_of_scenario(DOOM_SCENARIOS[full_env_name], full_env_name, cfg, env_config, render_mode)
+
+
+def make_doom_env_of_scenario(
+    scenario: DoomScenario,
+    _full_env_name: str,
+    cfg: Config,
+    _env_config: EnvPlacement | None,
+    render_mode: str | None = None,
+) -> gymnasium.Env[Observation, Any]:
+    """Makes the environment of any scenario.
+
+    A script registers its own with ``register_env(name, functools.partial(make_doom_env_of_scenario, scenario))``.
+    """
+    # The game skips frames by itself, without rendering them.
+    frameskip, framestack = cfg.environment.env_frameskip, cfg.environment.env_framestack
+    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode)
+    return FrameStack(env, framestack) if framestack > 1 else env
+
+
+def _make_resize(options: VizdoomOptions) -> NearestResize | None:
+    height, width = (144, 256) if options.wide_aspect_ratio else (120, 160)
+    if (height, width) == (options.res_h, options.res_w):
+        return None
+    return NearestResize((3, height, width), options.res_h, options.res_w)

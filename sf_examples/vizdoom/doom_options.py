@@ -1,0 +1,48 @@
+"""Options of the ViZDoom family, and what it has instead of the flags' own defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sample_profiler.config import option
+from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_scenarios import find_scenario_file
+
+__all__ = ["VIZDOOM_DEFAULTS", "VizdoomOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VizdoomOptions:
+    """ViZDoom."""
+
+    res_w: int = option(128, minimum=8)
+    """Width of the observations in pixels."""
+
+    res_h: int = option(72, minimum=8)
+    """Height of the observations in pixels."""
+
+    wide_aspect_ratio: bool = False
+    """Render 256×144 pixels instead of 160×120: a wider view, more work. Either is then resized to res_w × res_h; of
+    that very size, it is used as it is."""
+
+    doom_scenario: str | None = None
+    """Scenario file (.cfg) to play instead of the environment's own, with the same actions and time limit; it has to
+    offer their buttons."""
+
+    def find_problems(self) -> Iterator[str]:
+        """Yields what is wrong with the options, one message each."""
+        if self.doom_scenario is not None:
+            try:
+                find_scenario_file(self.doom_scenario)
+            except EnvError as error:
+                yield f"--doom_scenario={self.doom_scenario}: {error}"
+
+
+VIZDOOM_DEFAULTS = {
+    "env_frameskip": 4,
+    "exploration_loss": "symmetric_kl",
+    "exploration_loss_coeff": 0.001,
+    "obs_scale": 255.0,
+    "ppo_clip_value": 0.2,
+}

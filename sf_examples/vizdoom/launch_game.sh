@@ -1,0 +1,9 @@
+#!/bin/sh
+# Starts one Doom game; ViZDoom calls it in place of the game's program, with the game's arguments.
+#
+# Ctrl+C and a request to end reach every process of a terminal or a job. The games leave them to the process that plays,
+# which is about to save its work: it ends them itself.
+trap '' HUP INT TERM
+# The game writes into the folder it is started in, and does not start where it cannot.
+cd "$SAMPLE_PROFILER_GAME_FOLDER" || exit 1
+exec "$SAMPLE_PROFILER_GAME_PROGRAM" "$@"

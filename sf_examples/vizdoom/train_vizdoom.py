@@ -1,0 +1,48 @@
+"""Trains on a ViZDoom scenario: ``python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark``.
+
+Rollout workers import this module again, so importing it brings in neither PyTorch nor ViZDoom.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from sample_profiler.envs import EnvPlacement, register_env
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
+
+__all__ = ["main", "register_vizdoom_envs"]
+
+
+def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
+    """Makes a ViZDoom environment."""
+    from sf_examples.vizdoom.doom_env import make_doom_env
+
+    return make_doom_env(full_env_name, cfg, env_config, render_mode)
+
+
+def register_vizdoom_envs() -> None:
+    """Registers every scenario that has a name."""
+    for name in DOOM_SCENARIOS:
+        register_env(name, make_env)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Trains.
+
+    Args:
+        argv: The command line without the program's name; by default that of this process.
+
+    Returns:
+        The exit status: 0 if the run ended well.
+    """
+    from sample_profiler.cli.train import train
+
+    register_vizdoom_envs()
+    return train(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

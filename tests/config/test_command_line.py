@@ -1,0 +1,83 @@
+"""Tests of the command line cut into flags and words."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.config.assembly import all_flags
+from sample_profiler.config.command_line import read_command_line, wants_help
+
+FLAGS = all_flags()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--rollout=64", {"rollout": ["64"]}),
+        ("--rollout 64", {"rollout": ["64"]}),
+        ("--save_milestones_sec -1", {"save_milestones_sec": ["-1"]}),
+        ("--obs_subtract_mean -.5", {"obs_subtract_mean": ["-.5"]}),
+        ("--benchmark", {"benchmark": ["True"]}),
+        ("--benchmark --seed 3", {"benchmark": ["True"], "seed": ["3"]}),
+        ("--benchmark no --seed 3", {"benchmark": ["no"], "seed": ["3"]}),
+        ("--encoder_mlp_layers 512 256 --seed 3", {"encoder_mlp_layers": ["512", "256"], "seed": ["3"]}),
+        ("--encoder_mlp_layers=512 256", {"encoder_mlp_layers": ["512", "256"]}),
+        ("--encoder_mlp_layers --seed 3", {"encoder_mlp_layers": [], "seed": ["3"]}),
+        ("--seed 3 --encoder_mlp_layers", {"encoder_mlp_layers": [], "seed": ["3"]}),
+        ("--rollout=64 --seed=1 --rollout 32", {"rollout": ["32"], "seed": ["1"]}),
+        ("--experiment=a=b", {"experiment": ["a=b"]}),
+        ("--experiment=", {"experiment": [""]}),
+        ("", {}),
+    ],
+)
+def test_flags_and_their_words(line: str, words: dict[str, list[str]]):
+    assert read_command_line(line.split(), FLAGS) == (words, [])
+
+
+def test_words_keep_their_spaces():
+    assert read_command_line(["--experiment", "a b"], FLAGS) == ({"experiment": ["a b"]}, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("--rolout=3", ["--rolout is not a flag", "did you mean --rollout?"]),
+        ("--rolout 3", ["--rolout is not a flag"]),
+        ("--layerz 3 4 5", ["--layerz is not a flag"]),
+        ("--batch-size=3", ["--batch-size", "did you mean --batch_size?"]),
+        ("--env_stack=4", ["did you mean --env_framestack?"]),
+        ("--zzzzzz", ["--zzzzzz is not a flag: leave it out"]),
+        ("--roll=3", ["--roll is not a flag"]),
+        ("--rollout", ["--rollout has no value", "at least 1", "--rollout=32"]),
+        ("--rollout --seed=3", ["--rollout has no value"]),
+        ("--env", ["--env has no value", "--env=value"]),
+        ("word", ["'word' belongs to no flag", "--flag=value"]),
+        ("--rollout=32 64", ["'64' belongs to no flag"]),
+        ("--rollout 32 64", ["'64' belongs to no flag"]),
+        ("-r", ["'-r' belongs to no flag"]),
+        ("--", ["'--' belongs to no flag"]),
+        ("--=3", ["is not a flag"]),
+    ],
+)
+def test_each_mistake_is_one_problem(line: str, parts: list[str]):
+    _, problems = read_command_line(line.split(), FLAGS)
+    assert len(problems) == 1
+    assert all(part in problems[0] for part in parts), problems[0]
+
+
+def test_all_mistakes_are_found_and_the_rest_is_read():
+    words, problems = read_command_line(["--rolout=3", "stray", "--gamma", "--seed=3", "--foo"], FLAGS)
+    assert words == {"seed": ["3"]}
+    assert len(problems) == 4
+
+
+def test_a_flag_given_twice_needs_only_its_last_value_to_be_complete():
+    assert read_command_line(["--rollout", "--rollout=3"], FLAGS) == ({"rollout": ["3"]}, [])
+    assert len(read_command_line(["--rollout=3", "--rollout"], FLAGS)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"), [("--help", True), ("--seed=3 -h", True), ("--seed=3", False), ("", False)]
+)
+def test_asking_for_help(line: str, wanted: bool):
+    assert wants_help(line.split()) is wanted

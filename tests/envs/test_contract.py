@@ -1,0 +1,174 @@
+"""What an environment has to be, and that each message says which environment, what, and what is allowed."""
+
+from __future__ import annotations
+
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result, inspect_env, name_of_env
+from sample_profiler.errors import EnvContractError
+
+VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+
+class FakeEnv:
+    def __init__(self, observation_space=VECTOR, action_space=None, **attributes):
+        self.observation_space = observation_space
+        self.action_space = spaces.Discrete(2) if action_space is None else action_space
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+def test_single_space_becomes_a_dictionary():
+    spec = inspect_env(FakeEnv())
+    assert spec == EnvSpec(
+        observation_space=spaces.Dict({"obs": VECTOR}), action_space=spaces.Discrete(2), num_agents=1
+    )
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_dictionary_stays_as_it_is():
+    space = spaces.Dict({"image": spaces.Box(0, 255, (3, 8, 8), np.uint8), "level": spaces.Discrete(4)})
+    assert inspect_env(FakeEnv(space)).observation_space == space
+
+
+@pytest.mark.parametrize("action_space", [spaces.Discrete(4), spaces.Discrete(4, start=1), VECTOR])
+def test_supported_action_spaces(action_space):
+    assert inspect_env(FakeEnv(action_space=action_space)).action_space == action_space
+
+
+def test_num_agents_is_found_through_wrappers():
+    class Two(gymnasium.Env):
+        num_agents = 2
+        observation_space, action_space = VECTOR, spaces.Discrete(2)
+
+    assert inspect_env(gymnasium.Wrapper(Two())).num_agents == 2
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+def test_missing_method(method):
+    with pytest.raises(EnvContractError, match=rf"environment mine: FakeEnv has no method {method}\(\)"):
+        inspect_env(FakeEnv(**{method: None}), "mine")
+
+
+@pytest.mark.parametrize("attribute", ["observation_space", "action_space"])
+def test_missing_or_foreign_space(attribute):
+    env = FakeEnv()
+    setattr(env, attribute, None)
+    with pytest.raises(EnvContractError, match=f"environment mine: {attribute} is missing"):
+        inspect_env(env, "mine")
+    setattr(env, attribute, [3])
+    with pytest.raises(EnvContractError, match=f"environment mine: {attribute} is a list.*space of gymnasium"):
+        inspect_env(env, "mine")
+
+
+@pytest.mark.parametrize(
+    ("space", "where"),
+    [
+        (spaces.Tuple([VECTOR]), "observation_space is Tuple"),
+        (spaces.MultiBinary(3), "observation_space is MultiBinary"),
+        (spaces.Dict({"in": spaces.Dict({"deep": VECTOR})}), r"observation_space\['in'\] is Dict"),
+        (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box"),
+        (spaces.Dict({}), "observation_space is an empty Dict"),
+    ],
+)
+def test_unsupported_observation_space(space, where):
+    with pytest.raises(EnvContractError, match=f"environment mine: {where}"):
+        inspect_env(FakeEnv(space), "mine")
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Tuple([VECTOR]), spaces.Box(0, 3, (2,), int)])
+def test_unsupported_action_space(space):
+    with pytest.raises(EnvContractError, match=r"environment mine: action space .* allowed are Discrete and Box"):
+        inspect_env(FakeEnv(action_space=space), "mine")
+
+
+@pytest.mark.parametrize("num_agents", [0, -1, 1.5, "two", True])
+def test_bad_num_agents(num_agents):
+    with pytest.raises(EnvContractError, match="environment mine: num_agents is"):
+        inspect_env(FakeEnv(num_agents=num_agents), "mine")
+
+
+def test_name_of_env():
+    env = gymnasium.make("CartPole-v1")
+    assert name_of_env(env) == "CartPole-v1"
+    env.close()
+    assert name_of_env(FakeEnv()) == "FakeEnv"
+    with pytest.raises(EnvContractError, match="environment FakeEnv: num_agents"):
+        inspect_env(FakeEnv(num_agents=0))
+
+
+SPEC = inspect_env(FakeEnv())
+IMAGE_SPEC = inspect_env(FakeEnv(spaces.Dict({"image": spaces.Box(0, 255, (3, 2, 2), np.uint8)})))
+TWO_AGENTS = inspect_env(FakeEnv(num_agents=2))
+ZEROS = np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("spec", "result"),
+    [
+        (SPEC, (ZEROS, {})),
+        (SPEC, (np.zeros(3, np.float64), {})),
+        (SPEC, ([0.0, 0.0, 0.0], {})),
+        (IMAGE_SPEC, ({"image": np.zeros((3, 2, 2), np.int64)}, {})),
+        (TWO_AGENTS, ([ZEROS, ZEROS], [{}, {}])),
+        (TWO_AGENTS, (np.zeros((2, 3), np.float32), ({}, {}))),
+    ],
+)
+def test_good_reset(spec, result):
+    check_reset_result(result, spec, "mine")
+
+
+@pytest.mark.parametrize(
+    ("spec", "result", "message"),
+    [
+        (SPEC, ZEROS, r"reset\(\) returned array.*it returns \(observation, info\)"),
+        (SPEC, (ZEROS, {}, 1), r"reset\(\) returned a tuple of 3"),
+        (SPEC, (ZEROS, None), "info None"),
+        (SPEC, (np.zeros(4, np.float32), {}), r"'obs' of shape \(4,\); observation_space says \(3,\)"),
+        (SPEC, (np.full(3, np.nan, np.float32), {}), "not finite"),
+        (IMAGE_SPEC, ({"image": np.zeros((3, 2, 2), np.float32)}, {}), "of type float32; observation_space says uint8"),
+        (IMAGE_SPEC, ({"image": np.full((3, 2, 2), 256)}, {}), "of type int64; observation_space says uint8"),
+        (
+            IMAGE_SPEC,
+            ({"picture": np.zeros((3, 2, 2), np.uint8)}, {}),
+            r"\['picture'\]; observation_space has \['image'\]",
+        ),
+        (TWO_AGENTS, ([ZEROS], [{}, {}]), "observations a list of 1; with 2 agents"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], {}), "infos {} of type dict; with 2 agents"),
+        (TWO_AGENTS, ([ZEROS, np.zeros(2)], [{}, {}]), r"agent 1 returned observation 'obs' of shape \(2,\)"),
+    ],
+)
+def test_bad_reset(spec, result, message):
+    with pytest.raises(EnvContractError, match="environment mine: .*" + message):
+        check_reset_result(result, spec, "mine")
+
+
+def test_good_step():
+    check_step_result((ZEROS, np.float64(1.0), np.bool_(True), False, {}), SPEC, "mine")
+    check_step_result(([ZEROS, ZEROS], [0, 1.0], [False, False], np.zeros(2, bool), [{}, {}]), TWO_AGENTS, "mine")
+
+
+@pytest.mark.parametrize(
+    ("spec", "result", "message"),
+    [
+        (SPEC, (ZEROS, 0.0, False, {}), r"step\(\) returned a tuple of 4; .*truncated"),
+        (SPEC, (ZEROS, [0.0], False, False, {}), "reward a list of 1; it is a single value"),
+        (SPEC, (np.zeros(2), 0.0, False, False, {}), r"of shape \(2,\)"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], 0.0, [False] * 2, [False] * 2, [{}, {}]), "reward 0.0.*one entry for each of 2"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], [0.0] * 2, [False] * 2, False, [{}, {}]), "truncated False"),
+    ],
+)
+def test_bad_step(spec, result, message):
+    with pytest.raises(EnvContractError, match="environment mine: .*" + message):
+        check_step_result(result, spec, "mine")

@@ -1,0 +1,54 @@
+"""A clock that moves only when a test says so, and one Timing per recorder twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.block import get_open_blocks
+
+MakeTiming = Callable[..., Timing]
+
+# Every implementation of the recorder passes the same tests: a further one gets its factory here.
+TWINS: dict[str, MakeTiming] = {"python": Timing}
+
+
+class FakeClock:
+    """Nanoseconds that pass on request."""
+
+    def __init__(self) -> None:
+        self.now_ns = 5_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+    def spend(self, timing: Timing, key: str, seconds: float, method: str = "add_time") -> None:
+        """Pass the time inside a block."""
+        with getattr(timing, method)(key):
+            self.pass_s(seconds)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=sorted(TWINS))
+def make_timing(request: pytest.FixtureRequest) -> MakeTiming:
+    return TWINS[request.param]
+
+
+@pytest.fixture
+def timing(make_timing: MakeTiming, clock: FakeClock) -> Timing:
+    return make_timing("Test", clock_ns=clock)
+
+
+@pytest.fixture(autouse=True)
+def no_block_leaks() -> Iterator[None]:
+    yield
+    assert get_open_blocks() == []

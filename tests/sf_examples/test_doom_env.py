@@ -1,0 +1,289 @@
+"""Real ViZDoom games: observations, seeds, ends of episodes, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from sample_profiler.config import parse_config
+from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
+from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_env import DoomEnv
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
+from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
+
+IDLE = 0
+ATTACK = 3
+
+
+def find_games() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if child.name() == "vizdoom"]
+
+
+def find_segments() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("ViZDoom")}
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    """Every game is started from an empty folder, which stays empty; no game and no segment is left."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    segments = find_segments()
+    yield
+    assert find_games() == []
+    assert find_segments() <= segments
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def make_doom():
+    """Makes environments that are closed in the end, also when a test fails."""
+    envs = []
+
+    def make(name: str, frameskip: int = 4, scenario: DoomScenario | None = None, **options) -> DoomEnv:
+        envs.append(DoomEnv(scenario or DOOM_SCENARIOS[name], VizdoomOptions(**options), frameskip))
+        return envs[-1]
+
+    yield make
+    for env in envs:
+        env.close()
+
+
+def play(env: DoomEnv, seed: int, num_steps: int) -> list[tuple[bytes, float]]:
+    """Plays the same actions for the same number of steps, over ends of episodes."""
+    rng = np.random.default_rng(0)
+    trace = [(env.reset(seed=seed)[0].tobytes(), 0.0)]
+    for _ in range(num_steps):
+        observation, reward, terminated, truncated, _ = env.step(rng.integers(env.action_space.n))
+        trace.append((observation.tobytes(), reward))
+        if terminated or truncated:
+            trace.append((env.reset()[0].tobytes(), 0.0))
+    return trace
+
+
+@pytest.mark.parametrize("name", sorted(DOOM_SCENARIOS))
+def test_registered_scenarios_keep_the_contract(name):
+    register_vizdoom_envs()
+    cfg = parse_config([f"--env={name}"], extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
+    env = make_env(name, cfg, None)
+    spec = inspect_env(env, name)
+    assert find_games() == [], "the game starts with the first reset"
+    try:
+        check_reset_result(env.reset(seed=1), spec, name)
+        for action in range(spec.action_space.n):
+            check_step_result(env.step(action), spec, name)
+        assert len(find_games()) == 1
+    finally:
+        env.close()
+    assert spec.observation_space["obs"].shape == (3, 72, 128)
+    assert spec.action_space.n == 1 + len(DOOM_SCENARIOS[name].buttons)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({}, (3, 72, 128)),
+        ({"res_w": 160, "res_h": 120}, (3, 120, 160)),
+        ({"wide_aspect_ratio": True}, (3, 72, 128)),
+        ({"wide_aspect_ratio": True, "res_w": 256, "res_h": 144}, (3, 144, 256)),
+    ],
+)
+def test_observations_are_planar_images_of_the_chosen_size(make_doom, options, shape):
+    env = make_doom("doom_basic", **options)
+    observation, _ = env.reset(seed=0)
+    assert observation.shape == shape
+    assert observation.dtype == np.uint8
+    assert observation.flags.c_contiguous
+    assert observation.std() > 10, "a picture, not a single colour"
+    # The floor at the bottom of doom_basic is brown: channels are red, green, blue, one plane each.
+    red, _, blue = observation[:, -4:, :8].mean(axis=(1, 2))
+    assert red > blue
+
+
+def test_earlier_observations_do_not_change(make_doom):
+    env = make_doom("doom_benchmark", res_w=160, res_h=120)
+    first, _ = env.reset(seed=3)
+    copy = first.copy()
+    for _ in range(5):
+        second = env.step(1)[0]
+    np.testing.assert_array_equal(first, copy)
+    assert (first != second).any()
+
+
+def test_equal_seeds_repeat_and_others_differ(make_doom):
+    one, two = make_doom("doom_basic"), make_doom("doom_basic")
+    expected = play(one, 7, 120)
+    assert play(two, 7, 120) == expected
+    assert play(one, 7, 120) == expected, "whatever was played before"
+    assert play(one, 8, 120) != expected
+
+
+def test_without_a_seed_games_differ(make_doom):
+    first = make_doom("doom_benchmark").reset()[0]
+    assert (first != make_doom("doom_benchmark").reset()[0]).any()
+
+
+def test_end_of_time_is_truncation_and_repeats_the_last_frame(make_doom):
+    env = make_doom("doom_basic")
+    env.reset(seed=0)
+    for _ in range(300 // 4 - 1):
+        last, _, terminated, truncated, _ = env.step(IDLE)
+        assert not (terminated or truncated)
+    observation, reward, terminated, truncated, _ = env.step(IDLE)
+    assert (terminated, truncated) == (False, True)
+    assert reward == pytest.approx(-0.04)
+    np.testing.assert_array_equal(observation, last)
+
+
+def test_reaching_the_goal_is_termination(make_doom):
+    env = make_doom("doom_basic")
+    for seed in range(50):
+        env.reset(seed=seed)
+        is_over, rewards = False, []
+        while not is_over:
+            _, reward, terminated, truncated, _ = env.step(ATTACK)
+            rewards.append(reward)
+            is_over = terminated or truncated
+        if terminated:
+            assert not truncated
+            assert 0.9 < rewards[-1] <= 1.0
+            return
+    pytest.fail("the monster was never in front of the gun")
+
+
+def test_death_is_termination(make_doom):
+    env = make_doom("doom_health_gathering", frameskip=8)
+    env.reset(seed=0)
+    total = 0.0
+    while True:  # the floor kills whoever stays where he is
+        _, reward, terminated, truncated, _ = env.step(IDLE)
+        total += reward
+        if terminated or truncated:
+            break
+    assert (terminated, truncated) == (True, False)
+    # 0.01 for each tic and nothing for dying; the tics are fewer than the time limit.
+    assert 1.0 < total < 21.0
+
+
+def test_health_gathering_rewards_medkits(make_doom):
+    env = make_doom("doom_health_gathering")
+    env.reset(seed=0)
+    rewards, is_over = [], False
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        while not is_over:
+            _, reward, terminated, truncated, _ = env.step(3 if rng.random() < 0.8 else 1)
+            rewards.append(reward)
+            is_over = terminated or truncated
+        env.reset()
+        is_over = False
+    assert {round(reward, 2) for reward in rewards} >= {0.04, 1.04}
+
+
+def test_frameskip_holds_the_button(make_doom):
+    fast, slow = make_doom("doom_basic", frameskip=4), make_doom("doom_basic", frameskip=1)
+    fast.reset(seed=5)
+    slow.reset(seed=5)
+    observation, reward, *_ = fast.step(2)
+    rewards = [slow.step(2) for _ in range(4)]
+    np.testing.assert_array_equal(observation, rewards[-1][0])
+    assert reward == pytest.approx(sum(result[1] for result in rewards))
+
+
+def test_killed_game_is_an_error_that_names_the_environment(make_doom):
+    env = make_doom("doom_basic")
+    env.reset(seed=0)
+    (game,) = find_games()
+    game.kill()
+    with pytest.raises(EnvError, match=r"doom_basic: the game failed in step\(\)"):
+        for _ in range(1000):
+            env.step(IDLE)
+    assert find_games() == []
+    env.reset(seed=0)  # a new game starts
+    assert env.step(IDLE)[1] == pytest.approx(-0.04)
+
+
+def test_killed_game_is_noticed_by_reset(make_doom):
+    env = make_doom("doom_basic")
+    env.reset(seed=0)
+    (game,) = find_games()
+    game.kill()
+    with pytest.raises(EnvError, match=r"doom_basic: the game failed in reset\(\)"):
+        for _ in range(1000):
+            env.reset()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_game_leaves_requests_to_end_to_its_owner(make_doom, number):
+    env = make_doom("doom_basic")
+    env.reset(seed=0)
+    (game,) = find_games()
+    game.send_signal(number)
+    time.sleep(0.05)
+    for _ in range(10):
+        env.step(IDLE)
+    assert find_games() == [game]
+
+
+def test_game_runs_one_thread_and_without_sound(make_doom):
+    env = make_doom("doom_basic")
+    env.reset(seed=0)
+    (game,) = find_games()
+    for _ in range(200):
+        if env.step(IDLE)[3]:
+            env.reset()
+    times = sorted(thread.user_time + thread.system_time for thread in game.threads())
+    assert sum(times[:-1]) <= 0.02, "only one thread works"
+    assert "-nosound" in game.cmdline()
+
+
+def test_close_ends_the_game_and_may_be_repeated(make_doom):
+    env = make_doom("doom_basic")
+    env.close()
+    env.reset()
+    assert len(find_games()) == 1
+    env.close()
+    env.close()
+    assert find_games() == []
+    with pytest.raises(EnvError, match=r"doom_basic: step\(\) before reset\(\)"):
+        env.step(IDLE)
+
+
+def test_other_scenario_under_the_same_actions(make_doom, tmp_path):
+    source = find_scenario_file("deathmatch.cfg").parent
+    shutil.copy(source / "deathmatch.wad", tmp_path)
+    shutil.copy(source / "deathmatch.cfg", tmp_path / "mine.cfg")
+    env = make_doom("doom_benchmark", doom_scenario=str(tmp_path / "mine.cfg"))
+    expected = play(make_doom("doom_benchmark"), 3, 20)
+    assert play(env, 3, 20) == expected
+
+
+def test_other_scenario_without_the_buttons(make_doom):
+    with pytest.raises(EnvError, match=r"doom_benchmark: .*basic\.cfg has no button MOVE_FORWARD, MOVE_BACKWARD, TURN"):
+        make_doom("doom_benchmark", doom_scenario="basic.cfg")
+    assert make_doom("doom_basic", doom_scenario="basic.cfg").action_space.n == 4
+
+
+def test_missing_map_file_is_an_error_before_the_game_starts(make_doom, tmp_path):
+    (tmp_path / "mine.cfg").write_text("doom_scenario_path = gone.wad\navailable_buttons = { ATTACK }\n")
+    scenario = DoomScenario(name="mine", file=str(tmp_path / "mine.cfg"), buttons=("ATTACK",), episode_timeout_tics=9)
+    with pytest.raises(EnvError, match=r"mine: the game failed in reset\(\): .*gone\.wad"):
+        make_doom("mine", scenario=scenario).reset()
+
+
+def test_render_returns_the_frame_before_resizing():
+    env = DoomEnv(DOOM_SCENARIOS["doom_basic"], VizdoomOptions(), 4, "rgb_array")
+    try:
+        env.reset(seed=0)
+        assert env.render().shape == (120, 160, 3)
+    finally:
+        env.close()

@@ -1,0 +1,88 @@
+"""The training scripts: what they import, register and hand to training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sample_profiler.envs import registry
+from sf_examples.custom import train_custom_env, two_agents
+from sf_examples.gym import train_gym
+from sf_examples.mujoco import train_mujoco
+from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
+from sf_examples.vizdoom import train_vizdoom
+from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
+
+ROOT = Path(__file__).parents[2]
+MODULES = (
+    "custom.train_custom_env",
+    "custom.two_agents",
+    "gym.train_gym",
+    "mujoco.train_mujoco",
+    "vizdoom.train_vizdoom",
+)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Stands in for training; collects what it was called with."""
+    received = []
+
+    def train(argv=None, *, extra_parts=(), defaults=None):
+        received.append((argv, tuple(extra_parts), dict(defaults or {})))
+        return 7
+
+    module = ModuleType("sample_profiler.cli.train")
+    module.train = train
+    monkeypatch.setitem(sys.modules, "sample_profiler.cli.train", module)
+    monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr(registry, "_fallbacks", [])
+    return received
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_import_brings_in_neither_torch_nor_a_simulation(module):
+    code = (
+        f"import sys, sf_examples.{module}; "
+        "print([name for name in ('torch', 'vizdoom', 'mujoco', 'pygame') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_vizdoom(calls):
+    assert train_vizdoom.main(["--env=doom_basic"]) == 7
+    argv, parts, defaults = calls[0]
+    assert (argv, parts) == (["--env=doom_basic"], (VizdoomOptions,))
+    assert defaults["env_frameskip"] == 4
+    assert registry.registered_envs() == sorted(DOOM_SCENARIOS)
+
+
+def test_mujoco(calls):
+    assert train_mujoco.main() == 7
+    assert calls[0][0] is None
+    assert calls[0][2]["learning_rate"] == 0.00295
+    assert registry.registered_envs() == sorted(MUJOCO_ENVS)
+
+
+def test_gym(calls):
+    assert train_gym.main([]) == 7
+    train_gym.main([])
+    assert len(registry._fallbacks) == 1, "calling it twice from one script adds nothing"
+    assert calls[0][2]["use_rnn"] is False
+
+
+@pytest.mark.parametrize("module", [train_custom_env, two_agents])
+def test_custom_environments_need_no_flags(calls, module):
+    assert module.main(["--seed=1"]) == 7
+    assert calls[0][0] == ["--seed=1"]
+    assert calls[0][2]["env"].startswith("custom_")
+
+
+def test_example_is_short():
+    assert len((ROOT / "sf_examples/custom/train_custom_env.py").read_text().splitlines()) < 60

@@ -1,0 +1,44 @@
+"""Tests of the package itself: what importing it costs and which names it has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import sample_profiler
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_package_and_options_loads_neither_torch_nor_numpy():
+    code = (
+        "import sys, sample_profiler, sample_profiler.errors, sample_profiler.config\n"
+        "print([name for name in ('torch', 'numpy', 'gymnasium', 'rich') if name in sys.modules])"
+    )
+    assert run_python(code).strip() == "[]"
+
+
+def test_public_names_load_on_first_use():
+    code = (
+        "import sys, sample_profiler\n"
+        "before = 'sample_profiler.profiling' in sys.modules\n"
+        "from sample_profiler import Timing, get_timing\n"
+        "from sample_profiler.profiling import Timing as direct\n"
+        "print(before, Timing is direct, callable(get_timing), 'torch' in sys.modules)"
+    )
+    assert run_python(code).strip() == "False True True False"
+
+
+def test_every_public_name_is_listed_and_exists():
+    assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
+    assert set(sample_profiler.__all__) == {"Timing", "__version__", "get_timing", "register_env", "train"}
+    assert all(getattr(sample_profiler, name) is not None for name in sample_profiler.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error_that_lists_the_public_ones():
+    with pytest.raises(AttributeError, match=r"'timing'.*public names: Timing"):
+        _ = sample_profiler.timing

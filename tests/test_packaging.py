@@ -1,0 +1,60 @@
+"""Tests of the files around the package: versions, licence, make targets and what continuous integration runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sample_profiler
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def lines_of(name: str) -> list[str]:
+    return (ROOT / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_constraints_are_exact_versions():
+    versions = [line for line in lines_of("constraints.txt") if not line.startswith("#")]
+    pattern = re.compile(r'[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*(; python_version >= "3\.11")?')
+    assert [line for line in versions if not pattern.fullmatch(line)] == []
+    assert "torch==2.13.0" in versions
+
+
+def test_every_dependency_has_an_exact_version():
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines_of("constraints.txt")}
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    named = set(re.findall(r'"([A-Za-z][A-Za-z0-9_.-]*)(?:\[[a-z]+\])?>=', text))
+    assert {"torch", "numpy", "gymnasium", "vizdoom", "psutil", "rich", "tensorboard", "pytest"} <= named
+    assert named <= pinned
+
+
+def test_dependencies_are_open_ranges():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.findall(r'"[a-z][^"]*(?:==|<|~=)[^"]*"', text) == []
+
+
+def test_every_make_target_says_what_it_does():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert re.findall(r"^([a-z]+):.*  ## \S", text, re.MULTILINE) == phony.split()
+    wanted = {"help", "install", "run", "test", "check", "format", "bench", "clean"}
+    assert wanted <= set(phony.split()) and ".DEFAULT_GOAL := help" in text
+
+
+def test_continuous_integration_runs_the_command_people_run():
+    assert lines_of(".ci/run")[-1] == "exec make check"
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_a_warning_fails_a_test(pytestconfig: pytest.Config):
+    assert pytestconfig.getini("filterwarnings")[0] == "error"
+    assert float(pytestconfig.getini("timeout")) > 0
+
+
+def test_the_version_is_one_and_the_package_is_typed():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", sample_profiler.__version__)
+    assert 'version = { attr = "sample_profiler.__version__" }' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert (ROOT / "sample_profiler" / "py.typed").exists()
