@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from sample_profiler.envs.contract import EnvSpec
+from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
 from sample_profiler.errors import EnvError
 
 __all__ = ["AgentsEnv"]
@@ -33,6 +33,7 @@ class AgentsEnv:
 
     Raises:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
+        EnvContractError: from the first `reset` and `step`: what they returned is not what the spaces say.
     """
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
@@ -45,13 +46,19 @@ class AgentsEnv:
         self._action_space = spec.action_space
         self._action_space.seed(seed)
         self._to_action = _action_converter(spec.action_space)
+        self._spec = spec
+        self._name = name
+        self._is_checked = False
         self._wrap = not isinstance(self._env.observation_space, spaces.Dict)
 
     def reset(self) -> Observations:
         """Begin an episode and return the first observation of each agent."""
         with self._named("reset"):
-            observations, _ = self._env.reset() if self._seed is None else self._env.reset(seed=self._seed)
-        self._seed = None
+            result = self._env.reset() if self._seed is None else self._env.reset(seed=self._seed)
+        if self._seed is not None:
+            check_reset_result(result, self._spec, self._name)
+            self._seed = None
+        observations, _ = result
         return self._as_dicts([observations] if self.num_agents == 1 else observations)
 
     def step(
@@ -67,12 +74,18 @@ class AgentsEnv:
         """
         try:  # not `_named`: this is the hot path
             if self.num_agents == 1:
-                observation, reward, terminated, truncated, info = self._env.step(self._to_action(actions[0]))
-                observation = {"obs": observation} if self._wrap else observation
-                return [observation], [reward], [terminated], [truncated], [info]
-            observations, rewards, ends, cuts, infos = self._env.step([self._to_action(action) for action in actions])
+                result = self._env.step(self._to_action(actions[0]))
+            else:
+                result = self._env.step([self._to_action(action) for action in actions])
         except Exception as error:
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
+        if not self._is_checked:
+            check_step_result(result, self._spec, self._name)
+            self._is_checked = True
+        if self.num_agents == 1:
+            observation, reward, terminated, truncated, info = result
+            return [{"obs": observation} if self._wrap else observation], [reward], [terminated], [truncated], [info]
+        observations, rewards, ends, cuts, infos = result
         return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
 
     def random_actions(self) -> npt.NDArray[Any]:

@@ -24,18 +24,10 @@ class DiscreteHead(nn.Module):
         num_parameters: Numbers that describe one distribution, n.
     """
 
-    def __init__(self, input_size: int, num_actions: int, *, is_masked: bool) -> None:
-        """Makes the layer.
-
-        Args:
-            input_size: Width of the decoder's output.
-            num_actions: n.
-            is_masked: The environment says at each step which actions are allowed.
-        """
+    def __init__(self, input_size: int, num_actions: int) -> None:
         super().__init__()
         self.logits = nn.Linear(input_size, num_actions)
         self.num_parameters = num_actions
-        self._is_masked = is_masked
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
         """Returns logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`.
@@ -49,7 +41,7 @@ class DiscreteHead(nn.Module):
 
     def distribution(self, parameters: Tensor) -> Categorical:
         """Makes the distributions that parameters ``[N, n]`` describe."""
-        return Categorical(parameters, is_masked=self._is_masked)
+        return Categorical(parameters)
 
     def initialize(self) -> None:
         """Leaves the weights as the initialization of the whole network made them."""
@@ -99,29 +91,21 @@ class GaussianHead(nn.Module):
 ActionHead: TypeAlias = DiscreteHead | GaussianHead
 
 
-def make_action_head(
-    action_space: gymnasium.Space[Any], input_size: int, options: ModelOptions, *, is_masked: bool
-) -> ActionHead:
+def make_action_head(action_space: gymnasium.Space[Any], input_size: int, options: ModelOptions) -> ActionHead:
     """Makes the head for an action space.
 
     Args:
         action_space: Discrete or Box.
         input_size: Width of the decoder's output.
         options: Those of continuous actions.
-        is_masked: The environment says at each step which actions are allowed.
 
     Raises:
         ConfigError: There is no head for such actions.
     """
     if isinstance(action_space, spaces.Discrete):
-        return DiscreteHead(input_size, int(action_space.n), is_masked=is_masked)
+        return DiscreteHead(input_size, int(action_space.n))
     if not isinstance(action_space, spaces.Box):
-        raise ConfigError([f"action space {action_space} is not supported; allowed are Discrete and Box: wrap it"])
-    if is_masked:
         raise ConfigError(
-            [
-                f"the observations have an action_mask, and the action space {action_space} is continuous; only actions "
-                "of a Discrete space can be masked: give the observation another name"
-            ]
+            [f"action space {action_space} is not supported; allowed are Discrete and Box: convert it in a wrapper"]
         )
     return GaussianHead(input_size, math.prod(action_space.shape), options)

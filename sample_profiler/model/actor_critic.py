@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import gymnasium
@@ -16,7 +16,6 @@ from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder
-from sample_profiler.model.fragments import EpisodeFragments
 from sample_profiler.model.layers import initialize_weights, make_mlp
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 
@@ -26,7 +25,7 @@ ACTION_MASK_KEY = "action_mask"
 """Key of the observation that is 0 for each discrete action that is not allowed in this step."""
 
 
-class Trunk(nn.Module):
+class _Trunk(nn.Module):
     """Encoder, core and decoder: what actor and critic share, or have one each of."""
 
     def __init__(self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ModelOptions) -> None:
@@ -59,7 +58,7 @@ class ActorCritic(nn.Module):
         observation_space: spaces.Dict,
         action_space: gymnasium.Space[Any],
     ) -> None:
-        """Makes the network with weights drawn from torch's global generator.
+        """Makes the layers; :func:`make_actor_critic` initializes them.
 
         Args:
             model: Layers and their initialization.
@@ -71,22 +70,24 @@ class ActorCritic(nn.Module):
             ConfigError: The options do not fit the spaces.
         """
         super().__init__()
-        mask_size, encoded_spaces = _split_off_mask(observation_space, action_space)
-        self._is_masked = mask_size > 0
-        self.observation_normalizer = ObservationNormalizer(encoded_spaces, observations)
-        self.returns_normalizer = RunningMeanStd()
+        mask_size = _mask_size(observation_space, action_space)
+        encoded = {key: space for key, space in observation_space.items() if not mask_size or key != ACTION_MASK_KEY}
         num_trunks = 1 if model.actor_critic_share_weights else 2
-        trunks = [Trunk(encoded_spaces, model) for _ in range(num_trunks)]
-        self.trunks = nn.ModuleList(trunks)
-        self.action_head = make_action_head(action_space, trunks[0].output_size, model, is_masked=self._is_masked)
-        self.value_head = nn.Linear(trunks[-1].output_size, 1)
-        self.state_size = sum(trunk.core.state_size for trunk in trunks)
-        mask_part = [mask_size] if self._is_masked else []
-        self._head_sizes = [trunk.encoder.output_size for trunk in trunks] + mask_part
-        self._core_sizes = [trunk.core.output_size for trunk in trunks] + mask_part
-        self._state_sizes = [trunk.core.state_size for trunk in trunks]
-        initialize_weights(self, model)
-        self.action_head.initialize()
+        # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
+        self._trunks = tuple(_Trunk(encoded, model) for _ in range(num_trunks))
+        self.trunks = nn.ModuleList(self._trunks)
+        actor, critic = self._trunks[0], self._trunks[-1]
+        self.action_head = make_action_head(action_space, actor.output_size, model)
+        self.value_head = nn.Linear(critic.output_size, 1)
+        self.observation_normalizer = ObservationNormalizer(encoded, observations)
+        self.returns_normalizer = RunningMeanStd()
+        self._is_masked = mask_size > 0
+        # The widths of what travels side by side from head to tail.
+        mask_sizes = [mask_size] if mask_size else []
+        self._head_sizes = [trunk.encoder.output_size for trunk in self._trunks] + mask_sizes
+        self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
+        self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
+        self.state_size = sum(self._state_sizes)
 
     def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Prepares observations for the network.
@@ -122,7 +123,7 @@ class ActorCritic(nn.Module):
 
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:
         """Encodes observations from :meth:`normalize`, ``[N, E]``."""
-        parts = [trunk.encoder(normalized) for trunk in self._each_trunk()]
+        parts: list[Tensor] = [trunk.encoder(normalized) for trunk in self._trunks]
         if self._is_masked:
             parts.append(normalized[ACTION_MASK_KEY].to(parts[0].dtype))
         return _join(parts)
@@ -137,10 +138,11 @@ class ActorCritic(nn.Module):
         Returns:
             Output ``[N, C]`` and next states ``[N, H]``.
         """
-        cores = [trunk.core for trunk in self._each_trunk()]
-        heads = head.split(self._head_sizes, dim=-1)
-        stepped = [core.step(*both) for core, *both in zip(cores, heads, states.split(self._state_sizes, dim=1))]
-        return _join([output for output, _ in stepped] + list(heads[len(cores) :])), _join([s for _, s in stepped])
+        outputs = list(torch.split(head, self._head_sizes, dim=-1))
+        new_states = list(torch.split(states, self._state_sizes, dim=-1))
+        for index, trunk in enumerate(self._trunks):
+            outputs[index], new_states[index] = trunk.core.step(outputs[index], new_states[index])
+        return _join(outputs), _join(new_states)
 
     def forward_core_sequence(self, head: Tensor, states: Tensor, starts_episode: Tensor) -> Tensor:
         """Goes T steps through the core, as T calls of :meth:`forward_core` would.
@@ -153,21 +155,19 @@ class ActorCritic(nn.Module):
         Returns:
             ``[S, T, C]``.
         """
-        cores = [trunk.core for trunk in self._each_trunk()]
-        fragments = EpisodeFragments.from_starts(starts_episode)
-        heads = head.split(self._head_sizes, dim=-1)
-        all_states = states.split(self._state_sizes, dim=1)
-        outputs = [core.sequence(*both, fragments) for core, *both in zip(cores, heads, all_states)]
-        return _join(outputs + list(heads[len(cores) :]))
+        outputs = list(torch.split(head, self._head_sizes, dim=-1))
+        first_states = torch.split(states, self._state_sizes, dim=-1)
+        for index, trunk in enumerate(self._trunks):
+            outputs[index] = trunk.core.sequence(outputs[index], first_states[index], starts_episode)
+        return _join(outputs)
 
     def forward_tail(self, core: Tensor) -> tuple[Tensor, Tensor]:
         """Turns the core's output ``[N, C]`` into parameters of distributions ``[N, P]`` and values ``[N]``, float32.
 
         Values are in units of normalized returns if the learner normalizes returns.
         """
-        trunks = self._each_trunk()
-        parts = core.split(self._core_sizes, dim=-1)
-        decoded = [trunk.decoder(part) for trunk, part in zip(trunks, parts)]
+        parts = torch.split(core, self._core_sizes, dim=-1)
+        decoded: list[Tensor] = [trunk.decoder(part) for trunk, part in zip(self._trunks, parts, strict=False)]
         parameters: Tensor = self.action_head(decoded[0], parts[-1] if self._is_masked else None)
         values: Tensor = self.value_head(decoded[-1])
         return parameters, values.squeeze(-1).float()
@@ -176,9 +176,6 @@ class ActorCritic(nn.Module):
         """Makes the distributions that parameters ``[N, P]`` from :meth:`forward_tail` describe."""
         return self.action_head.distribution(parameters)
 
-    def _each_trunk(self) -> list[Trunk]:
-        return cast("list[Trunk]", list(self.trunks))
-
 
 def make_actor_critic(
     model: ModelOptions,
@@ -186,7 +183,7 @@ def make_actor_critic(
     observation_space: spaces.Dict,
     action_space: gymnasium.Space[Any],
 ) -> ActorCritic:
-    """Makes the network that the options ask for, with weights drawn from torch's global generator.
+    """Makes the network that the options ask for; its weights are drawn from torch's global generator.
 
     Args:
         model: Layers and their initialization.
@@ -197,4 +194,28 @@ def make_actor_critic(
     Raises:
         ConfigError: The options do not fit the spaces.
     """
-    return ActorCritic(model, observations, observation_space, action_space)
+    network = ActorCritic(model, observations, observation_space, action_space)
+    initialize_weights(network, model)
+    network.action_head.initialize()
+    return network
+
+
+def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:
+    """Returns the width of the action mask among the observations, 0 if there is none."""
+    mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
+    if mask_space is None:
+        return 0
+    if not isinstance(action_space, spaces.Discrete) or mask_space.shape != (int(action_space.n),):
+        raise ConfigError(
+            [
+                f"the observation {ACTION_MASK_KEY!r} is {mask_space} and the action space {action_space}; a mask has "
+                "one number for each action of a Discrete space: give the observation another name if it is no mask"
+            ]
+        )
+    if len(observation_space) == 1:
+        raise ConfigError([f"there is no observation beside {ACTION_MASK_KEY!r}; a policy needs something to see"])
+    return int(action_space.n)
+
+
+def _join(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)

@@ -30,7 +30,7 @@ class IdentityCore(nn.Module):
         """Returns both as they are."""
         return head, state
 
-    def sequence(self, head: Tensor, state: Tensor, fragments: EpisodeFragments) -> Tensor:  # noqa: ARG002 - as in RecurrentCore
+    def sequence(self, head: Tensor, state: Tensor, starts_episode: Tensor) -> Tensor:  # noqa: ARG002
         """Returns the block as it is."""
         return head
 
@@ -65,31 +65,32 @@ class RecurrentCore(nn.Module):
         output, new_state = self.rnn(head.unsqueeze(0), self._unpack_state(state))
         return output.squeeze(0), self._pack_state(new_state)
 
-    def sequence(self, head: Tensor, state: Tensor, fragments: EpisodeFragments) -> Tensor:
+    def sequence(self, head: Tensor, state: Tensor, starts_episode: Tensor) -> Tensor:
         """Goes T steps with S agents, as :meth:`step` would one by one with states zeroed where episodes begin.
 
         Args:
             head: ``[S, T, E]``.
             state: ``[S, state_size]``, before the first step.
-            fragments: Of the block's episodes.
+            starts_episode: ``[S, T]`` bool, True where a step is the first of an episode.
 
         Returns:
             ``[S, T, output_size]``.
         """
+        fragments = EpisodeFragments.from_starts(starts_episode)
         states = self._unpack_state(fragments.initial_states(state))
         output, _ = self.rnn(fragments.pack(head), states)
         return fragments.unpack(output, len(head))
 
     def _unpack_state(self, state: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Turns ``[N, state_size]`` into what torch's layers take, ``[layers, N, rnn_size]`` or a pair of these."""
-        by_layer = state.unflatten(1, (self._num_layers, -1)).transpose(0, 1)
+        by_layer = state.reshape(len(state), self._num_layers, -1).transpose(0, 1)
         if self._is_lstm:
             hidden, cell = by_layer.chunk(2, dim=2)
             return hidden.contiguous(), cell.contiguous()
         return by_layer.contiguous()
 
     def _pack_state(self, by_layer: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        layers = by_layer if isinstance(by_layer, Tensor) else torch.cat(by_layer, dim=2)
+        layers: Tensor = by_layer if isinstance(by_layer, Tensor) else torch.cat(by_layer, dim=2)
         return layers.transpose(0, 1).flatten(1)
 
 

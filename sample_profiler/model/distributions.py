@@ -53,15 +53,9 @@ class ActionDistribution(Protocol):
 class Categorical:
     """One of n actions; actions are ``[N, 1]`` int64."""
 
-    def __init__(self, logits: Tensor, *, is_masked: bool = False) -> None:
-        """Normalizes the logits.
-
-        Args:
-            logits: ``[N, n]``.
-            is_masked: Some of them may be :data:`MASKED_LOGIT`.
-        """
+    def __init__(self, logits: Tensor) -> None:
+        """Normalizes the logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`."""
         self.log_probabilities = F.log_softmax(logits, dim=-1)
-        self._is_masked = is_masked
         self._probabilities: Tensor | None = None
 
     @property
@@ -101,14 +95,11 @@ class Categorical:
 
         Uniform means over the allowed actions.
         """
+        log_p = self.log_probabilities
+        is_forbidden = log_p < MASKED_LOGIT / 2
+        mean_log_p = log_p.masked_fill(is_forbidden, 0.0).sum(dim=-1) / (~is_forbidden).sum(dim=-1)
         # KL(p ‖ u) = Σ p log p + log n and KL(u ‖ p) = -log n - mean of log p: log n cancels in their sum.
-        return 0.5 * ((self.probabilities * self.log_probabilities).sum(dim=-1) - self._mean_log_probability())
-
-    def _mean_log_probability(self) -> Tensor:
-        if not self._is_masked:
-            return self.log_probabilities.mean(dim=-1)
-        is_allowed = self.log_probabilities > MASKED_LOGIT / 2
-        return self.log_probabilities.masked_fill(~is_allowed, 0.0).sum(dim=-1) / is_allowed.sum(dim=-1)
+        return 0.5 * ((self.probabilities * log_p).sum(dim=-1) - mean_log_p)
 
 
 class DiagonalGaussian:

@@ -47,8 +47,9 @@ class ObservationEncoder(nn.Module):
         super().__init__()
         self._keys = sorted(observation_spaces)
         # Not a ModuleDict: a key may have a dot in it, or the name of one of a module's methods.
-        self.encoders = nn.ModuleList([_make_encoder(observation_spaces[key], key, options) for key in self._keys])
-        self.output_size = sum(int(encoder.output_size) for encoder in self.encoders)  # type: ignore[arg-type]
+        encoders = [_make_encoder(observation_spaces[key], key, options) for key in self._keys]
+        self.encoders = nn.ModuleList(encoders)
+        self.output_size = sum(encoder.output_size for encoder in encoders)
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Encodes N steps.
@@ -127,7 +128,7 @@ class _ResidualBlock(nn.Module):
         return change.add_(image)
 
 
-def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) -> nn.Module:
+def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) -> VectorEncoder | ConvEncoder:
     # The normalizer turns a Discrete observation into a vector with a one in it.
     shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape
     if shape is None or len(shape) != 3:

@@ -66,7 +66,7 @@ class EpisodeFragments:
 
     def unpack(self, packed: PackedSequence, num_sequences: int) -> Tensor:
         """Puts packed data back in order, ``[S, T, …]``."""
-        return packed.data.index_select(0, self.inverse).unflatten(0, (num_sequences, -1))
+        return packed.data.index_select(0, self.inverse).view(num_sequences, -1, packed.data.shape[-1])
 
     def initial_states(self, states: Tensor) -> Tensor:
         """Returns the states with which the fragments begin, ``[F, H]``: zero where an episode begins.

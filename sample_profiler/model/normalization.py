@@ -102,9 +102,7 @@ class RunningMeanStd(nn.Module):
 class ObservationNormalizer(nn.Module):
     """Brings observations of all keys to float32, those that are asked for to zero mean and unit variance."""
 
-    def __init__(
-        self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions
-    ) -> None:
+    def __init__(self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions) -> None:
         """Makes the statistics.
 
         Args:
@@ -119,7 +117,9 @@ class ObservationNormalizer(nn.Module):
         running_keys = _running_keys(observation_spaces, options)
         self._keys = sorted(observation_spaces)
         # Not a ModuleDict: a key may have a dot in it, or the name of one of a module's methods.
-        self.entries = nn.ModuleList([_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys])
+        self.entries = nn.ModuleList(
+            [_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys]
+        )
 
     def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Normalizes N observations.
@@ -156,7 +156,7 @@ class _AffineEntry(nn.Module):
         self.register_buffer("offset", torch.zeros(shape if is_running else ()))
         self._derive_coefficients()
         # The options may have changed since a checkpoint was written.
-        self.register_load_state_dict_post_hook(lambda entry, _: entry._derive_coefficients())
+        self.register_load_state_dict_post_hook(_derive_coefficients_again)  # type: ignore[no-untyped-call]
 
     def forward(self, values: Tensor) -> Tensor:
         if self._is_identity:
@@ -165,8 +165,9 @@ class _AffineEntry(nn.Module):
         if len(values) <= rows_per_piece:
             return self._apply_in_place(values.to(torch.float32, copy=True))
         normalized = torch.empty(values.shape, dtype=torch.float32, device=values.device)
-        for source, target in zip(values.split(rows_per_piece), normalized.split(rows_per_piece), strict=True):
-            self._apply_in_place(target.copy_(source))
+        for start in range(0, len(values), rows_per_piece):
+            piece = slice(start, start + rows_per_piece)
+            self._apply_in_place(normalized[piece].copy_(values[piece]))
         return normalized
 
     def update(self, values: Tensor) -> None:
@@ -190,6 +191,10 @@ class _AffineEntry(nn.Module):
         stddev = self.statistics.stddev
         self.factor.copy_(1 / (stddev * self._scale))
         self.offset.copy_(-(self.statistics.mean + self._subtract / self._scale) / stddev)
+
+
+def _derive_coefficients_again(entry: _AffineEntry, _: object) -> None:
+    entry._derive_coefficients()
 
 
 class _OneHotEntry(nn.Module):
@@ -251,7 +256,7 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
     squares = torch.zeros_like(sums)
     rows_per_piece = _rows_per_piece(rows)
-    for piece in rows.split(min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
+    for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
         numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
         sums += numbers.sum(0)
         squares += numbers.square_().sum(0)

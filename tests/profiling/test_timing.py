@@ -1,4 +1,4 @@
-"""The rules T1 to T7, T10 and T12, and the exact tree. Threads and tasks are in test_threads_and_tasks.py."""
+"""Rules T1 to T7, T10 and T12. The tree is in test_render.py, threads and tasks in test_threads_and_tasks.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+
 from sample_profiler.profiling import Timing, TimingError, get_timing, set_timing
 from sample_profiler.profiling.block import get_open_blocks
 

@@ -1,0 +1,132 @@
+"""Owns how the learning rate changes during training.
+
+Whoever trains tells a schedule what has happened (:meth:`LearningRateSchedule.set_frames`, ``after_minibatch``,
+``after_epoch``) and reads :attr:`LearningRateSchedule.learning_rate`. Finding out a KL divergence costs a wait for the
+device, so a schedule says which of them it wants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sample_profiler.config import OptimizerOptions
+
+__all__ = ["ConstantSchedule", "KlAdaptiveSchedule", "LearningRateSchedule", "LinearDecaySchedule", "make_schedule"]
+
+_STEP_FACTOR = 1.5
+_TOLERANCE_FACTOR = 2.0
+
+
+class LearningRateSchedule:
+    """Base of all schedules: hears everything and changes nothing.
+
+    Attributes:
+        learning_rate: To be used for the next optimizer step.
+        wants_minibatch_kl: :meth:`after_minibatch` is to be called.
+        wants_epoch_kl: :meth:`after_epoch` is to be called.
+    """
+
+    wants_minibatch_kl = False
+    wants_epoch_kl = False
+
+    def __init__(self, options: OptimizerOptions) -> None:
+        self.learning_rate = options.learning_rate
+
+    def set_frames(self, num_frames: int) -> None:
+        """Hears how many frames have been trained on since the run first began, before any resumption."""
+
+    def after_minibatch(self, kl: float) -> None:
+        """Hears the mean KL divergence between the policies that acted and learned in the latest minibatch."""
+
+    def after_epoch(self, kl: float) -> None:
+        """Hears the mean KL divergence between the policies that acted and learned in the latest epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a later process needs to continue: plain numbers."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where :meth:`state_dict` was taken."""
+
+
+class ConstantSchedule(LearningRateSchedule):
+    """Stays at ``learning_rate``, also if that is another than before a resumption."""
+
+
+class LinearDecaySchedule(LearningRateSchedule):
+    """Goes down to 0 at the frame at which training ends.
+
+    The rate depends on the number of frames alone, whatever the frameskip, batch size and number of epochs are, and a
+    resumed run goes on where it was. It keeps no state: a new target or first rate applies from the resumption on.
+    """
+
+    def __init__(self, options: OptimizerOptions, train_for_env_steps: int) -> None:
+        """Starts at frame 0.
+
+        Args:
+            options: ``learning_rate`` is the first one.
+            train_for_env_steps: Frames, not agent steps, at which the rate is 0.
+        """
+        super().__init__(options)
+        self._first_rate = options.learning_rate
+        self._last_frame = train_for_env_steps
+
+    def set_frames(self, num_frames: int) -> None:
+        """Sets the rate for a frame."""
+        self.learning_rate = self._first_rate * max(0.0, 1.0 - num_frames / self._last_frame)
+
+
+class KlAdaptiveSchedule(LearningRateSchedule):
+    """Holds the KL divergence of each update near a threshold.
+
+    The rate is divided by 1.5 where the divergence is more than twice the threshold, and multiplied where it is less
+    than half of it, within bounds.
+    """
+
+    def __init__(self, options: OptimizerOptions) -> None:
+        super().__init__(options)
+        self.wants_minibatch_kl = options.lr_schedule == "kl_adaptive_minibatch"
+        self.wants_epoch_kl = not self.wants_minibatch_kl
+        self._threshold = options.lr_schedule_kl_threshold
+        self._min_rate = options.lr_adaptive_min
+        self._max_rate = options.lr_adaptive_max
+
+    def after_minibatch(self, kl: float) -> None:
+        """Adapts the rate if minibatches are what counts."""
+        if self.wants_minibatch_kl:
+            self._adapt(kl)
+
+    def after_epoch(self, kl: float) -> None:
+        """Adapts the rate if epochs are what counts."""
+        if self.wants_epoch_kl:
+            self._adapt(kl)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the rate."""
+        return {"learning_rate": self.learning_rate}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over the rate of an adaptive schedule; that of any other says nothing about this one."""
+        rate = float(state.get("learning_rate", self.learning_rate))
+        self.learning_rate = min(max(rate, self._min_rate), self._max_rate)
+
+    def _adapt(self, kl: float) -> None:
+        # A divergence that is not a number compares as neither, and leaves the rate alone.
+        if kl > _TOLERANCE_FACTOR * self._threshold:
+            self.learning_rate = max(self.learning_rate / _STEP_FACTOR, self._min_rate)
+        elif kl < self._threshold / _TOLERANCE_FACTOR:
+            self.learning_rate = min(self.learning_rate * _STEP_FACTOR, self._max_rate)
+
+
+def make_schedule(options: OptimizerOptions, train_for_env_steps: int) -> LearningRateSchedule:
+    """Makes the schedule that ``lr_schedule`` asks for.
+
+    Args:
+        options: Rates and thresholds.
+        train_for_env_steps: Frames at which training ends.
+    """
+    if options.lr_schedule == "constant":
+        return ConstantSchedule(options)
+    if options.lr_schedule == "linear_decay":
+        return LinearDecaySchedule(options, train_for_env_steps)
+    return KlAdaptiveSchedule(options)
