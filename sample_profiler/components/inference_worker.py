@@ -130,7 +130,6 @@ class InferenceWorker:
     def _update_model(self) -> None:
         with self.timing.add_time("update_model"), self.timing.add_time("weight_update"):
             self._version = self._weights.load_into(self._model.state_dict())
-            self._model.weights_changed()
 
     def _handle_policy_step(self, groups: list[int]) -> None:
         timing, memory = self.timing, self._memory

@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import torch
 from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.errors import CheckpointError
-from sample_profiler.ppo.advantages import gae
+from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, TrainingData
 from sample_profiler.runtime.channels import Channel, Reports
@@ -170,7 +170,7 @@ class Learner:
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         with self.timing.add_time("prepare_batch"):
-            dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence)
+            dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             data = self._prepare(dataset)
         with self.timing.add_time("train"):
             for _ in range(sampling.num_epochs):
@@ -197,56 +197,57 @@ class Learner:
     def _prepare(self, dataset: Dataset) -> TrainingData:
         """Compute advantages and the targets of the value head.
 
-        Values are those that inference computed, except behind the last step, which inference has not seen.
+        Values are those that inference computed, except behind the last step, which inference has not seen; V-trace
+        wants them of the network as it is now.
         """
         loss, model = self._options.loss, self._trainer.model
-        rewards = (dataset.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
-        with torch.no_grad():
-            values = torch.cat([dataset.values, self._values_behind(dataset)[:, None]], dim=1)
-            final_values = dataset.final_values.clone()
-            final_values[:, -1] = values[:, -1]
-            if loss.normalize_returns:
-                values = model.returns_normalizer.denormalize(values)
-                final_values = model.returns_normalizer.denormalize(final_values)
-            lag = self._trainer.num_steps - dataset.policy_versions
-            valid = (lag <= self._options.sampling.max_policy_lag).float()
-            advantages, returns = self._advantages(dataset, rewards, values, final_values)
-            if loss.normalize_returns:
-                model.returns_normalizer.update(returns)
-                returns = model.returns_normalizer.normalize(returns)
-        return TrainingData(
+        lag = self._trainer.num_steps - dataset.policy_versions
+        unknown = torch.zeros_like(dataset.rewards)
+        data = TrainingData(
             starts_episode=dataset.by_chunk(dataset.starts_episode),
             actions=dataset.by_chunk(dataset.actions),
             action_parameters=dataset.by_chunk(dataset.action_parameters),
             log_probabilities=dataset.by_chunk(dataset.log_probabilities),
             values=dataset.by_chunk(dataset.values),
-            advantages=dataset.by_chunk(advantages),
-            returns=dataset.by_chunk(returns),
-            valid=dataset.by_chunk(valid),
+            advantages=dataset.by_chunk(unknown),
+            returns=dataset.by_chunk(unknown),
+            valid=dataset.by_chunk((lag <= self._options.sampling.max_policy_lag).float()),
         )
+        with torch.no_grad():
+            advantages, returns = self._estimate_advantages(dataset, data)
+            if loss.normalize_returns:
+                model.returns_normalizer.update(returns)
+                returns = model.returns_normalizer.normalize(returns)
+        return replace(data, advantages=dataset.by_chunk(advantages), returns=dataset.by_chunk(returns))
+
+    def _estimate_advantages(self, dataset: Dataset, data: TrainingData) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
+        loss = self._options.loss
+        rewards = (dataset.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
+        ratios, values = self._evaluate(dataset, data) if loss.with_vtrace else (None, dataset.values)
+        values = torch.cat([values, self._values_behind(dataset)[:, None]], dim=1)
+        final_values = dataset.final_values.clone()
+        final_values[:, -1] = values[:, -1]
+        if loss.normalize_returns:
+            values, final_values = map(self._trainer.model.returns_normalizer.denormalize, (values, final_values))
+        ends = (dataset.terminated, dataset.truncated, final_values if loss.value_bootstrap else None)
+        if ratios is None:
+            return gae(rewards, values, *ends, loss.gamma, loss.gae_lambda)
+        return vtrace(rewards, values, ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
+
+    def _evaluate(self, dataset: Dataset, data: TrainingData) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
+        chunks = np.arange(dataset.num_chunks)
+        results = [self._trainer.evaluate(batch) for batch in self._micro_batches(dataset, data, chunks)]
+        ratios, values = (torch.cat(parts).view_as(dataset.rewards) for parts in zip(*results, strict=True))
+        return ratios, values
 
     def _values_behind(self, dataset: Dataset) -> torch.Tensor:
         """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
-        trainer = self._trainer
+        model = self._trainer.model
         observations, states = dataset.last()
-        normalized = trainer.model.normalize({key: value.to(trainer.device) for key, value in observations.items()})
-        core, _ = trainer.model.forward_core(trainer.model.forward_head(normalized), states.to(trainer.device))
-        values: torch.Tensor = trainer.model.forward_tail(core)[1]
-        return values.cpu()
-
-    def _advantages(
-        self, dataset: Dataset, rewards: torch.Tensor, values: torch.Tensor, final_values: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        loss = self._options.loss
-        return gae(
-            rewards,
-            values,
-            dataset.terminated,
-            dataset.truncated,
-            final_values if loss.value_bootstrap else None,
-            loss.gamma,
-            loss.gae_lambda,
-        )
+        core, _ = model.forward_core(model.forward_head(model.normalize(observations)), states)
+        return model.forward_tail(core)[1]
 
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)
@@ -267,7 +268,6 @@ class Learner:
                     advantages[start : start + per_micro_batch],
                     dataset.observations(piece),
                     dataset.states(piece),
-                    self._trainer.device,
                 )
             yield micro_batch
 
@@ -276,10 +276,7 @@ class Learner:
         chunks = np.arange(dataset.num_chunks)
         per_piece = max(1, self._options.micro_batch_steps // self._options.sampling.recurrence)
         for start in range(0, len(chunks), per_piece):
-            observations = dataset.observations(chunks[start : start + per_piece])
-            self._trainer.model.update_normalizer(
-                {key: value.to(self._trainer.device) for key, value in observations.items()}
-            )
+            self._trainer.model.update_normalizer(dataset.observations(chunks[start : start + per_piece]))
 
     def _publish(self) -> None:
         self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from sample_profiler.model import ActorCritic
-from sample_profiler.ppo.schedules import LearningRateSchedule
 from torch import nn
 
 from sample_profiler.config import LossOptions
+from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
 
@@ -105,17 +105,10 @@ class Trainer:
     def _calculate_loss(self, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`."""
         options, timing = self._loss, self.timing
-        with timing.add_time("forward_head"):
-            head = self.model.forward_head(self.model.normalize(batch.observations))
-        with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
-            num_chunks, length = batch.starts_episode.shape
-            sequences = head.view(num_chunks, length, -1)
-            core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
+        distribution, values = self._forward(batch)
         with timing.add_time("tail"):
-            parameters, values = self.model.forward_tail(core.flatten(0, 1))
-            distribution = self.model.action_distribution(parameters)
-            log_ratio = distribution.log_prob(batch.actions) - batch.log_probabilities
-            ratio = log_ratio.exp()
+            log_probabilities = distribution.log_prob(batch.actions)
+            ratio = losses.probability_ratio(log_probabilities, batch.log_probabilities)
         with timing.add_time("losses"):
             valid = batch.valid
             policy = losses.policy_loss(ratio, batch.advantages, valid, options.ppo_clip_ratio)
@@ -134,6 +127,24 @@ class Trainer:
             sums.add(policy_loss=policy, value_loss=value, exploration_loss=exploration, kl_divergence=kl)
             sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
+
+    def _forward(self, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
+        timing = self.timing
+        with timing.add_time("forward_head"):
+            head = self.model.forward_head(self.model.normalize(batch.observations))
+        with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
+            num_chunks, length = batch.starts_episode.shape
+            sequences = head.view(num_chunks, length, -1)
+            core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
+        with timing.add_time("tail"):
+            parameters, values = self.model.forward_tail(core.flatten(0, 1))
+            return self.model.action_distribution(parameters), values
+
+    @torch.no_grad()
+    def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each."""
+        distribution, values = self._forward(batch)
+        return losses.probability_ratio(distribution.log_prob(batch.actions), batch.log_probabilities), values
 
     def end_epoch(self) -> None:
         """Let the schedule see how far the policy has moved."""

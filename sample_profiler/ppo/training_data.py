@@ -73,7 +73,6 @@ class TrainingData:
         advantages: torch.Tensor,
         observations: dict[str, torch.Tensor],
         states: torch.Tensor,
-        device: torch.device,
     ) -> MicroBatch:
         """Put together what goes through the network at once.
 
@@ -82,21 +81,20 @@ class TrainingData:
             advantages: `[C, R]`, normalized.
             observations: by key, `[C * R, ...]`.
             states: `[C, H]`.
-            device: where to put it.
         """
 
         def flat(values: torch.Tensor) -> torch.Tensor:
-            return values[chunks].flatten(0, 1).to(device)
+            return values[chunks].flatten(0, 1)
 
         return MicroBatch(
-            observations={key: value.to(device, non_blocking=True) for key, value in observations.items()},
-            states=states.to(device),
-            starts_episode=self.starts_episode[chunks].to(device),
+            observations=observations,
+            states=states,
+            starts_episode=self.starts_episode[chunks],
             actions=flat(self.actions),
             action_parameters=flat(self.action_parameters),
             log_probabilities=flat(self.log_probabilities),
             values=flat(self.values),
-            advantages=advantages.flatten().to(device),
+            advantages=advantages.flatten(),
             returns=flat(self.returns),
             valid=flat(self.valid),
         )

@@ -25,6 +25,7 @@ class Dataset:
         trajectories: the memory.
         slots: which of it, S of them.
         recurrence: R, steps in a chunk; divides the rollout length T.
+        device: where tensors are wanted.
 
     Attributes:
         num_chunks: S * T / R.
@@ -33,22 +34,23 @@ class Dataset:
         starts_episode: `[S, T]` bool: the step before was the last of an episode.
     """
 
-    def __init__(self, trajectories: Trajectories, slots: Sequence[int], recurrence: int) -> None:
+    def __init__(self, trajectories: Trajectories, slots: Sequence[int], recurrence: int, device: torch.device) -> None:
         self._memory = memory = trajectories
         self._slots = index = np.asarray(slots)
         self._rollout = memory.layout.rollout
         self._recurrence = recurrence
+        self._device = device
         self._chunks_per_trajectory = self._rollout // recurrence
         self.num_chunks = len(index) * self._chunks_per_trajectory
-        self.rewards = torch.from_numpy(memory.rewards[index])
-        self.terminated = torch.from_numpy(memory.terminated[index])
-        self.truncated = torch.from_numpy(memory.truncated[index])
-        self.values = torch.from_numpy(memory.values[index])
-        self.final_values = torch.from_numpy(memory.final_values[index])
-        self.log_probabilities = torch.from_numpy(memory.log_probabilities[index])
-        self.policy_versions = torch.from_numpy(memory.policy_versions[index])
-        self.actions = torch.from_numpy(memory.actions[index])
-        self.action_parameters = torch.from_numpy(memory.action_parameters[index])
+        self.rewards = self._tensor(memory.rewards[index])
+        self.terminated = self._tensor(memory.terminated[index])
+        self.truncated = self._tensor(memory.truncated[index])
+        self.values = self._tensor(memory.values[index])
+        self.final_values = self._tensor(memory.final_values[index])
+        self.log_probabilities = self._tensor(memory.log_probabilities[index])
+        self.policy_versions = self._tensor(memory.policy_versions[index])
+        self.actions = self._tensor(memory.actions[index])
+        self.action_parameters = self._tensor(memory.action_parameters[index])
         self.starts_episode = torch.zeros_like(self.terminated)
         self.starts_episode[:, 1:] = (self.terminated | self.truncated)[:, :-1]
 
@@ -56,9 +58,9 @@ class Dataset:
         """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""
         memory = self._memory
         observations = {
-            key: torch.from_numpy(array[self._slots, self._rollout]) for key, array in memory.observations.items()
+            key: self._tensor(array[self._slots, self._rollout]) for key, array in memory.observations.items()
         }
-        return observations, torch.from_numpy(memory.states[self._slots, self._rollout])
+        return observations, self._tensor(memory.states[self._slots, self._rollout])
 
     def observations(self, chunks: npt.NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Copy the observations of some chunks out of the shared memory, by key `[num_chunks * R, ...]`."""
@@ -67,17 +69,20 @@ class Dataset:
         gathered: dict[str, torch.Tensor] = {}
         for key, array in self._memory.observations.items():
             values: npt.NDArray[Any] = array[slots[:, None], steps]
-            gathered[key] = torch.from_numpy(values).flatten(0, 1)
+            gathered[key] = self._tensor(values).flatten(0, 1)
         return gathered
 
     def states(self, chunks: npt.NDArray[np.int64]) -> torch.Tensor:
         """Return the recurrent states with which some chunks begin, `[num_chunks, H]`."""
         slots, first = self._locate(chunks)
-        return torch.from_numpy(self._memory.states[slots, first])
+        return self._tensor(self._memory.states[slots, first])
 
     def by_chunk(self, values: torch.Tensor) -> torch.Tensor:
         """Cut `[S, T, ...]` into `[num_chunks, R, ...]`."""
         return values.reshape(self.num_chunks, self._recurrence, *values.shape[2:])
+
+    def _tensor(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device, non_blocking=True)
 
     def _locate(self, chunks: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
         trajectory, chunk = np.divmod(chunks, self._chunks_per_trajectory)

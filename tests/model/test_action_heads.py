@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.config import ModelOptions
+from sample_profiler.errors import ConfigError
+from sample_profiler.model.action_heads import make_action_head
+from sample_profiler.model.distributions import MASKED_LOGIT
+
+BOX = spaces.Box(-1, 1, (2, 3), np.float32)
+
+
+def make(action_space, **options):
+    head = make_action_head(action_space, 4, ModelOptions(**options))
+    head.initialize()
+    return head
+
+
+def test_discrete_head_masks_forbidden_actions():
+    head = make(spaces.Discrete(3))
+    decoded = torch.randn(2, 4)
+    free = head(decoded, None)
+    masked = head(decoded, torch.tensor([[1, 0, 1], [1, 1, 1]]))
+    assert masked[0, 1].item() == MASKED_LOGIT
+    assert torch.equal(masked[1], free[1])
+    actions = head.distribution(masked).sample()
+    assert actions.shape == (2, 1)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_gaussian_head_starts_with_the_initial_standard_deviation(adaptive):
+    head = make(BOX, adaptive_stddev=adaptive, initial_stddev=0.3)
+    parameters = head(torch.zeros(5, 4), None)
+    assert parameters.shape == (5, head.num_parameters) == (5, 12)
+    torch.testing.assert_close(parameters[:, 6:], torch.full((5, 6), math.log(0.3)))
+    assert head.distribution(parameters).sample().shape == (5, 6)
+
+
+def test_adaptive_deviation_depends_on_the_state_and_the_other_is_learned_for_all():
+    states = torch.randn(2, 4)
+    adaptive, single = (make(BOX, adaptive_stddev=adaptive) for adaptive in (True, False))
+    first, second = adaptive(states, None)[:, 6:]
+    assert not torch.equal(first, second)
+    parameters = single(states, None)
+    assert torch.equal(parameters[0, 6:], parameters[1, 6:])
+    parameters[:, 6:].sum().backward()
+    assert single.log_stddev.grad.tolist() == [2] * 6
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_tanh_bounds_means(adaptive):
+    free, bounded = (make(BOX, adaptive_stddev=adaptive, continuous_tanh_scale=scale) for scale in (0.0, 2.0))
+    bounded.load_state_dict(free.state_dict())
+    assert bounded(1000 * torch.ones(1, 4), None)[:, :6].abs().max().item() == pytest.approx(2.0)
+    expected = 2 * torch.tanh(free(torch.ones(1, 4), None)[:, :6] / 2)
+    parameters = bounded(torch.ones(1, 4), None)
+    torch.testing.assert_close(parameters[:, :6], expected)
+    assert torch.equal(parameters[:, 6:], free(torch.ones(1, 4), None)[:, 6:])
+
+
+def test_other_action_spaces_are_refused():
+    with pytest.raises(ConfigError, match="MultiBinary"):
+        make(spaces.MultiBinary(3))

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.config import ModelOptions, ObservationOptions
+from sample_profiler.errors import ConfigError
+from sample_profiler.model import make_actor_critic
+
+NUM_AGENTS = 5
+IMAGE_SPACE = spaces.Dict(
+    {"obs": spaces.Box(0, 255, (3, 40, 40), np.uint8), "health": spaces.Box(0, 100, (2,), np.float32)}
+)
+MASKED_SPACE = spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32), "action_mask": spaces.Box(0, 1, (3,), np.int8)})
+VARIANTS = [
+    pytest.param({}, id="shared"),
+    pytest.param({"actor_critic_share_weights": False}, id="separate"),
+    pytest.param({"use_rnn": False}, id="no memory"),
+    pytest.param({"use_rnn": False, "actor_critic_share_weights": False}, id="separate, no memory"),
+    pytest.param({"rnn_type": "lstm", "rnn_num_layers": 2, "actor_critic_share_weights": False}, id="separate lstm"),
+    pytest.param({"decoder_mlp_layers": (7, 5)}, id="decoder"),
+]
+
+
+def observe(space, num_rows, seed=0):
+    space.seed(seed)
+    samples = [space.sample() for _ in range(num_rows)]
+    return {key: torch.from_numpy(np.stack([sample[key] for sample in samples])) for key in space}
+
+
+def rnn_state_size(**changes):
+    return ModelOptions(**{"rnn_size": 6, **changes}).rnn_state_size
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+@pytest.mark.parametrize("space", [IMAGE_SPACE, MASKED_SPACE], ids=["image", "masked"])
+def test_shapes_and_types_of_one_step(make_network, space, changes):
+    network = make_network(space, **changes)
+    assert network.state_size == rnn_state_size(**changes)
+    with torch.inference_mode():
+        normalized = network.normalize(observe(space, NUM_AGENTS))
+        parameters, values, states = network(normalized, torch.zeros(NUM_AGENTS, network.state_size))
+        actions = network.action_distribution(parameters).sample(torch.Generator())
+    assert parameters.shape == (NUM_AGENTS, 3)
+    assert values.shape == (NUM_AGENTS,)
+    assert states.shape == (NUM_AGENTS, network.state_size)
+    assert actions.shape == (NUM_AGENTS, 1)
+    assert {tensor.dtype for tensor in (parameters, values, states)} == {torch.float32}
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+@pytest.mark.parametrize("space", [IMAGE_SPACE, MASKED_SPACE], ids=["image", "masked"])
+def test_sequences_equal_single_steps(make_network, space, changes):
+    network = make_network(space, **changes)
+    num_sequences, num_steps = 3, 6
+    starts = torch.rand(num_sequences, num_steps) < 0.3
+    states = torch.randn(num_sequences, network.state_size)
+    normalized = network.normalize(observe(space, num_sequences * num_steps))
+    head = network.forward_head(normalized)
+    core = network.forward_core_sequence(head.view(num_sequences, num_steps, -1), states, starts)
+    parameters, values = network.forward_tail(core.flatten(0, 1))
+    for step in range(num_steps):
+        rows = torch.arange(num_sequences) * num_steps + step
+        states = torch.where(starts[:, step, None], 0.0, states)
+        outputs = network({key: value[rows] for key, value in normalized.items()}, states)
+        torch.testing.assert_close(outputs[0], parameters[rows], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(outputs[1], values[rows], atol=1e-5, rtol=1e-5)
+        states = outputs[2]
+
+
+def test_defect_1_the_learner_cannot_leave_out_the_action_mask(make_network):
+    network = make_network(MASKED_SPACE)
+    observations = observe(MASKED_SPACE, 20)
+    observations["action_mask"] = torch.tensor([[1, 0, 1]] * 20, dtype=torch.int8)
+    # What a learner does: it does not know of masks.
+    head = network.forward_head(network.normalize(observations))
+    core = network.forward_core_sequence(head.view(2, 10, -1), torch.zeros(2, 6), torch.zeros(2, 10, dtype=torch.bool))
+    distribution = network.action_distribution(network.forward_tail(core.flatten(0, 1))[0])
+    assert distribution.log_prob(torch.ones(20, 1, dtype=torch.int64)).max() < -1e8
+    assert distribution.entropy().max() <= np.log(2) + 1e-6
+    assert 1 not in distribution.sample()
+
+
+def test_the_mask_is_no_input_of_the_network(make_network):
+    network = make_network(MASKED_SPACE)
+    observations = observe(MASKED_SPACE, 2)
+    values = []
+    for allowed in (0, 1):
+        observations["action_mask"] = torch.full((2, 3), allowed)
+        values.append(network(network.normalize(observations), torch.zeros(2, 6))[1])
+    assert torch.equal(*values)
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_separate_weights_leave_the_actor_out_of_the_critics_gradient(make_network, shares):
+    network = make_network(actor_critic_share_weights=shares)
+    _, values, _ = network({"obs": torch.randn(2, 4)}, torch.zeros(2, network.state_size))
+    values.sum().backward()
+    touched = [parameter.grad is not None for parameter in network.trunks[0].parameters()]
+    assert all(touched) == shares
+    assert any(touched) == shares
+
+
+def test_the_same_seed_makes_the_same_network_and_another_one_does_not(make_network):
+    states = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        states.append(make_network().state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert not all(torch.equal(states[0][name], states[2][name]) for name in states[0])
+
+
+def test_everything_is_in_the_state_dict_and_loads_without_running_code(make_network):
+    network = make_network(IMAGE_SPACE)
+    observations = observe(IMAGE_SPACE, 4)
+    network.update_normalizer(observations)
+    network.returns_normalizer.update(torch.randn(10))
+    file = io.BytesIO()
+    torch.save(network.state_dict(), file)
+    file.seek(0)
+    torch.manual_seed(9)
+    other = make_network(IMAGE_SPACE)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    for ours, theirs in zip(_step(network, observations), _step(other, observations), strict=True):
+        assert torch.equal(ours, theirs)
+    assert other.returns_normalizer.count == 11
+    assert all(isinstance(value, torch.Tensor) for value in network.state_dict().values())
+
+
+def test_a_copy_is_a_network_of_its_own(make_network):
+    network = make_network()
+    clone = copy.deepcopy(network)
+    observations = {"obs": torch.randn(3, 4)}
+    before = _step(clone, observations)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+    assert all(torch.equal(a, b) for a, b in zip(before, _step(clone, observations), strict=True))
+    assert not torch.equal(before[1], _step(network, observations)[1])
+
+
+def test_continuous_actions(make_network):
+    network = make_network(action_space=spaces.Box(-1, 1, (2,), np.float32), adaptive_stddev=False, initial_stddev=0.5)
+    parameters, _, _ = _step(network, {"obs": torch.randn(3, 4)})
+    assert parameters.shape == (3, 4)
+    assert network.action_distribution(parameters).stddev.unique().tolist() == [0.5]
+
+
+def test_bfloat16_computes_about_the_same_in_float32_results(make_network):
+    network = make_network(IMAGE_SPACE)
+    observations = observe(IMAGE_SPACE, 4)
+    exact = _step(network, observations)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = _step(network, observations)
+    for ours, theirs in zip(exact[:2], rough[:2], strict=True):
+        assert theirs.dtype == torch.float32
+        torch.testing.assert_close(ours, theirs, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("mask_space", "action_space", "problem"),
+    [
+        (spaces.Box(0, 1, (2,), np.int8), spaces.Discrete(3), "action_mask"),
+        (spaces.Box(0, 1, (3,), np.int8), spaces.Box(-1, 1, (3,), np.float32), "Discrete"),
+    ],
+)
+def test_masks_that_fit_no_actions_are_refused(make_network, mask_space, action_space, problem):
+    space = spaces.Dict({"obs": MASKED_SPACE["obs"], "action_mask": mask_space})
+    with pytest.raises(ConfigError, match=problem):
+        make_network(space, action_space)
+
+
+def test_a_mask_alone_is_no_observation(make_network):
+    with pytest.raises(ConfigError, match="beside"):
+        make_network(spaces.Dict({"action_mask": MASKED_SPACE["action_mask"]}))
+
+
+def test_observation_options_reach_the_normalizer():
+    network = make_actor_critic(
+        ModelOptions(encoder_mlp_layers=(4,), use_rnn=False),
+        ObservationOptions(obs_scale=10.0, normalize_input=False),
+        spaces.Dict({"obs": spaces.Box(0, 255, (4,), np.uint8)}),
+        spaces.Discrete(2),
+    )
+    assert network.normalize({"obs": torch.full((1, 4), 50, dtype=torch.uint8)})["obs"].tolist() == [[5] * 4]
+
+
+def _step(network, observations):
+    with torch.inference_mode():
+        return network(network.normalize(observations), torch.zeros(len(observations["obs"]), network.state_size))

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.config import ModelOptions
+from sample_profiler.errors import ConfigError
+from sample_profiler.model.encoders import ConvEncoder, ObservationEncoder, VectorEncoder
+
+DOOM = (3, 72, 128)
+
+
+def box(*shape):
+    return spaces.Box(-1, 1, shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "num_features"),
+    [
+        # 72x128 → (72-8)/4+1 = 17 x 31 → (17-4)/2+1 = 7 x 14 → (7-3)/2+1 = 3 x 6.
+        ("convnet_simple", 128 * 3 * 6),
+        # … 7 x 14 → 5 x 12.
+        ("convnet_atari", 64 * 5 * 12),
+        ("convnet_impala", 32 * 7 * 14),
+        # Three times halved: 36x64, 18x32, 9x16.
+        ("resnet_impala", 32 * 9 * 16),
+    ],
+)
+def test_sizes_of_convolutional_encoders(architecture, num_features):
+    bare = ConvEncoder(DOOM, ModelOptions(encoder_conv_architecture=architecture, encoder_conv_mlp_layers=()))
+    assert bare.output_size == num_features
+    assert bare(torch.randn(2, *DOOM)).shape == (2, num_features)
+    full = ConvEncoder(DOOM, ModelOptions(encoder_conv_architecture=architecture, encoder_conv_mlp_layers=(20, 10)))
+    assert full.output_size == 10
+    assert full(torch.randn(2, *DOOM)).shape == (2, 10)
+
+
+def test_odd_images_fit_the_residual_network():
+    encoder = ConvEncoder((1, 13, 21), ModelOptions(encoder_conv_architecture="resnet_impala"))
+    assert encoder(torch.randn(2, 1, 13, 21)).shape == (2, 512)
+
+
+@pytest.mark.parametrize("nonlinearity", ["elu", "relu", "tanh"])
+@pytest.mark.parametrize("architecture", ["convnet_simple", "resnet_impala"])
+def test_activations_in_place_leave_gradients_right(architecture, nonlinearity):
+    options = ModelOptions(
+        encoder_conv_architecture=architecture, encoder_conv_mlp_layers=(4,), nonlinearity=nonlinearity
+    )
+    encoder = ConvEncoder((1, 36, 36), options).double()
+    image = torch.randn(1, 1, 36, 36, dtype=torch.float64)
+    weight = encoder.layers[0].weight
+
+    def loss():
+        return encoder(image).square().sum()
+
+    (gradient,) = torch.autograd.grad(loss(), weight)
+    direction = torch.randn_like(weight)
+    step = 1e-6
+    with torch.no_grad():
+        weight += step * direction
+        above = loss()
+        weight -= 2 * step * direction
+        below = loss()
+    assert ((above - below) / (2 * step)).item() == pytest.approx((gradient * direction).sum().item(), rel=1e-4)
+
+
+def test_a_residual_block_without_weights_is_the_identity():
+    encoder = ConvEncoder((2, 8, 8), ModelOptions(encoder_conv_architecture="resnet_impala", nonlinearity="relu"))
+    block = encoder.layers[2]
+    for parameter in block.parameters():
+        torch.nn.init.zeros_(parameter)
+    image = torch.randn(1, 16, 4, 4)
+    assert torch.equal(block(image), image)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 3, 4, 5)], ids=str)
+def test_everything_but_images_is_flattened(shape):
+    encoder = ObservationEncoder({"obs": box(*shape)}, ModelOptions(encoder_mlp_layers=(7, 6)))
+    assert isinstance(encoder.encoders[0], VectorEncoder)
+    assert encoder({"obs": torch.randn(3, *shape)}).shape == (3, 6)
+
+
+def test_entries_of_an_observation_stand_side_by_side_in_the_order_of_their_names():
+    space = {"b": box(*DOOM), "a.b": box(4), "type": spaces.Discrete(3)}
+    encoder = ObservationEncoder(space, ModelOptions(encoder_mlp_layers=(5,), encoder_conv_mlp_layers=(6,)))
+    observations = {"type": torch.randn(2, 3), "a.b": torch.randn(2, 4), "b": torch.randn(2, *DOOM)}
+    encoding = encoder(observations)
+    assert encoder.output_size == 5 + 6 + 5
+    expected = [part(observations[key]) for key, part in zip(("a.b", "b", "type"), encoder.encoders, strict=True)]
+    assert torch.equal(encoding, torch.cat(expected, dim=1))
+
+
+def test_without_layers_a_vector_passes_as_it_is():
+    encoder = ObservationEncoder({"obs": box(4)}, ModelOptions(encoder_mlp_layers=()))
+    observation = torch.randn(2, 4)
+    assert encoder.output_size == 4
+    assert torch.equal(encoder({"obs": observation}), observation)
+
+
+def test_an_image_that_is_too_small_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"'screen' of shape \(3, 20, 20\).*convnet_simple.*3x3.*1x1"):
+        ObservationEncoder({"screen": box(3, 20, 20)}, ModelOptions())

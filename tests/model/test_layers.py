@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from sample_profiler.config import ModelOptions
+from sample_profiler.model.layers import initialize_weights, make_activation, make_mlp
+
+
+@pytest.mark.parametrize(("nonlinearity", "kind"), [("elu", nn.ELU), ("relu", nn.ReLU), ("tanh", nn.Tanh)])
+def test_mlp_has_an_activation_after_each_layer(nonlinearity, kind):
+    mlp = make_mlp(3, (5, 4), nonlinearity)
+    assert [type(layer) for layer in mlp] == [nn.Linear, kind, nn.Linear, kind]
+    assert mlp(torch.randn(2, 3)).shape == (2, 4)
+
+
+def test_activation_leaves_its_input_alone_if_asked():
+    values = torch.tensor([-1.0, 1.0])
+    assert make_activation("relu", in_place=False)(values).tolist() == [0, 1]
+    assert values.tolist() == [-1, 1]
+
+
+def initialized(**options):
+    torch.manual_seed(3)
+    network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Linear(6, 5), nn.GRU(3, 2))
+    default = {name: value.clone() for name, value in network.state_dict().items()}
+    initialize_weights(network, ModelOptions(**options))
+    return network, default
+
+
+def test_orthogonal_rows_have_the_gain_as_length():
+    network, _ = initialized(policy_initialization="orthogonal", policy_init_gain=2.0)
+    for layer in network[:2]:
+        rows = layer.weight.flatten(1)
+        torch.testing.assert_close(rows @ rows.t(), 4 * torch.eye(len(rows)), atol=1e-5, rtol=0)
+
+
+def test_xavier_uniform_stays_within_its_bound():
+    network, _ = initialized(policy_initialization="xavier_uniform", policy_init_gain=3.0)
+    bound = 3 * (6 / (6 + 5)) ** 0.5
+    largest = network[1].weight.abs().max().item()
+    assert 0.8 * bound < largest <= bound
+
+
+def test_torch_default_leaves_weights():
+    network, default = initialized(policy_initialization="torch_default", policy_init_gain=3.0)
+    assert torch.equal(network[1].weight, default["1.weight"])
+
+
+@pytest.mark.parametrize("kind", ["orthogonal", "xavier_uniform", "torch_default"])
+def test_biases_are_zero_and_recurrent_layers_are_torchs(kind):
+    network, default = initialized(policy_initialization=kind)
+    assert network[0].bias.abs().max() == 0
+    assert network[1].bias.abs().max() == 0
+    for name, value in network[2].state_dict().items():
+        assert torch.equal(value, default[f"2.{name}"])
