@@ -59,8 +59,9 @@ class TerminalProgress:
         """Nothing: the bar is always up to date."""
 
     def on_stop(self) -> None:
-        """Remove the bar."""
+        """Remove the bar, and leave its last words in the log."""
         self._progress.stop()
+        logger.info("%s", self._progress.tasks[0].description)
 
 
 class LogProgress:
@@ -68,9 +69,11 @@ class LogProgress:
 
     def __init__(self) -> None:
         self._next_s = time.monotonic() + _LOG_INTERVAL_S
+        self._latest: RunStatus | None = None
 
     def on_status(self, status: RunStatus) -> None:
         """Write a line if it is time."""
+        self._latest = status
         if time.monotonic() >= self._next_s:
             self._next_s += _LOG_INTERVAL_S
             logger.info("%s", describe_status(status))
@@ -79,7 +82,9 @@ class LogProgress:
         """Nothing."""
 
     def on_stop(self) -> None:
-        """Nothing."""
+        """Write how the run was at its end."""
+        if self._latest is not None:
+            logger.info("%s", describe_status(self._latest))
 
 
 def describe_status(status: RunStatus) -> str:

@@ -1,1 +1,1 @@
-"""The five nouns of a run (RolloutWorker, InferenceWorker, Batcher, Learner, Runner), what they say, how they are wired."""
+"""The five nouns of a run, what they say to each other, and how they are wired."""

@@ -171,7 +171,8 @@ class Learner:
         sampling = self._options.sampling
         with self.timing.add_time("prepare_batch"):
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
-            data = self._prepare(dataset)
+            lag = (self._trainer.num_steps - dataset.policy_versions).float()
+            data = self._prepare(dataset, lag)
         with self.timing.add_time("train"):
             for _ in range(sampling.num_epochs):
                 with self.timing.add_time("epoch_init"):
@@ -186,22 +187,21 @@ class Learner:
             self._frames += len(slots) * sampling.rollout * self._options.frames_per_step
             self._trainer.set_progress(self._frames)
             self._publish()
-            self._count(dataset)
+            self._count(lag)
             self._ports.trained.send(slots)
         if self._frames >= self._options.saving.train_for_env_steps:
             self._ports.reports.send(TargetReached(self._policy))
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time("report_statistics"):
-                self._report_statistics(dataset)
+                self._report_statistics(dataset, lag)
 
-    def _prepare(self, dataset: Dataset) -> TrainingData:
+    def _prepare(self, dataset: Dataset, lag: torch.Tensor) -> TrainingData:
         """Compute advantages and the targets of the value head.
 
         Values are those that inference computed, except behind the last step, which inference has not seen; V-trace
         wants them of the network as it is now.
         """
         loss, model = self._options.loss, self._trainer.model
-        lag = self._trainer.num_steps - dataset.policy_versions
         unknown = torch.zeros_like(dataset.rewards)
         data = TrainingData(
             starts_episode=dataset.by_chunk(dataset.starts_episode),
@@ -281,9 +281,8 @@ class Learner:
     def _publish(self) -> None:
         self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)
 
-    def _count(self, dataset: Dataset) -> None:
+    def _count(self, lag: torch.Tensor) -> None:
         counters, policy = self._memory.counters, self._policy
-        lag = self._trainer.num_steps - dataset.policy_versions
         counters.lag_sum[policy] += float(lag.sum())
         counters.lag_count[policy] += lag.numel()
         counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))
@@ -292,9 +291,8 @@ class Learner:
         if not counters.first_training_ns[policy]:
             counters.first_training_ns[policy] = time.monotonic_ns()
 
-    def _report_statistics(self, dataset: Dataset) -> None:
+    def _report_statistics(self, dataset: Dataset, lag: torch.Tensor) -> None:
         self._next_statistics_s = time.monotonic() + _STATISTICS_INTERVAL_S
-        lag = (self._trainer.num_steps - dataset.policy_versions).float()
         values = self._trainer.statistics() | {
             "train/policy_lag_mean": float(lag.mean()),
             "train/policy_lag_max": float(lag.max()),

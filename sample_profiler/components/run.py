@@ -23,7 +23,7 @@ from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
 from sample_profiler.runtime.child import Failure, finish_component
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter
-from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.machine import draw_seed, tame_numerical_libraries
 from sample_profiler.runtime.supervisor import Supervisor
 
 __all__ = ["RunResult", "choose_device", "execute_run", "probe_env"]
@@ -248,6 +248,7 @@ class _SerialWiring:
         )
 
     def run(self) -> None:
+        tame_numerical_libraries()
         for plan in plan_components(self._blueprint):
             self._active = plan.settings.name
             self._components.append(plan.make(self._reports))

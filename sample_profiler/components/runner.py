@@ -104,7 +104,7 @@ class Runner:
 
     def finish(self) -> None:
         """Take the last figures and let observers go."""
-        self.statistics.sample()
+        self._update_status()
         self._write_summaries()
         for observer in self._observers:
             observer.on_stop()

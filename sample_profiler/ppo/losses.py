@@ -95,5 +95,5 @@ def kl_loss(old: ActionDistribution, new: ActionDistribution, valid: Tensor) -> 
 
 
 def _sum_of_valid(terms: Tensor, valid: Tensor) -> Tensor:
-    # Not a product: what does not count may be infinite.
+    # Not a product: what does not count may have overflowed.
     return terms.masked_fill(valid == 0, 0.0).sum()

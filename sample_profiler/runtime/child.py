@@ -26,6 +26,7 @@ from typing import Any
 
 from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
+from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import end_descendants
 
 __all__ = ["ChildSettings", "Failure", "Finished", "Started", "finish_component", "run_child"]
@@ -87,14 +88,14 @@ class ChildSettings:
         name: the component's name, also the process title in the log.
         niceness: is added to the process's niceness.
         cpus: the cores that the process may use; None leaves all.
-        num_threads: for numerical libraries; 0 leaves their defaults.
+        num_threads: for numerical libraries; None leaves their defaults.
         log_level: the level of the root logger.
     """
 
     name: str
     niceness: int = 0
     cpus: tuple[int, ...] | None = None
-    num_threads: int = 0
+    num_threads: int | None = None
     log_level: int = logging.INFO
 
 
@@ -198,9 +199,7 @@ def _prepare_process(settings: ChildSettings, reports: PipeReports, lifeline: Pi
         os.nice(settings.niceness)
     if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, settings.cpus)
-    if settings.num_threads:
-        for library in ("OMP", "MKL", "OPENBLAS"):
-            os.environ[f"{library}_NUM_THREADS"] = str(settings.num_threads)
+    tame_numerical_libraries(settings.num_threads)
     root = logging.getLogger()
     root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(reports))]  # type: ignore[arg-type]
     root.setLevel(settings.log_level)

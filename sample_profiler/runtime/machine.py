@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-__all__ = ["Machine", "choose_cpus", "derive_seed", "draw_seed", "usable_cpus"]
+__all__ = ["Machine", "choose_cpus", "derive_seed", "draw_seed", "tame_numerical_libraries", "usable_cpus"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,21 @@ def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:
         return (cpus[worker % len(cpus)],)
     begin, end = worker * len(cpus) // num_workers, (worker + 1) * len(cpus) // num_workers
     return tuple(cpus[begin:end])
+
+
+def tame_numerical_libraries(num_threads: int | None = None) -> None:
+    """Limit the threads of numerical libraries that this process has not loaded yet, and let idle ones sleep.
+
+    By default OpenMP's threads spin while they wait for each other. Where another process wants the core of one of
+    them, the others spin for whole time slices: a small network's step was measured to take a hundred times as long.
+
+    Args:
+        num_threads: at most; None leaves the libraries' own choice.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if num_threads is not None:
+        for library in ("OMP", "MKL", "OPENBLAS"):
+            os.environ[f"{library}_NUM_THREADS"] = str(num_threads)
 
 
 def draw_seed() -> int:

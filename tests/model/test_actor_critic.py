@@ -101,9 +101,8 @@ def test_separate_weights_leave_the_actor_out_of_the_critics_gradient(make_netwo
     network = make_network(actor_critic_share_weights=shares)
     _, values, _ = network({"obs": torch.randn(2, 4)}, torch.zeros(2, network.state_size))
     values.sum().backward()
-    touched = [parameter.grad is not None for parameter in network.trunks[0].parameters()]
-    assert all(touched) == shares
-    assert any(touched) == shares
+    gradients = torch.cat([parameter.grad.flatten() for parameter in network.trunks[0].parameters()])
+    assert bool(gradients.any()) == shares
 
 
 def test_the_same_seed_makes_the_same_network_and_another_one_does_not(make_network):
