@@ -201,8 +201,12 @@ class _ParallelWiring:
     def __init__(self, blueprint: Blueprint, observers: Sequence[RunObserver]) -> None:
         self._supervisor = Supervisor()
         start_s = time.monotonic()
-        for plan in plan_components(blueprint):
-            self._supervisor.spawn(plan.settings, plan.make)
+        try:
+            for plan in plan_components(blueprint):
+                self._supervisor.spawn(plan.settings, plan.make)
+        except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
+            self._supervisor.kill()
+            raise
         children = self._supervisor.children
         self.runner = Runner(
             blueprint.config,

@@ -137,7 +137,8 @@ class Runner:
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
-        logger.error("%s failed: %s\n%s", failure.component, failure.message, failure.traceback_text.rstrip())
+        text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
+        logger.error("%s", text.rstrip())
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")

@@ -12,6 +12,7 @@ What a child guarantees, whatever its component does:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import logging.handlers
 import os
@@ -24,10 +25,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.machine import tame_numerical_libraries
-from sample_profiler.runtime.orphans import end_descendants
+from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 
 __all__ = ["ChildSettings", "Failure", "Finished", "Started", "finish_component", "run_child"]
 
@@ -53,7 +55,7 @@ class Failure:
     Attributes:
         component: who.
         message: the exception in one line.
-        traceback_text: the whole traceback, causes included.
+        traceback_text: the whole traceback, causes included; empty if there is none.
     """
 
     component: str
@@ -62,9 +64,13 @@ class Failure:
 
     @classmethod
     def from_exception(cls, component: str, error: BaseException) -> Failure:
-        """Describe `error`, which `component` raised."""
-        text = "".join(traceback.format_exception(error))
-        return cls(component, f"{type(error).__name__}: {error}", text)
+        """Describe `error`, which `component` raised; bad options need no traceback, their message says it all."""
+        text = "" if isinstance(error, ConfigError) else "".join(traceback.format_exception(error))
+        try:
+            message = f"{type(error).__name__}: {error}"
+        except Exception:  # whoever wrote the exception made a mistake in its __str__
+            message = type(error).__name__
+        return cls(component, message, text)
 
 
 @dataclass(frozen=True)
@@ -157,24 +163,26 @@ def run_child(
     lifeline: PipeEnd,
 ) -> None:
     """Run one component until the Runner says stop; the target of every child process."""
-    _prepare_process(settings, reports, lifeline)
+    existed_before = list_shared_memory()
     component: Component | None = None
     failed = False
     try:
+        _prepare_process(settings, reports, lifeline, existed_before)
         component = make_component(reports)
         controlled = _Controlled(component, control, lifeline)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         reports.send(Started(settings.name))
         loop.run()
-    except Exception as error:
+    except BaseException as error:  # SystemExit, too: environments call sys.exit
         failed = True
         reports.send(Failure.from_exception(settings.name, error))
     if component is not None:
         failed = not finish_component(component, reports) or failed
+    end_descendants(existed_before)
+    with contextlib.suppress(OSError):  # whoever read them may be gone
+        sys.stdout.flush()
+        sys.stderr.flush()
     # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    end_descendants()
     os._exit(1 if failed else 0)
 
 
@@ -183,18 +191,22 @@ def finish_component(component: Component, reports: Reports) -> bool:
     finished_well = True
     try:
         component.finish()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         finished_well = False
         reports.send(Failure.from_exception(component.name, error))
     reports.send(Finished(component.name, component.timing.to_dict()))
     return finished_well
 
 
-def _prepare_process(settings: ChildSettings, reports: PipeReports, lifeline: PipeEnd) -> None:
+def _prepare_process(
+    settings: ChildSettings, reports: PipeReports, lifeline: PipeEnd, existed_before: frozenset[str]
+) -> None:
     os.setsid()
+    become_subreaper()  # a game that a script started in the background is found, too
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_watch_lifeline, args=(lifeline,), daemon=True, name="lifeline").start()
+    arguments = (lifeline, existed_before)
+    threading.Thread(target=_watch_lifeline, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         os.nice(settings.niceness)
     if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
@@ -205,11 +217,11 @@ def _prepare_process(settings: ChildSettings, reports: PipeReports, lifeline: Pi
     root.setLevel(settings.log_level)
 
 
-def _watch_lifeline(lifeline: PipeEnd) -> None:
+def _watch_lifeline(lifeline: PipeEnd, existed_before: frozenset[str]) -> None:
     """End this process when the Runner, the only holder of the pipe's write end, is gone."""
     os.set_blocking(lifeline.fileno(), True)
     while os.read(lifeline.fileno(), 1):
         pass
     time.sleep(_GRACE_WITHOUT_RUNNER_S)
-    end_descendants()
+    end_descendants(existed_before)
     os._exit(1)

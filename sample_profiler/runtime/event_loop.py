@@ -161,9 +161,11 @@ class EventLoop:
             ready = self._waiter.wait(self._time_to_next_timer_s())
         self._beat()
         for source in ready:
+            if self._stopping:
+                return  # what is still there stays there: whoever stopped the loop may want to read it
             component, receiver = self._handlers[id(source)]
             values = source.receive()
-            if values and not self._stopping:
+            if values:
                 self._activate(component)
                 receiver.handle(values)
         self._fire_timers()

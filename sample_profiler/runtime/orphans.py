@@ -11,17 +11,25 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import psutil
 
-__all__ = ["become_subreaper", "end_descendants", "end_sessions", "mapped_shared_memory", "unlink_unused"]
+__all__ = [
+    "become_subreaper",
+    "end_descendants",
+    "end_sessions",
+    "list_shared_memory",
+    "mapped_shared_memory",
+    "unlink_unused",
+]
 
 logger = logging.getLogger(__name__)
 
 _PR_SET_CHILD_SUBREAPER = 36
-_SHARED_MEMORY_PATH = re.compile(r"\s(/dev/shm/[^\n]+?)(?: \(deleted\))?$", re.MULTILINE)
+_SHARED_MEMORY = Path("/dev/shm")
+_SHARED_MEMORY_PATH = re.compile(r"\s(/dev/shm/[^\n]+)(?<! \(deleted\))$", re.MULTILINE)
 
 
 def become_subreaper() -> None:
@@ -30,12 +38,16 @@ def become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_descendants() -> None:
-    """Kill everything that this process has started and unlink the shared memory that only they used."""
+def end_descendants(existed_before: Collection[str]) -> None:
+    """Kill everything that this process has started and unlink the shared memory that only they used.
+
+    Args:
+        existed_before: shared memory that belongs to others.
+    """
     descendants = psutil.Process().children(recursive=True)
     names = mapped_shared_memory([os.getpid(), *(process.pid for process in descendants)])
     _kill(descendants)
-    unlink_unused(names, since_s=psutil.Process().create_time(), ignore_pid=os.getpid())
+    unlink_unused(names, existed_before, ignore_pid=os.getpid())
 
 
 def end_sessions(leaders: Iterable[int]) -> set[str]:
@@ -47,8 +59,13 @@ def end_sessions(leaders: Iterable[int]) -> set[str]:
     return names
 
 
+def list_shared_memory() -> frozenset[str]:
+    """Return the paths of all files under /dev/shm."""
+    return frozenset(map(str, _SHARED_MEMORY.rglob("*")))
+
+
 def mapped_shared_memory(pids: Iterable[int]) -> set[str]:
-    """Return the paths under /dev/shm that these processes have mapped."""
+    """Return the paths under /dev/shm that these processes have mapped and that nobody has unlinked."""
     names: set[str] = set()
     for pid in pids:
         try:
@@ -59,28 +76,23 @@ def mapped_shared_memory(pids: Iterable[int]) -> set[str]:
     return names
 
 
-def unlink_unused(names: Iterable[str], since_s: float, ignore_pid: int | None = None) -> list[str]:
-    """Unlink those files that were made after `since_s` (seconds since the epoch) and that no living process maps.
+def unlink_unused(names: Iterable[str], existed_before: Collection[str], ignore_pid: int | None = None) -> list[str]:
+    """Unlink those files that did not exist before and that no living process maps; return which.
 
-    A segment that existed before the run, or that somebody else still uses, belongs to somebody else.
+    A segment that existed before the run, or that somebody else still uses, belongs to somebody else. Its times could
+    not tell: writing to a segment changes them.
     """
-    names = [name for name in names if _was_made_since(name, since_s)]
+    names = [name for name in names if name not in existed_before and os.path.exists(name)]
     if not names:
         return []
     in_use = mapped_shared_memory(pid for pid in psutil.pids() if pid != ignore_pid)
     unlinked = []
     for name in names:
         if name not in in_use:
-            Path(name).unlink(missing_ok=True)
-            unlinked.append(name)
+            with contextlib.suppress(OSError):  # gone meanwhile, or of another user
+                os.unlink(name)
+                unlinked.append(name)
     return unlinked
-
-
-def _was_made_since(name: str, since_s: float) -> bool:
-    try:
-        return os.stat(name).st_ctime >= since_s - 1.0
-    except FileNotFoundError:
-        return False
 
 
 def _session_of(pid: int) -> int:

@@ -13,7 +13,13 @@ from typing import Any
 
 from sample_profiler.runtime.channels import PipeChannel, PipeReports, make_pipe
 from sample_profiler.runtime.child import ChildSettings, MakeComponent, run_child
-from sample_profiler.runtime.orphans import become_subreaper, end_sessions, mapped_shared_memory, unlink_unused
+from sample_profiler.runtime.orphans import (
+    become_subreaper,
+    end_sessions,
+    list_shared_memory,
+    mapped_shared_memory,
+    unlink_unused,
+)
 
 __all__ = ["Child", "Supervisor"]
 
@@ -99,7 +105,7 @@ class Supervisor:
         self._context: Any = multiprocessing.get_context("spawn")
         self._lifeline, self._lifeline_write = make_pipe()
         self._shared_memory: set[str] = set()
-        self._start_s = time.time()
+        self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
 
     def spawn(self, settings: ChildSettings, make_component: MakeComponent) -> Child:
@@ -114,6 +120,7 @@ class Supervisor:
         process = self._context.Process(target=run_child, args=arguments, name=settings.name, daemon=False)
         child = Child(settings, process, reports, control)
         self.children.append(child)
+        logger.info("Started %s as process %d", child.name, child.pid)
         return child
 
     def note_shared_memory(self) -> None:
@@ -157,6 +164,6 @@ class Supervisor:
         for child in killed:
             child._process.join(timeout=3)
         self._shared_memory |= end_sessions(child.pid for child in self.children)
-        for name in unlink_unused(self._shared_memory, self._start_s):
+        for name in unlink_unused(self._shared_memory, self._existed_before):
             logger.info("Removed the shared memory %s of an ended process", name)
         return killed

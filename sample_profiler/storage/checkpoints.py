@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import re
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,16 @@ class CheckpointFolder:
         self._num_kept = max(1, num_kept)
 
     def save(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
-        """Write the latest checkpoint and remove those that are older than the newest `num_kept`."""
+        """Write the latest checkpoint and remove those that are older than the newest `num_kept`.
+
+        Those of more steps go, too: training went on from an older one (damaged files, or the best policy), and what
+        is loaded next has to be of this training.
+        """
         path = self._write(state, f"checkpoint_{num_steps:09}_{num_frames}.pth")
-        for old in self._paths("checkpoint")[: -self._num_kept]:
-            old.unlink(missing_ok=True)
+        paths = self._paths("checkpoint")
+        num_past = paths.index(path) + 1
+        for other in paths[: max(0, num_past - self._num_kept)] + paths[num_past:]:
+            other.unlink(missing_ok=True)
         return path
 
     def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: float) -> Path:
@@ -72,8 +78,8 @@ class CheckpointFolder:
         paths = self._paths("checkpoint" if kind == "latest" else "best")
         for path in reversed(paths):
             try:
-                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+                state = _read(path)
+            except Exception as error:  # a damaged file can raise anything
                 reason = str(error).strip().splitlines()
                 logger.warning("Cannot read the checkpoint %s: %s", path, reason[0] if reason else type(error).__name__)
                 continue
@@ -105,12 +111,20 @@ class CheckpointFolder:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
             temporary.unlink(missing_ok=True)
             free = shutil.disk_usage(path.parent).free >> 20
             raise CheckpointError(f"cannot write the checkpoint {path} ({free} MiB free): {error}") from error
         _sync_folder(path.parent)
         return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:  # PyTorch does not look at the checksums that it writes
+        if damaged := archive.testzip():
+            raise CheckpointError(f"{damaged} in it has another checksum than when it was written")
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
 
 
 def _sync_folder(path: Path) -> None:

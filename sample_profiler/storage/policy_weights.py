@@ -64,10 +64,13 @@ class PolicyWeights:
         """Copy the newest weights into the tensors of `state` and return their version.
 
         Args:
-            state: the state dict of a network like the Learner's; its tensors are overwritten.
+            state: the state dict of a network like the Learner's; its tensors are overwritten. They stay as they are,
+                and the version is -1, while no weights have been published.
         """
         while True:
             write = int(self._counters[_FINISHED])
+            if not write:
+                return -1
             num_bytes = int(self._counters[_NUM_BYTES])
             self._fit(num_bytes)
             copy = write % _NUM_COPIES

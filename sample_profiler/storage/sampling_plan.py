@@ -156,4 +156,21 @@ def _count_slots(sampling: SamplingOptions, groups: list[Group], policy: int, da
             wanted = max(wanted, dataset_slots + sum(max(sizes) - 1 for sizes in rows if max(sizes)))
     # Shares in proportion to the agents, in whole trajectories for each of them.
     per_row = -(-wanted // num_rows)
-    return [per_row * sum(sizes) for sizes in rows]
+    counts = [per_row * sum(sizes) for sizes in rows]
+    if sampling.num_policies == 1 or (not sampling.async_rl and _is_one_dataset_each(sampling, groups, dataset_slots)):
+        return counts
+    # A group that waits for slots of another policy holds free ones of this policy up, so what the waiting groups lack
+    # has to make up a dataset of at least one policy, however they are divided between the policies.
+    num_rows_of = [sum(len(g.rows) for g in groups if g.worker == w) for w in range(sampling.num_workers)]
+    needed = sampling.num_policies * dataset_slots
+    return [
+        max(count, -(-needed * num // sum(num_rows_of)) + max(sizes) - 1) if count else 0
+        for count, num, sizes in zip(counts, num_rows_of, rows, strict=True)
+    ]
+
+
+def _is_one_dataset_each(sampling: SamplingOptions, groups: list[Group], dataset_slots: int) -> bool:
+    """Tell whether whole rounds of equal groups make one dataset of each policy: all slots then come back at once."""
+    num_rows = [sum(g.policies.count(policy) for g in groups) for policy in range(sampling.num_policies)]
+    are_equal = len({tuple(sorted(group.policies)) for group in groups}) == 1
+    return are_equal and all(num and dataset_slots % num == 0 for num in num_rows)

@@ -38,6 +38,17 @@ def test_moments_in_pieces_are_those_of_the_whole():
     torch.testing.assert_close(whole.mean, prior_and_samples.mean(0))
 
 
+def test_moments_of_many_bytes_are_exact():
+    normalizer = ObservationNormalizer({"obs": spaces.Box(0, 255, (2,), np.uint8)}, ObservationOptions())
+    samples = torch.randint(250, 256, (100_000, 2), dtype=torch.uint8)
+    normalizer.update({"obs": samples})
+    mean = samples.double().sum(0) / 100_001
+    variance = (samples.double().square().sum(0) + 1) / 100_001 - mean.square()
+    statistics = normalizer.state_dict()
+    torch.testing.assert_close(statistics["entries.0.statistics.mean"], mean, atol=0, rtol=1e-10)
+    torch.testing.assert_close(statistics["entries.0.statistics.variance"], variance, atol=0, rtol=1e-6)
+
+
 def test_normalize_and_denormalize_undo_each_other_within_the_clip():
     statistics = RunningMeanStd()
     statistics.update(10 + 3 * torch.randn(10_000))

@@ -1,0 +1,80 @@
+"""What all tests share: nothing that a test starts outlives it, and nobody spins on the cores of others."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import psutil
+import pytest
+
+# Before anything loads a numerical library; processes that tests start inherit it.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+if "torch" in sys.modules:
+    sys.modules["torch"].set_num_threads(1)
+
+SHARED_MEMORY = Path("/dev/shm")
+PATIENCE_S = 5.0
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Prove that no child process, named shared memory or thread outlives a test."""
+    children, names, threads = list_children(), list_shared_memory(), set(threading.enumerate())
+    yield
+    deadline_s = time.monotonic() + PATIENCE_S  # what ends by itself may take a moment
+    while leaks := describe_leaks(children, names, threads):
+        assert time.monotonic() < deadline_s, f"the test left behind: {'; '.join(leaks)}"
+        time.sleep(0.02)
+
+
+def describe_leaks(children: set[int], names: set[str], threads: set[threading.Thread]) -> list[str]:
+    leaks = [f"process {describe_process(pid)}" for pid in list_children() - children]
+    leaks += [f"thread {thread.name}" for thread in set(threading.enumerate()) - threads]
+    if new_names := list_shared_memory() - names:
+        foreign = list_names_of_others()
+        leaks += [f"shared memory {name}" for name in sorted(new_names - foreign)]
+    return leaks
+
+
+def list_children() -> set[int]:
+    try:  # quick, and the usual case: no children at all
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return set()
+    # multiprocessing keeps one helper process for the whole session.
+    helper = getattr(resource_tracker._resource_tracker, "_pid", None)
+    return {process.pid for process in psutil.Process().children()} - {helper}
+
+
+def describe_process(pid: int) -> str:
+    try:
+        process = psutil.Process(pid)
+        return f"{pid} ({process.status()}: {' '.join(process.cmdline())[:120]})"
+    except psutil.NoSuchProcess:
+        return str(pid)
+
+
+def list_shared_memory() -> set[str]:
+    return set(os.listdir(SHARED_MEMORY)) if SHARED_MEMORY.is_dir() else set()
+
+
+def list_names_of_others() -> set[str]:
+    """Return the shared memory that processes map which these tests have not started."""
+    ours = {os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))}
+    names: set[str] = set()
+    for pid in set(psutil.pids()) - ours:
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            continue
+        for line in maps.splitlines():
+            _, found, path = line.partition(f"{SHARED_MEMORY}/")
+            if found:
+                names.add(path.partition("/")[0])
+    return names

@@ -1,0 +1,61 @@
+"""A training script of a user in which one thing is broken: what BREAK names. Run by test_failures.py."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from sample_profiler import register_env
+
+BREAK = os.environ.get("BREAK", "")
+
+
+class BrokenEnv(gymnasium.Env):
+    def __init__(self, placement) -> None:
+        self.observation_space = spaces.Box(-1, 1, (3,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._is_last = placement is not None and placement.env_id == 3
+        self._num_steps = 0
+        # The first environment made is the one that the Runner looks at; `probe` is broken there already.
+        if BREAK == "probe" or (BREAK == "constructor" and self._is_last):
+            raise ValueError("broken constructor")
+
+    def reset(self, *, seed=None, options=None):
+        if BREAK == "reset" and self._is_last:
+            raise ValueError("broken reset")
+        shape = (4,) if BREAK == "shape" and self._is_last else (3,)
+        return np.zeros(shape, np.float32), {}
+
+    def step(self, action):
+        self._num_steps += 1
+        if BREAK == "step" and self._is_last and self._num_steps > 50:
+            raise ValueError("broken step")
+        return np.zeros(3, np.float32), 1.0, False, self._num_steps % 20 == 0, {}
+
+
+register_env("broken", lambda name, cfg, placement, render_mode=None: BrokenEnv(placement))
+
+if BREAK == "learner":
+    import sample_profiler.ppo.trainer as trainer
+
+    def break_training(self, micro_batches, num_valid):
+        raise ValueError("broken learner")
+
+    trainer.Trainer.train_minibatch = break_training
+
+if BREAK == "inference":
+    import sample_profiler.model as model
+
+    def break_forward(self, core):
+        raise ValueError("broken inference")
+
+    model.ActorCritic.forward_tail = break_forward
+
+if __name__ == "__main__":
+    from sample_profiler import train
+
+    sys.exit(train())

@@ -1,0 +1,139 @@
+"""However a run fails, it ends soon, says what failed, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runs import CARTPOLE, DOOM, SMALL, load_latest_checkpoint, live_run, named_shared_memory, run
+
+SCRIPT = Path(__file__).with_name("broken_runs.py")
+FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
+MAX_SECONDS = 10  # between the failure and the end of the run
+
+
+def run_broken(what: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *FLAGS, f"--train_dir={folder}", "--train_for_seconds=60", *flags],
+        env={**os.environ, "BREAK": what},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
+@pytest.mark.parametrize(
+    ("what", "component", "place"),
+    [
+        ("constructor", "RolloutWorker_w1", "environment 3 (broken) raised in its constructor"),
+        ("reset", "RolloutWorker_w1", "environment 3 (broken) raised in reset"),
+        ("step", "RolloutWorker_w1", "environment 3 (broken) raised in step"),
+        ("learner", "Learner_0", "broken learner"),
+        ("inference", "InferenceWorker_p0-w0", "broken inference"),
+    ],
+)
+def test_exception_ends_the_run_and_is_told(what: str, component: str, place: str, serial: bool, tmp_path: Path) -> None:
+    result = run_broken(what, tmp_path, f"--serial_mode={serial}", f"--async_rl={not serial}")
+    assert result.returncode == 1, result.stdout
+    if what == "inference":
+        # The Learner runs the same network for what follows the last step; whoever comes first fails.
+        assert f"{component} failed" in result.stdout or "Learner_0 failed" in result.stdout
+    else:
+        assert f"{component} failed" in result.stdout
+    assert place in result.stdout
+    assert f'ValueError: broken {what}' in result.stdout
+    assert "Traceback" in result.stdout
+    assert "Runner profile tree view:" in result.stdout
+    log = (tmp_path / "default_experiment" / "log.txt").read_text()
+    assert place in log
+    assert "Traceback" in log
+
+
+def test_env_that_cannot_even_be_looked_at(tmp_path: Path) -> None:
+    result = run_broken("probe", tmp_path)
+    assert result.returncode != 0
+    assert "the environment broken raised in its constructor: ValueError: broken constructor" in result.stdout
+    assert "Traceback" in result.stdout
+    assert "Started" not in result.stdout
+
+
+def test_env_whose_observation_is_not_of_its_space_is_told_by_name(tmp_path: Path) -> None:
+    result = run_broken("shape", tmp_path)
+    assert result.returncode == 1
+    assert "environment broken: reset()" in result.stdout
+    assert "EnvContractError" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "victim", ["RolloutWorker_w0", "game", "InferenceWorker_p0-w0", "Batcher_0", "Learner_0", "Runner"]
+)
+def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> None:
+    before = named_shared_memory()
+    with live_run(*DOOM, "--save_every_sec=1", folder=tmp_path) as live:
+        live.wait_until_training()
+        live.find(victim).kill()
+        killed_s = time.monotonic()
+        status = live.wait(timeout_s=MAX_SECONDS)
+        left = live.left_over(patience_s=MAX_SECONDS - (time.monotonic() - killed_s))
+        output = live.output
+    assert status != 0
+    assert left == []
+    assert named_shared_memory() - before == set()
+    assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
+    if victim == "game":
+        assert "raised in step" in output
+    elif victim != "Runner":
+        assert f"{victim} failed: its process was killed by signal 9 (SIGKILL)" in output
+        assert "Runner profile tree view:" in output
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
+def test_interrupt_saves_and_prints_all_trees(number: signal.Signals, status: int, serial: bool, tmp_path: Path) -> None:
+    flags = (*SMALL, "--save_every_sec=1", f"--serial_mode={serial}")
+    with live_run(*CARTPOLE, *flags, folder=tmp_path) as live:
+        live.wait_until_training()
+        live.process.send_signal(number)
+        assert live.wait(timeout_s=MAX_SECONDS) == status
+        assert live.left_over() == []
+        output = live.output
+    for name in ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner"):
+        assert f"{name} profile tree view:" in output
+    assert "Collected {0: " in output
+    assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
+
+
+def test_bad_flags_are_one_error_before_anything_starts(tmp_path: Path) -> None:
+    result = run(
+        *CARTPOLE, "--rolout=3", "--batch_size=0", "--gamma=2", "--device=tpu", "--seed=x", folder=tmp_path, timeout_s=30
+    )
+    assert result.returncode == 2
+    for flag in ("--rolout", "--batch_size", "--gamma", "--device", "--seed"):
+        assert flag in result.stdout
+    assert "--rollout" in result.stdout  # the nearest name
+    assert "Traceback" not in result.stdout
+    assert "Started" not in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_env_names_the_nearest(tmp_path: Path) -> None:
+    result = run("sf_examples.vizdoom.train_vizdoom", "--env=doom_basik", folder=tmp_path, timeout_s=30)
+    assert result.returncode == 2
+    assert "doom_basic" in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+def test_gpu_without_one_is_a_clear_error(tmp_path: Path) -> None:
+    result = run(*CARTPOLE, "--device=gpu", folder=tmp_path, timeout_s=30, CUDA_VISIBLE_DEVICES="")
+    assert result.returncode == 2
+    assert "--device=gpu" in result.stdout
+    assert "Traceback" not in result.stdout

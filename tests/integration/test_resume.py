@@ -1,0 +1,67 @@
+"""A run that was ended goes on where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from tests.integration.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
+
+FLAGS = (*CARTPOLE, *SMALL, "--serial_mode=True", "--seed=1")
+
+
+def test_resume_continues_counters_optimizer_and_flags(tmp_path: Path) -> None:
+    first = run(*FLAGS, "--learning_rate=0.002", "--train_for_env_steps=3000", folder=tmp_path)
+    assert first.returncode == 0, first.stdout
+    before = load_latest_checkpoint(tmp_path / "run")
+    second = run(*FLAGS, "--train_for_env_steps=6000", folder=tmp_path)
+    assert second.returncode == 0, second.stdout
+    assert "Loaded the checkpoint" in second.stdout
+    after = load_latest_checkpoint(tmp_path / "run")
+    assert 6000 <= after["frames"] < 6200
+    assert after["optimizer_steps"] > before["optimizer_steps"] > 0
+    # The saved learning rate counts, since the second command does not give one.
+    assert after["optimizer"]["param_groups"][0]["lr"] == 0.002
+    steps = [state["step"] for state in after["optimizer"]["state"].values()]
+    assert all(float(step) == after["optimizer_steps"] for step in steps)
+
+
+def test_resume_past_the_target_changes_nothing_but_ends(tmp_path: Path) -> None:
+    assert run(*FLAGS, "--train_for_env_steps=2000", folder=tmp_path).returncode == 0
+    before = load_latest_checkpoint(tmp_path / "run")
+    assert run(*FLAGS, "--train_for_env_steps=2000", folder=tmp_path).returncode == 0
+    after = load_latest_checkpoint(tmp_path / "run")
+    assert after["frames"] - before["frames"] <= 64 * 2
+
+
+def test_damaged_newest_checkpoint_costs_only_itself(tmp_path: Path) -> None:
+    assert run(*FLAGS, "--train_for_env_steps=2000", folder=tmp_path).returncode == 0
+    newest = max((tmp_path / "run" / "checkpoint_p0").glob("checkpoint_*.pth"))
+    newest.write_bytes(newest.read_bytes()[:1000])
+    result = run(*FLAGS, "--train_for_env_steps=4000", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert f"Cannot read the checkpoint {newest}" in result.stdout
+    assert load_latest_checkpoint(tmp_path / "run")["frames"] >= 4000
+
+
+def test_checkpoint_of_another_network_is_a_clear_error(tmp_path: Path) -> None:
+    assert run(*FLAGS, "--train_for_env_steps=1000", folder=tmp_path).returncode == 0
+    other = [flag for flag in FLAGS if flag != "16"]
+    result = run(*other, "32", "--train_for_env_steps=2000", folder=tmp_path)
+    assert result.returncode == 1
+    assert "is not of this network" in result.stdout
+
+
+def test_overwrite_and_restart(tmp_path: Path) -> None:
+    assert run(*FLAGS, "--train_for_env_steps=1000", folder=tmp_path).returncode == 0
+    (tmp_path / "run" / "mine.txt").write_text("kept by restart")
+    assert run(*FLAGS, "--train_for_env_steps=1000", "--restart_behavior=restart", folder=tmp_path).returncode == 0
+    (old,) = tmp_path.glob("run_old_*")
+    assert (old / "mine.txt").exists()
+    assert not (tmp_path / "run" / "mine.txt").exists()
+    (tmp_path / "run" / "mine.txt").write_text("gone after overwrite")
+    assert run(*FLAGS, "--train_for_env_steps=1000", "--restart_behavior=overwrite", folder=tmp_path).returncode == 0
+    assert not (tmp_path / "run" / "mine.txt").exists()
+    weights = load_latest_checkpoint(tmp_path / "run")["model"]
+    assert all(torch.isfinite(tensor).all() for tensor in weights.values())

@@ -1,0 +1,159 @@
+"""Real runs of every family end by themselves with the trees of every component."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
+
+TREES = ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner")
+
+
+def collected(output: str) -> dict[int, int]:
+    match = COLLECTED.search(output)
+    assert match, output
+    return {int(policy): int(frames) for policy, frames in re.findall(r"(\d+): (\d+)", match[1])}
+
+
+def last_reward(output: str) -> float:
+    return float(re.findall(r"reward (-?[\d.]+)", output)[-1])
+
+
+def test_vizdoom_trains_in_parallel_and_shows_every_tree(tmp_path: Path) -> None:
+    result = run(*DOOM, "--train_for_env_steps=6000", "--benchmark=True", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    for name in TREES:
+        assert f"{name} profile tree view:" in result.stdout
+    # Frames are agent steps x frameskip, a whole number of batches of 32 steps.
+    frames = collected(result.stdout)[0]
+    assert frames >= 6000
+    assert frames % (32 * 4) == 0
+    for block in ("env_step", "enqueue_policy_requests", "handle_policy_step", "forward", "batching", "main_loop"):
+        assert re.search(rf"\b{block}: \d+\.\d{{4}}", result.stdout), block
+    folder = tmp_path / "run"
+    session = json.loads((folder / "profile" / "session.json").read_text())
+    assert set(session["trees"]) >= {"Learner_0", "Batcher_0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner"}
+    benchmark = json.loads((folder / "benchmark.json").read_text())
+    assert benchmark["frames"] == {"0": frames}
+    assert benchmark["steady_fps"] > 0
+    assert (folder / "log.txt").read_text().count("profile tree view:") >= len(TREES)
+    assert list((folder / "summary" / "0").glob("events.out.tfevents*"))
+
+
+def test_vizdoom_benchmark_with_another_scenario_file(tmp_path: Path) -> None:
+    import vizdoom
+
+    scenario = Path(vizdoom.scenarios_path) / "deathmatch.cfg"
+    flags = [flag for flag in DOOM if not flag.startswith("--env=")]
+    result = run(
+        *flags, "--env=doom_benchmark", f"--doom_scenario={scenario}", "--train_for_env_steps=2000", folder=tmp_path
+    )
+    assert result.returncode == 0, result.stdout
+    assert collected(result.stdout)[0] >= 2000
+
+
+def test_cartpole_learns(tmp_path: Path) -> None:
+    result = run("sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--train_for_env_steps=80000", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert last_reward(result.stdout) > 150  # by chance: 22
+
+
+def test_recurrent_policy_learns(tmp_path: Path) -> None:
+    result = run(
+        "sf_examples.gym.train_gym",
+        *("--env=CartPole-v1", "--seed=3", "--use_rnn=True", "--rnn_size=64", "--rollout=32", "--recurrence=16"),
+        "--train_for_env_steps=80000",
+        folder=tmp_path,
+    )
+    assert result.returncode == 0, result.stdout
+    assert last_reward(result.stdout) > 80
+
+
+def test_mujoco_trains_in_one_process(tmp_path: Path) -> None:
+    result = run(
+        "sf_examples.mujoco.train_mujoco",
+        *("--env=mujoco_ant", "--serial_mode=True", "--async_rl=False", "--num_workers=2", "--num_envs_per_worker=4"),
+        "--train_for_env_steps=8000",
+        folder=tmp_path,
+    )
+    assert result.returncode == 0, result.stdout
+    assert "Started" not in result.stdout  # no other process
+    for name in TREES:
+        assert f"{name} profile tree view:" in result.stdout
+
+
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
+def test_two_policies_learn_in_an_env_of_two_agents(serial: bool, tmp_path: Path) -> None:
+    result = run(
+        "sf_examples.custom.two_agents",
+        *("--num_policies=2", f"--serial_mode={serial}", "--async_rl=False", "--seed=1", "--num_workers=2"),
+        "--train_for_env_steps=40000",
+        folder=tmp_path,
+    )
+    assert result.returncode == 0, result.stdout
+    frames = collected(result.stdout)
+    assert set(frames) == {0, 1}
+    assert min(frames.values()) >= 40000
+    rewards = re.findall(r"reward (-?[\d.]+) (-?[\d.]+)", result.stdout)[-1]
+    assert min(map(float, rewards)) > 12  # of 32; by chance: 8
+    for policy in (0, 1):
+        assert load_latest_checkpoint(tmp_path / "run", policy)["optimizer_steps"] > 0
+
+
+def test_blocks_of_a_custom_env_appear_below_env_step(tmp_path: Path) -> None:
+    result = run("sf_examples.custom.train_custom_env", "--train_for_env_steps=3000", "--num_workers=2", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    session = json.loads((tmp_path / "run" / "profile" / "session.json").read_text())
+    step = session["trees"]["RolloutWorker_w0"]["children"]["env_step"]
+    own = set(step["children"]) - {"env_reset"}
+    assert own, step
+
+
+@pytest.mark.parametrize("flag", ["--with_vtrace=True", "--value_bootstrap=True", "--rnn_type=lstm"])
+def test_options_of_training_run(flag: str, tmp_path: Path) -> None:
+    result = run(
+        *CARTPOLE, *SMALL, "--use_rnn=True", "--rnn_size=16", flag, "--serial_mode=True", "--train_for_env_steps=2000",
+        folder=tmp_path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+
+
+def test_run_ends_after_seconds(tmp_path: Path) -> None:
+    result = run(*CARTPOLE, *SMALL, "--train_for_seconds=3", folder=tmp_path, timeout_s=40)
+    assert result.returncode == 0, result.stdout
+    assert "as many seconds as asked" in result.stdout
+
+
+def test_serial_and_parallel_runs_have_the_same_statistics(tmp_path: Path) -> None:
+    """An untrained policy, the same in both wirings, balances the pole for as long."""
+    means = []
+    for serial in (True, False):
+        flags = (*SMALL, "--learning_rate=1e-12", "--seed=5", "--stats_avg=2000", "--async_rl=False")
+        result = run(
+            *CARTPOLE, *flags, f"--serial_mode={serial}", "--train_for_env_steps=20000",
+            folder=tmp_path, experiment=f"serial_{serial}",
+        )  # fmt: skip
+        assert result.returncode == 0, result.stdout
+        means.append(last_reward(result.stdout))
+    # About 900 episodes each with a standard deviation of 12: the difference has one of 0.6.
+    assert means[0] == pytest.approx(means[1], abs=3.0)
+    assert 12 < means[0] < 40
+
+
+def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    result = run(*CARTPOLE, *SMALL, "--train_for_env_steps=20000", "--serial_mode=True", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    (path,) = (tmp_path / "run" / "summary" / "0").glob("events.out.tfevents*")
+    data, tags = path.read_bytes(), set()
+    while data:
+        (size,) = struct.unpack("<Q", data[:8])
+        tags |= {value.tag for value in Event.FromString(data[12 : 12 + size]).summary.value}
+        data = data[12 + size + 4 :]
+    assert tags >= {"reward/reward", "len/len", "perf/_fps", "train/policy_loss", "train/value_loss"}

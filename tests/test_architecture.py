@@ -1,0 +1,146 @@
+"""The design's rules of who imports whom, read from the source of every module."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "sample_profiler"
+
+# A package may import only from rows of a lower number, and from itself.
+ROWS = {
+    "profiling": 0,
+    "errors": 0,
+    "config": 1,
+    "analysis": 1,
+    "runtime": 2,
+    "envs": 2,
+    "model": 2,
+    "reports": 2,
+    "ppo": 3,
+    "storage": 3,
+    "components": 4,
+    "cli": 5,
+}
+# profiling is usable alone, its errors are those of the package.
+ALLOWED_IN_A_ROW = {("profiling", "errors")}
+# The only package that knows how processes are started, found and talked to.
+OF_RUNTIME = {"ctypes", "fcntl", "mmap", "multiprocessing", "select", "psutil"}
+WITHOUT_TORCH = {"profiling", "errors", "config", "envs", "runtime", "reports", "cli"}
+
+
+def modules() -> list[Path]:
+    return sorted((ROOT / PACKAGE).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def package_of(module: str) -> str:
+    """Return what a module of the package counts as in the table: "runtime" for sample_profiler.runtime.child."""
+    _, _, inner = module.partition(".")
+    return inner.partition(".")[0]
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Yield the full names of what a module imports anywhere, also within functions and for type checkers alone."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            assert node.module is not None
+            # `from sample_profiler import config` imports a package by the name that follows.
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from names if node.module == PACKAGE else (node.module,)
+
+
+def describe_violations(module: str, source: str) -> list[str]:
+    package = package_of(module)
+    found = []
+    for imported in imports_of(source):
+        if imported.split(".")[0] != PACKAGE:
+            continue
+        target = package_of(imported)
+        if target in ROWS and target != package and (package, target) not in ALLOWED_IN_A_ROW:
+            if ROWS[target] >= ROWS[package]:
+                found.append(f"{module} (row {ROWS[package]}) imports {imported} (row {ROWS[target]})")
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_modules_import_only_from_rows_above(path):
+    module = name_of(path)
+    if module == PACKAGE:
+        pytest.skip("the package itself loads its public names lazily; tests/test_package.py watches it")
+    assert package_of(module) in ROWS, f"{module} is in no row of the table of packages"
+    assert describe_violations(module, path.read_text()) == []
+
+
+def test_the_check_of_rows_sees_every_way_of_importing():
+    upward = [
+        "import sample_profiler.cli.train",
+        "from sample_profiler.components import batcher",
+        "from sample_profiler import cli",
+        "def f():\n    from sample_profiler.storage.dataset import Dataset",
+        "if TYPE_CHECKING:\n    import sample_profiler.model",  # side by side counts as upward
+    ]
+    assert [len(describe_violations("sample_profiler.runtime.child", source)) for source in upward] == [1] * 5
+    assert describe_violations("sample_profiler.runtime.child", "from sample_profiler.errors import ConfigError") == []
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) == "profiling"], ids=name_of)
+def test_profiling_imports_the_standard_library_alone(path):
+    names = {name.split(".")[0] for name in imports_of(path.read_text())} - {PACKAGE}
+    assert names <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) != "runtime"], ids=name_of)
+def test_only_runtime_knows_how_processes_are_started_and_talked_to(path):
+    assert not OF_RUNTIME & {name.split(".")[0] for name in imports_of(path.read_text())}
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_nobody_imports_examples_tests_or_scripts(path):
+    names = {name.split(".")[0] for name in imports_of(path.read_text())}
+    assert not names & {"sf_examples", "tests", "scripts", "benchmarks"}
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) != "cli"], ids=name_of)
+def test_only_cli_prints(path):
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"] == []
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_every_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def modules_after(imports: str) -> set[str]:
+    code = f"import sys\n{imports}\nprint(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.split())
+
+
+def test_a_rollout_worker_and_the_runner_do_without_torch():
+    imports = "import sample_profiler.components.topology, sample_profiler.components.rollout_worker\n"
+    imports += "import sample_profiler.components.run, sample_profiler.storage.policy_weights"
+    loaded = modules_after(imports)
+    assert "sample_profiler.components.rollout_worker" in loaded
+    assert not loaded & {"torch", "tensorboard", "rich", "vizdoom"}
+
+
+def test_the_main_process_does_without_torch():
+    loaded = modules_after("import sample_profiler.cli.train")
+    assert "sample_profiler.cli.train" in loaded
+    assert "torch" not in loaded
