@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = "sample_profiler"
 
@@ -32,7 +30,6 @@ ROWS = {
 ALLOWED_IN_A_ROW = {("profiling", "errors")}
 # The only package that knows how processes are started, found and talked to.
 OF_RUNTIME = {"ctypes", "fcntl", "mmap", "multiprocessing", "select", "psutil"}
-WITHOUT_TORCH = {"profiling", "errors", "config", "envs", "runtime", "reports", "cli"}
 
 
 def modules() -> list[Path]:
@@ -70,19 +67,25 @@ def describe_violations(module: str, source: str) -> list[str]:
         if imported.split(".")[0] != PACKAGE:
             continue
         target = package_of(imported)
-        if target in ROWS and target != package and (package, target) not in ALLOWED_IN_A_ROW:
-            if ROWS[target] >= ROWS[package]:
-                found.append(f"{module} (row {ROWS[package]}) imports {imported} (row {ROWS[target]})")
+        if target not in ROWS or target == package or (package, target) in ALLOWED_IN_A_ROW:
+            continue
+        if ROWS[target] >= ROWS[package]:
+            found.append(f"{module} (row {ROWS[package]}) imports {imported} (row {ROWS[target]})")
     return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_modules_import_only_from_rows_above(path):
-    module = name_of(path)
-    if module == PACKAGE:
-        pytest.skip("the package itself loads its public names lazily; tests/test_package.py watches it")
-    assert package_of(module) in ROWS, f"{module} is in no row of the table of packages"
-    assert describe_violations(module, path.read_text()) == []
+def test_modules_import_only_from_rows_above():
+    violations, unknown = [], []
+    for path in modules():
+        module = name_of(path)
+        if module == PACKAGE:
+            continue  # loads its public names lazily; tests/test_package.py watches it
+        if package_of(module) not in ROWS:
+            unknown.append(module)
+            continue
+        violations += describe_violations(module, path.read_text())
+    assert violations == []
+    assert unknown == [], "these modules are in no row of the table of packages"
 
 
 def test_the_check_of_rows_sees_every_way_of_importing():
@@ -97,32 +100,42 @@ def test_the_check_of_rows_sees_every_way_of_importing():
     assert describe_violations("sample_profiler.runtime.child", "from sample_profiler.errors import ConfigError") == []
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) == "profiling"], ids=name_of)
-def test_profiling_imports_the_standard_library_alone(path):
-    names = {name.split(".")[0] for name in imports_of(path.read_text())} - {PACKAGE}
-    assert names <= sys.stdlib_module_names
+def imported_outside(package: str) -> dict[str, set[str]]:
+    """Return the top-level names that each module outside of a package imports."""
+    paths = [path for path in modules() if package_of(name_of(path)) != package]
+    return {name_of(path): {name.split(".")[0] for name in imports_of(path.read_text())} for path in paths}
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) != "runtime"], ids=name_of)
-def test_only_runtime_knows_how_processes_are_started_and_talked_to(path):
-    assert not OF_RUNTIME & {name.split(".")[0] for name in imports_of(path.read_text())}
+def test_profiling_imports_the_standard_library_alone():
+    everywhere, elsewhere = imported_outside(""), imported_outside("profiling")
+    profiling = {name: imported for name, imported in everywhere.items() if name not in elsewhere}
+    assert len(profiling) > 5
+    assert {name: extra for name, i in profiling.items() if (extra := i - sys.stdlib_module_names - {PACKAGE})} == {}
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_nobody_imports_examples_tests_or_scripts(path):
-    names = {name.split(".")[0] for name in imports_of(path.read_text())}
-    assert not names & {"sf_examples", "tests", "scripts", "benchmarks"}
+def test_only_runtime_knows_how_processes_are_started_and_talked_to():
+    found = {name: imported & OF_RUNTIME for name, imported in imported_outside("runtime").items()}
+    assert {name: imported for name, imported in found.items() if imported} == {}
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if package_of(name_of(p)) != "cli"], ids=name_of)
-def test_only_cli_prints(path):
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"] == []
+def test_the_package_imports_no_examples_tests_or_scripts():
+    others = {"sf_examples", "tests", "scripts", "benchmarks"}
+    assert [name for name, imported in imported_outside("").items() if imported & others] == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_every_module_says_what_it_is_for(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_only_cli_prints():
+    found = [
+        f"{path}:{node.lineno}"
+        for path in modules()
+        if package_of(name_of(path)) != "cli"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert found == []
+
+
+def test_every_module_says_what_it_is_for():
+    assert [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 def modules_after(imports: str) -> set[str]:

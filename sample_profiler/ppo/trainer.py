@@ -72,6 +72,7 @@ class Trainer:
         self._last = _Sums()
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros(())
+        self._epoch_kls: list[torch.Tensor] = []
 
     def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
         """Take one optimizer step.
@@ -98,6 +99,7 @@ class Trainer:
             self.num_steps += 1
         with timing.add_time("losses_postprocess"):
             self._last, self._last_num_valid = sums, num_valid
+            self._epoch_kls.append(sums.values["kl_divergence"] / num_valid)
             if self._schedule.wants_minibatch_kl:
                 self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
                 self._apply_learning_rate()
@@ -148,9 +150,10 @@ class Trainer:
 
     def end_epoch(self) -> None:
         """Let the schedule see how far the policy has moved."""
-        if self._schedule.wants_epoch_kl:
-            self._schedule.after_epoch(float(self._last.values["kl_divergence"]) / self._last_num_valid)
+        if self._schedule.wants_epoch_kl and self._epoch_kls:
+            self._schedule.after_epoch(float(torch.stack(self._epoch_kls).mean()))
             self._apply_learning_rate()
+        self._epoch_kls.clear()
 
     def set_progress(self, num_frames: int) -> None:
         """Tell the schedule how many frames have been trained on since the run first began."""

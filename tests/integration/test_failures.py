@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import CARTPOLE, DOOM, SMALL, load_latest_checkpoint, live_run, named_shared_memory, run
+from tests.integration.runs import CARTPOLE, DOOM, SMALL, live_run, load_latest_checkpoint, named_shared_memory, run
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
@@ -41,7 +41,9 @@ def run_broken(what: str, folder: Path, *flags: str) -> subprocess.CompletedProc
         ("inference", "InferenceWorker_p0-w0", "broken inference"),
     ],
 )
-def test_exception_ends_the_run_and_is_told(what: str, component: str, place: str, serial: bool, tmp_path: Path) -> None:
+def test_exception_ends_the_run_and_is_told(
+    what: str, component: str, place: str, serial: bool, tmp_path: Path
+) -> None:
     result = run_broken(what, tmp_path, f"--serial_mode={serial}", f"--async_rl={not serial}")
     assert result.returncode == 1, result.stdout
     if what == "inference":
@@ -50,7 +52,7 @@ def test_exception_ends_the_run_and_is_told(what: str, component: str, place: st
     else:
         assert f"{component} failed" in result.stdout
     assert place in result.stdout
-    assert f'ValueError: broken {what}' in result.stdout
+    assert f"ValueError: broken {what}" in result.stdout
     assert "Traceback" in result.stdout
     assert "Runner profile tree view:" in result.stdout
     log = (tmp_path / "default_experiment" / "log.txt").read_text()
@@ -98,7 +100,9 @@ def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
-def test_interrupt_saves_and_prints_all_trees(number: signal.Signals, status: int, serial: bool, tmp_path: Path) -> None:
+def test_interrupt_saves_and_prints_all_trees(
+    number: signal.Signals, status: int, serial: bool, tmp_path: Path
+) -> None:
     flags = (*SMALL, "--save_every_sec=1", f"--serial_mode={serial}")
     with live_run(*CARTPOLE, *flags, folder=tmp_path) as live:
         live.wait_until_training()
@@ -114,7 +118,14 @@ def test_interrupt_saves_and_prints_all_trees(number: signal.Signals, status: in
 
 def test_bad_flags_are_one_error_before_anything_starts(tmp_path: Path) -> None:
     result = run(
-        *CARTPOLE, "--rolout=3", "--batch_size=0", "--gamma=2", "--device=tpu", "--seed=x", folder=tmp_path, timeout_s=30
+        *CARTPOLE,
+        "--rolout=3",
+        "--batch_size=0",
+        "--gamma=2",
+        "--device=tpu",
+        "--seed=x",
+        folder=tmp_path,
+        timeout_s=30,
     )
     assert result.returncode == 2
     for flag in ("--rolout", "--batch_size", "--gamma", "--device", "--seed"):

@@ -58,7 +58,9 @@ def test_vizdoom_benchmark_with_another_scenario_file(tmp_path: Path) -> None:
 
 
 def test_cartpole_learns(tmp_path: Path) -> None:
-    result = run("sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--train_for_env_steps=80000", folder=tmp_path)
+    result = run(
+        "sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--train_for_env_steps=80000", folder=tmp_path
+    )
     assert result.returncode == 0, result.stdout
     assert last_reward(result.stdout) > 150  # by chance: 22
 
@@ -92,21 +94,23 @@ def test_two_policies_learn_in_an_env_of_two_agents(serial: bool, tmp_path: Path
     result = run(
         "sf_examples.custom.two_agents",
         *("--num_policies=2", f"--serial_mode={serial}", "--async_rl=False", "--seed=1", "--num_workers=2"),
-        "--train_for_env_steps=40000",
+        *("--learning_rate=0.003", "--num_epochs=4", "--train_for_env_steps=30000"),
         folder=tmp_path,
     )
     assert result.returncode == 0, result.stdout
     frames = collected(result.stdout)
     assert set(frames) == {0, 1}
-    assert min(frames.values()) >= 40000
+    assert min(frames.values()) >= 30000
     rewards = re.findall(r"reward (-?[\d.]+) (-?[\d.]+)", result.stdout)[-1]
-    assert min(map(float, rewards)) > 12  # of 32; by chance: 8
+    assert min(map(float, rewards)) > 16  # of 32; by chance: 8
     for policy in (0, 1):
         assert load_latest_checkpoint(tmp_path / "run", policy)["optimizer_steps"] > 0
 
 
 def test_blocks_of_a_custom_env_appear_below_env_step(tmp_path: Path) -> None:
-    result = run("sf_examples.custom.train_custom_env", "--train_for_env_steps=3000", "--num_workers=2", folder=tmp_path)
+    result = run(
+        "sf_examples.custom.train_custom_env", "--train_for_env_steps=3000", "--num_workers=2", folder=tmp_path
+    )
     assert result.returncode == 0, result.stdout
     session = json.loads((tmp_path / "run" / "profile" / "session.json").read_text())
     step = session["trees"]["RolloutWorker_w0"]["children"]["env_step"]
@@ -130,19 +134,21 @@ def test_run_ends_after_seconds(tmp_path: Path) -> None:
 
 
 def test_serial_and_parallel_runs_have_the_same_statistics(tmp_path: Path) -> None:
-    """An untrained policy, the same in both wirings, balances the pole for as long."""
+    """An untrained policy, the same in both wirings, names as many cues and gets as far."""
     means = []
     for serial in (True, False):
-        flags = (*SMALL, "--learning_rate=1e-12", "--seed=5", "--stats_avg=2000", "--async_rl=False")
+        flags = ("--learning_rate=1e-12", "--normalize_input=False", "--seed=5", "--stats_avg=2000", "--async_rl=False")
         result = run(
-            *CARTPOLE, *flags, f"--serial_mode={serial}", "--train_for_env_steps=20000",
-            folder=tmp_path, experiment=f"serial_{serial}",
-        )  # fmt: skip
+            "sf_examples.custom.two_agents",
+            *(*flags, f"--serial_mode={serial}", "--num_workers=2", "--train_for_env_steps=20000"),
+            folder=tmp_path,
+            experiment=f"serial_{serial}",
+        )
         assert result.returncode == 0, result.stdout
         means.append(last_reward(result.stdout))
-    # About 900 episodes each with a standard deviation of 12: the difference has one of 0.6.
-    assert means[0] == pytest.approx(means[1], abs=3.0)
-    assert 12 < means[0] < 40
+    # About 600 episodes each with a standard deviation of 2: the difference has one of 0.1.
+    assert means[0] == pytest.approx(means[1], abs=0.5)
+    assert 4 < means[0] < 16
 
 
 def test_tensorboard_has_the_figures(tmp_path: Path) -> None:

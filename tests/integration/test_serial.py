@@ -24,7 +24,9 @@ def train_small(folder: Path, experiment: str, *flags: str, **environment: str) 
     return load_latest_checkpoint(folder / experiment)
 
 
-@pytest.mark.parametrize("flags", [(), ("--use_rnn=True", "--rnn_size=16", "--num_epochs=2", "--shuffle_minibatches=True")])
+@pytest.mark.parametrize(
+    "flags", [(), ("--use_rnn=True", "--rnn_size=16", "--num_epochs=2", "--shuffle_minibatches=True")]
+)
 def test_same_seed_same_bits_other_seed_other_bits(flags: tuple[str, ...], tmp_path: Path) -> None:
     first = train_small(tmp_path, "first", "--seed=1", *flags, PYTHONHASHSEED="1")
     again = train_small(tmp_path, "again", "--seed=1", *flags, PYTHONHASHSEED="2")
@@ -41,9 +43,7 @@ def test_doom_repeats_bit_for_bit(tmp_path: Path) -> None:
 
     states = []
     for experiment in ("first", "again"):
-        result = run(
-            *DOOM, *SERIAL, "--seed=7", "--train_for_env_steps=1500", folder=tmp_path, experiment=experiment
-        )
+        result = run(*DOOM, *SERIAL, "--seed=7", "--train_for_env_steps=1500", folder=tmp_path, experiment=experiment)
         assert result.returncode == 0, result.stdout
         states.append(load_latest_checkpoint(tmp_path / experiment)["model"])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

@@ -12,10 +12,10 @@ class ObservationOptions:
     """Observations."""
 
     obs_subtract_mean: float = 0.0
-    """Number subtracted from every observation."""
+    """Number subtracted from the observation `obs` (entries of other names have units of their own)."""
 
     obs_scale: float = option(1.0, above=0)
-    """Number by which observations are divided, after the subtraction; 255 suits images."""
+    """Number by which the observation `obs` is divided, after the subtraction; 255 suits images."""
 
     normalize_input: bool = True
     """Shift and scale observations by their running mean and deviation."""

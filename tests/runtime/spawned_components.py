@@ -1,0 +1,226 @@
+"""What the spawned processes of these tests run; imported by name there, so it has to be a module of its own.
+
+Needs neither pytest nor torch: a process is ready sooner.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sample_profiler.profiling import Timing, get_timing
+from sample_profiler.runtime import child
+from sample_profiler.runtime.channels import PipeChannel, PipeReports
+from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
+
+SLEEP = (sys.executable, "-c", "import time; time.sleep(300)")
+
+
+class Spawned:
+    """A component that does what it is told in one of its methods, and nothing in the others."""
+
+    def __init__(
+        self,
+        reports: PipeReports,
+        start: Callable[[PipeReports], None] | None = None,
+        handle: Callable[[PipeReports], None] | None = None,
+        finish: Callable[[PipeReports], None] | None = None,
+        channel: PipeChannel | None = None,
+    ) -> None:
+        self.name = "Spawned"
+        self.timing = Timing("Spawned profile")
+        self._reports = reports
+        self._start, self._handle, self._finish = start, handle, finish
+        self._channel = channel
+
+    def inputs(self) -> list[Input]:
+        return [Input(self._channel, self._on_values)] if self._channel else []
+
+    def timers(self) -> list[Timer]:
+        return []
+
+    def start(self) -> None:
+        if self._start:
+            with get_timing().add_time("start"):  # nests in this component's own tree
+                self._start(self._reports)
+
+    def wait_block(self) -> str:
+        return "wait_test"
+
+    def finish(self) -> None:
+        self._reports.send("finish was called")
+        if self._finish:
+            self._finish(self._reports)
+
+    def _on_values(self, values: list[int]) -> None:
+        self._reports.send(values)
+        if self._handle:
+            self._handle(self._reports)
+
+
+# What a component can do -----------------------------------------------------------------------------------------
+
+
+def raise_error(_: PipeReports) -> None:
+    try:
+        raise KeyError("the cause")
+    except KeyError as error:
+        raise ValueError("broken on purpose") from error
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text for you")
+
+
+def raise_unprintable(_: PipeReports) -> None:
+    raise Unprintable
+
+
+def leave_with_success(_: PipeReports) -> None:
+    sys.exit(0)
+
+
+def hang(_: PipeReports) -> None:
+    while True:
+        time.sleep(1)
+
+
+def stop_itself(reports: PipeReports) -> None:
+    reports.send("stopping")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def warn(_: PipeReports) -> None:
+    logging.getLogger("sample_profiler.test").warning("careful with %s", ["lists", 1])
+
+
+def describe_process(reports: PipeReports) -> None:
+    reports.send(
+        {
+            "session": os.getsid(0) == os.getpid(),
+            "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+            "niceness": os.nice(0),
+            "cpus": os.sched_getaffinity(0),
+            "threads": os.environ.get("OMP_NUM_THREADS"),
+            "inheritable": [fd for fd in list_descriptors() if os.get_inheritable(fd)],
+        }
+    )
+
+
+def list_descriptors() -> list[int]:
+    """Return the open descriptors but the three standard ones."""
+    numbers = (int(name) for name in os.listdir("/proc/self/fd"))
+    return [number for number in numbers if number > 2 and Path(f"/proc/self/fd/{number}").exists()]
+
+
+def start_games(reports: PipeReports) -> None:
+    """Start a game, and one that a script leaves behind in a session of its own."""
+    game = subprocess.Popen(SLEEP)
+    script = f"import subprocess; print(subprocess.Popen({SLEEP!r}, start_new_session=True).pid, flush=True)"
+    abandoned = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert abandoned.stdout is not None
+    reports.send(["games", game.pid, int(abandoned.stdout.readline())])
+    abandoned.wait()
+
+
+def start_games_and_hang(reports: PipeReports) -> None:
+    child._GRACE_WITHOUT_RUNNER_S = 0.1  # in this process only
+    start_games(reports)
+    hang(reports)
+
+
+def send_a_large_report(reports: PipeReports) -> None:
+    reports.send(bytes(5 << 20))
+    reports.send("after the large one")
+
+
+def die_in_the_middle_of_a_report(reports: PipeReports) -> None:
+    reports.send("whole")
+    os.write(reports._write.fileno(), (1000).to_bytes(8, "little") + b"the first half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+# Makers, to be completed with functools.partial ------------------------------------------------------------------
+
+
+def make_spawned(reports: PipeReports, **actions: Any) -> Spawned:
+    return Spawned(reports, **actions)
+
+
+def make_broken(_: PipeReports) -> Spawned:
+    raise_error(_)
+    raise AssertionError
+
+
+class MapsFiles(Spawned):
+    """Maps named files under /dev/shm as games do: made by itself, or there before; then does something else."""
+
+    def __init__(self, reports: PipeReports, new: Sequence[str], old: Sequence[str], **actions: Any) -> None:
+        super().__init__(reports, **actions)
+        self.memory = [map_file(path, "w+b") for path in new] + [map_file(path, "r+b") for path in old]
+        for memory in self.memory:
+            memory[0] = 1  # a write changes the times of the file
+        reports.send("mapped")
+
+
+def map_file(path: str, mode: str) -> mmap.mmap:
+    with open(path, mode) as file:
+        if mode == "w+b":
+            file.truncate(4096)
+        return mmap.mmap(file.fileno(), 4096)
+
+
+def make_maps_files(reports: PipeReports, new: Sequence[str], old: Sequence[str] = (), **actions: Any) -> MapsFiles:
+    return MapsFiles(reports, new, old, **actions)
+
+
+class Writer(Spawned):
+    """Sends records `(writer, number, ...)` of many lengths, as fast as it can."""
+
+    def __init__(self, reports: PipeReports, channel: PipeChannel, writer: int, num_records: int) -> None:
+        super().__init__(reports)
+        self._target = channel
+        self._records = list(make_records(writer, num_records))
+
+    def start(self) -> None:
+        for record in self._records:
+            self._target.send(record)
+
+
+def make_records(writer: int, num_records: int) -> Iterable[list[int]]:
+    """Yield records: a mark, the writer, a number, the length of what follows, and that many times the writer."""
+    for number in range(num_records):
+        length = (number * 37) % 1020
+        yield [-1, writer, number, length, *([writer] * length)]
+
+
+def make_writer(reports: PipeReports, channel: PipeChannel, writer: int, num_records: int) -> Writer:
+    return Writer(reports, channel, writer, num_records)
+
+
+class Squarer(Spawned):
+    """Writes squares into shared memory: value i of "numbers" to value i of "squares"."""
+
+    def __init__(self, reports: PipeReports, arrays: SharedArrays, block: SharedBlock) -> None:
+        super().__init__(reports)
+        self._arrays, self._block = arrays, block
+
+    def start(self) -> None:
+        self._arrays["squares"][:] = self._arrays["numbers"].astype("int64") ** 2
+        self._block.resize(8192)
+        self._block.memory[8191] = 42
+        self._reports.send("written")
+
+
+def make_squarer(reports: PipeReports, arrays: SharedArrays, block: SharedBlock) -> Squarer:
+    return Squarer(reports, arrays, block)

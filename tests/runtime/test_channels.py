@@ -1,0 +1,217 @@
+"""Channels and reports: nothing lost, cut, mixed up or reordered, whoever writes and whoever dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import select
+import threading
+from functools import partial
+
+import pytest
+from spawned_components import (
+    die_in_the_middle_of_a_report,
+    make_records,
+    make_spawned,
+    make_writer,
+    send_a_large_report,
+)
+
+from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel, PipeReports, make_pipe
+from sample_profiler.runtime.child import ChildSettings
+
+
+def is_readable(source) -> bool:
+    return bool(select.select([source], [], [], 0)[0])
+
+
+@pytest.fixture(params=[LocalChannel, PipeChannel])
+def channel(request):
+    channel = request.param()
+    yield channel
+    if isinstance(channel, PipeChannel):
+        channel._read.close()
+        channel._write.close()
+
+
+@pytest.fixture
+def reports():
+    reports = PipeReports()
+    yield reports
+    reports._read.close()
+    reports._write.close()
+
+
+def test_values_arrive_once_and_in_the_order_of_sending(channel):
+    channel.send([3, 1])
+    channel.send(range(5, 8))
+    channel.send(value for value in (-(2**31), 2**31 - 1))
+    assert channel.receive() == [3, 1, 5, 6, 7, -(2**31), 2**31 - 1]
+    assert channel.receive() == []
+
+
+def test_receiving_from_an_empty_channel_returns_at_once_with_nothing(channel):
+    assert channel.receive() == []
+    channel.send([])
+    assert channel.receive() == []
+
+
+def test_both_kinds_of_channel_tell_that_something_is_there():
+    local, pipe = LocalChannel(), PipeChannel()
+    assert not local.has_pending()
+    assert not is_readable(pipe)
+    for channel in (local, pipe):
+        channel.send([1])
+    assert local.has_pending()
+    assert is_readable(pipe)
+
+
+def test_a_value_of_more_than_32_bits_is_an_error_and_not_another_value(channel):
+    if isinstance(channel, LocalChannel):
+        pytest.skip("in one process integers stay integers")
+    with pytest.raises(OverflowError):
+        channel.send([2**31])
+    assert channel.receive() == []
+
+
+def test_records_of_many_writers_in_processes_of_their_own_stay_whole_and_in_order(supervisor, wait_until):
+    channel, num_records, writers = PipeChannel(), 300, range(3)
+    for writer in writers:
+        maker = partial(make_writer, channel=channel, writer=writer, num_records=num_records)
+        supervisor.spawn(ChildSettings(f"Writer_{writer}"), maker)
+    expected = {writer: list(make_records(writer, num_records)) for writer in writers}
+    num_values = sum(len(record) for records in expected.values() for record in records)
+    received: list[int] = []
+    # More than fits in the pipe, so that writers have to wait for this reader.
+    wait_until(lambda: received.extend(channel.receive()) or len(received) >= num_values)
+
+    assert len(received) == num_values
+    seen: dict[int, list[list[int]]] = {writer: [] for writer in writers}
+    position = 0
+    while position < num_values:
+        _, writer, _, length = received[position : position + 4]
+        seen[writer].append(received[position : position + 4 + length])
+        position += 4 + length
+    assert seen == expected
+
+
+def test_two_readers_of_one_channel_share_what_is_there_and_neither_waits():
+    channel, received = PipeChannel(), [[], []]
+    sent = list(range(20_000))
+    done = threading.Event()
+
+    def read(values: list[int]) -> None:
+        while not done.is_set() or is_readable(channel):
+            values.extend(channel.receive())
+
+    threads = [threading.Thread(target=read, args=(values,)) for values in received]
+    for thread in threads:
+        thread.start()
+    for value in sent:
+        channel.send([value])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(received[0] + received[1]) == sent
+    assert all(values == sorted(values) for values in received)
+
+
+def test_more_values_than_fit_in_one_atomic_write_arrive_all():
+    channel = PipeChannel()
+    channel.send(range(50_000))
+    assert channel.receive() == list(range(50_000))
+
+
+def test_a_writer_waits_while_the_pipe_is_full_and_loses_nothing():
+    channel = PipeChannel()
+    fcntl.fcntl(channel.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    thread = threading.Thread(target=channel.send, args=(range(10_000),))
+    thread.start()
+    received: list[int] = []
+    while len(received) < 10_000:
+        select.select([channel], [], [], 10)
+        received += channel.receive()
+    thread.join()
+    assert received == list(range(10_000))
+
+
+def test_a_user_without_pipe_quota_gets_smaller_pipes_that_work(monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    channel = PipeChannel()
+    channel.send([1])
+    assert channel.receive() == [1]
+
+
+def test_reports_are_any_objects_in_order(reports):
+    sent = [{"a": [1, 2]}, None, "text", (1.5, b"\x00"), []]
+    for report in sent:
+        reports.send(report)
+    assert reports.receive() == sent
+    assert reports.receive() == []
+
+
+def test_local_reports_take_any_object_as_one_report():
+    reports = LocalReports()
+    reports.send([1, 2])
+    reports.send("ab")
+    assert reports.receive() == [[1, 2], "ab"]
+
+
+def test_an_object_that_cannot_be_pickled_leaves_no_partial_report(reports):
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        reports.send(lambda: None)
+    reports.send("next")
+    assert reports.receive() == ["next"]
+
+
+@pytest.mark.parametrize("num_bytes", [1, 7, 8, 9, 20])
+def test_a_partial_report_stays_unseen_until_the_rest_of_it_has_come(reports, num_bytes):
+    payload = pickle.dumps("some report")
+    data = len(payload).to_bytes(8, "little") + payload
+    os.write(reports._write.fileno(), data[:num_bytes])
+    assert reports.receive() == []
+    os.write(reports._write.fileno(), data[num_bytes:] + data)
+    assert reports.receive() == ["some report"] * 2
+
+
+def test_threads_of_one_process_do_not_mix_their_reports(reports):
+    texts = [letter * 100_000 for letter in "abcd"]
+    threads = [threading.Thread(target=lambda t=text: [reports.send(t) for _ in range(5)]) for text in texts]
+    for thread in threads:
+        thread.start()
+    received: list[str] = []
+    while len(received) < 20:
+        select.select([reports], [], [], 10)
+        received += reports.receive()
+    for thread in threads:
+        thread.join()
+    assert sorted(received) == sorted(texts * 5)
+
+
+def test_a_report_larger_than_the_pipe_arrives_whole(supervisor, await_report):
+    child = supervisor.spawn(ChildSettings("Large"), partial(make_spawned, start=send_a_large_report))
+    large = await_report(child, lambda report: isinstance(report, bytes))
+    assert large == bytes(5 << 20)
+
+
+def test_half_a_report_of_a_killed_child_is_never_seen(supervisor, reports_until_end):
+    child = supervisor.spawn(ChildSettings("Killed"), partial(make_spawned, start=die_in_the_middle_of_a_report))
+    received = reports_until_end(child)
+    assert received[-1] == "whole"
+    assert child.exit_code == -9
+
+
+def test_the_read_end_of_a_pipe_never_waits_and_ends_can_be_closed_twice():
+    read, write = make_pipe()
+    with pytest.raises(BlockingIOError):
+        os.read(read.fileno(), 1)
+    for end in (read, write):
+        descriptor = end.fileno()
+        end.close()
+        end.close()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
