@@ -13,16 +13,68 @@ if TYPE_CHECKING:
     from sample_profiler.cli.train import train
     from sample_profiler.envs import register_env
     from sample_profiler.profiling import Timing, get_timing
+    from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
+    from sample_profiler.timers import (
+        GaugeNode,
+        TimerNode,
+        TimerStack,
+        add_metadata,
+        get_timer_root,
+        get_timer_stack_for_thread,
+        get_timer_tree,
+        hierarchical_timer,
+        merge_gauges,
+        reset_timers,
+        set_gauge,
+        timed,
+        write_timing_tree,
+    )
 
 __version__ = "0.1.0"
 
-__all__ = ["Timing", "__version__", "get_timing", "register_env", "train"]
+__all__ = [
+    "GaugeNode",
+    "TimerNode",
+    "TimerStack",
+    "Timing",
+    "__version__",
+    "add_metadata",
+    "get_timer_root",
+    "get_timer_stack_for_thread",
+    "get_timer_tree",
+    "get_timing",
+    "hierarchical_timer",
+    "merge_gauges",
+    "profile_range",
+    "register_env",
+    "reset_timers",
+    "set_gauge",
+    "set_profiling_enabled",
+    "timed",
+    "train",
+    "write_timing_tree",
+]
 
 _MODULE_OF_NAME = {
+    "GaugeNode": "sample_profiler.timers",
+    "TimerNode": "sample_profiler.timers",
+    "TimerStack": "sample_profiler.timers",
     "Timing": "sample_profiler.profiling",
+    "add_metadata": "sample_profiler.timers",
+    "get_timer_root": "sample_profiler.timers",
+    "get_timer_stack_for_thread": "sample_profiler.timers",
+    "get_timer_tree": "sample_profiler.timers",
     "get_timing": "sample_profiler.profiling",
+    "hierarchical_timer": "sample_profiler.timers",
+    "merge_gauges": "sample_profiler.timers",
+    "profile_range": "sample_profiler.profiling.ranges",
     "register_env": "sample_profiler.envs",
+    "reset_timers": "sample_profiler.timers",
+    "set_gauge": "sample_profiler.timers",
+    "set_profiling_enabled": "sample_profiler.profiling.ranges",
+    "timed": "sample_profiler.timers",
     "train": "sample_profiler.cli.train",
+    "write_timing_tree": "sample_profiler.timers",
 }
 
 

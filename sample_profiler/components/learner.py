@@ -61,7 +61,8 @@ class LearnerOptions:
 
     Attributes:
         frames_per_step: what one agent step counts for.
-        micro_batch_steps: steps that go through the network at once.
+        micro_batch_steps: steps that go through the network's core at once.
+        encoder_steps: steps that go through its encoder at once.
     """
 
     sampling: SamplingOptions
@@ -69,6 +70,7 @@ class LearnerOptions:
     saving: SavingOptions
     frames_per_step: int
     micro_batch_steps: int
+    encoder_steps: int
     seed: int
 
 
@@ -148,6 +150,8 @@ class Learner:
         for channel in self._ports.first_weights:
             channel.send((0,))
         self._save()
+        if self._has_reached_target():
+            self._ports.reports.send(TargetReached(self._policy))
 
     def wait_block(self) -> str:
         """Tell that the Learner waits for datasets."""
@@ -163,9 +167,17 @@ class Learner:
         while len(self._pending) >= self._dataset_slots:
             dataset_slots = self._pending[: self._dataset_slots]
             del self._pending[: self._dataset_slots]
+            if self._has_reached_target():  # others may still be learning in the same environments
+                self._ports.trained.send(dataset_slots)
+                continue
             self._is_whole = False
             self._train_on(dataset_slots)
             self._is_whole = True
+            if self._has_reached_target():
+                self._ports.reports.send(TargetReached(self._policy))
+
+    def _has_reached_target(self) -> bool:
+        return self._frames >= self._options.saving.train_for_env_steps
 
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
@@ -189,8 +201,6 @@ class Learner:
             self._publish()
             self._count(lag)
             self._ports.trained.send(slots)
-        if self._frames >= self._options.saving.train_for_env_steps:
-            self._ports.reports.send(TargetReached(self._policy))
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time("report_statistics"):
                 self._report_statistics(dataset, lag)
@@ -266,17 +276,23 @@ class Learner:
                 micro_batch = data.micro_batch(
                     piece,
                     advantages[start : start + per_micro_batch],
-                    dataset.observations(piece),
+                    self._observations(dataset, piece),
                     dataset.states(piece),
                 )
             yield micro_batch
 
+    def _observations(self, dataset: Dataset, chunks: npt.NDArray[np.int64]) -> Iterator[dict[str, torch.Tensor]]:
+        """Take the observations of some chunks out of shared memory, as many as the encoder sees at once."""
+        per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
+        for start in range(0, len(chunks), per_piece):
+            with self.timing.add_time("gather_observations"):
+                observations = dataset.observations(chunks[start : start + per_piece])
+            yield observations
+
     def _update_normalizer(self, dataset: Dataset) -> None:
         """Learn the statistics of observations, after training: inference and learner saw the same normalization."""
-        chunks = np.arange(dataset.num_chunks)
-        per_piece = max(1, self._options.micro_batch_steps // self._options.sampling.recurrence)
-        for start in range(0, len(chunks), per_piece):
-            self._trainer.model.update_normalizer(dataset.observations(chunks[start : start + per_piece]))
+        for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+            self._trainer.model.update_normalizer(observations)
 
     def _publish(self) -> None:
         self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)

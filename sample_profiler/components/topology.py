@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "plan_components"]
 
-_IMAGE_MICRO_BATCH_STEPS = 256
+_IMAGE_ENCODER_STEPS = 128
+_MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
 _SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER = range(3)
 
 
@@ -284,7 +285,8 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
             loss=config.loss,
             saving=config.saving,
             frames_per_step=frames_per_step(config),
-            micro_batch_steps=_choose_micro_batch_steps(blueprint),
+            micro_batch_steps=min(config.sampling.batch_size, _MICRO_BATCH_STEPS),
+            encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
         ),
         memory=LearnerMemory(
@@ -320,12 +322,12 @@ def frames_per_step(config: Config) -> int:
     return config.environment.env_frameskip if config.machine.summaries_use_frameskip else 1
 
 
-def _choose_micro_batch_steps(blueprint: Blueprint) -> int:
-    """Choose how many steps go through the network at once.
+def _choose_encoder_steps(blueprint: Blueprint) -> int:
+    """Choose how many steps go through the encoder at once.
 
-    With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, a whole minibatch.
+    With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, all.
     """
     has_images = any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())
     if has_images and blueprint.device == "cpu":
-        return _IMAGE_MICRO_BATCH_STEPS
-    return blueprint.config.sampling.batch_size
+        return _IMAGE_ENCODER_STEPS
+    return _MICRO_BATCH_STEPS

@@ -34,8 +34,9 @@ class _Sums:
 class Trainer:
     """Changes a network so that it does more of what turned out well.
 
-    A minibatch goes through the network in micro-batches whose gradients add up to the minibatch's, so that activations
-    stay in the processor's cache.
+    A minibatch goes through the network in micro-batches whose gradients add up to the minibatch's; within one, the
+    encoder sees smaller pieces still, whose activations stay in the processor's cache, while the recurrent core, whose
+    weights would be read anew for each piece, sees all of them at once.
 
     Args:
         model: the network; lives on `device`.
@@ -87,9 +88,14 @@ class Trainer:
             sums = _Sums()
         for micro_batch in micro_batches:
             with timing.add_time("calculate_losses"):
-                loss = self._calculate_loss(micro_batch, sums) / num_valid
+                with timing.add_time("forward_head"):
+                    heads = self._encode(micro_batch)
+                    joined = torch.cat([head.detach() for head in heads]).requires_grad_()
+                loss = self._calculate_loss(joined, micro_batch, sums) / num_valid
             with timing.add_time("update"), timing.add_time("backward"):
                 loss.backward()  # type: ignore[no-untyped-call]
+                assert joined.grad is not None
+                torch.autograd.backward(heads, torch.split(joined.grad, [len(head) for head in heads]))
         with timing.add_time("update"):
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
@@ -104,10 +110,20 @@ class Trainer:
                 self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
                 self._apply_learning_rate()
 
-    def _calculate_loss(self, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
-        """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`."""
+    def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
+        """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
+        return [self.model.forward_head(self.model.normalize(observations)) for observations in batch.observations]
+
+    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
+        """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
+
+        Args:
+            head: `[N, E]`, its encoded observations.
+            batch: the rest of it.
+            sums: where statistics go.
+        """
         options, timing = self._loss, self.timing
-        distribution, values = self._forward(batch)
+        distribution, values = self._forward(head, batch)
         with timing.add_time("tail"):
             log_probabilities = distribution.log_prob(batch.actions)
             ratio = losses.probability_ratio(log_probabilities, batch.log_probabilities)
@@ -130,10 +146,8 @@ class Trainer:
             sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
 
-    def _forward(self, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
+    def _forward(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
         timing = self.timing
-        with timing.add_time("forward_head"):
-            head = self.model.forward_head(self.model.normalize(batch.observations))
         with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
             num_chunks, length = batch.starts_episode.shape
             sequences = head.view(num_chunks, length, -1)
@@ -145,7 +159,7 @@ class Trainer:
     @torch.no_grad()
     def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each."""
-        distribution, values = self._forward(batch)
+        distribution, values = self._forward(torch.cat(self._encode(batch)), batch)
         return losses.probability_ratio(distribution.log_prob(batch.actions), batch.log_probabilities), values
 
     def end_epoch(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +18,11 @@ _MIN_STDDEV = 1e-7
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some chunks that go through the network at once: C chunks of R steps, N = C * R.
+    """Some chunks that go through the network's core at once: C chunks of R steps, N = C * R.
 
     Attributes:
-        observations: by key, `[N, ...]`, as the environment gave them.
+        observations: by key, as the environment gave them, in pieces of `[n, ...]` that add up to `[N, ...]`: what goes
+            through the encoder at once. Can be gone through once.
         states: `[C, H]`, recurrent states with which the chunks begin.
         starts_episode: `[C, R]` bool: the step before was the last of an episode.
         actions: `[N, action_width]`; action_parameters: `[N, num_action_parameters]`, of the policy that drew them.
@@ -29,7 +31,7 @@ class MicroBatch:
         valid: `[N]` float: 1 for steps that count, 0 for those that do not.
     """
 
-    observations: dict[str, torch.Tensor]
+    observations: Iterable[dict[str, torch.Tensor]]
     states: torch.Tensor
     starts_episode: torch.Tensor
     actions: torch.Tensor
@@ -71,7 +73,7 @@ class TrainingData:
         self,
         chunks: Chunks,
         advantages: torch.Tensor,
-        observations: dict[str, torch.Tensor],
+        observations: Iterable[dict[str, torch.Tensor]],
         states: torch.Tensor,
     ) -> MicroBatch:
         """Put together what goes through the network at once.
@@ -79,7 +81,7 @@ class TrainingData:
         Args:
             chunks: indices of C chunks.
             advantages: `[C, R]`, normalized.
-            observations: by key, `[C * R, ...]`.
+            observations: by key, in pieces that add up to `[C * R, ...]`.
             states: `[C, H]`.
         """
 

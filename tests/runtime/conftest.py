@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psutil
 import pytest
 
 from sample_profiler.runtime.supervisor import Child, Supervisor
@@ -77,10 +76,3 @@ def await_report(wait_until) -> Callable[[Child, Callable[[Any], bool]], Any]:
         return wait_until(look)[0]
 
     return take
-
-
-def has_ended(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime import child
 from sample_profiler.runtime.channels import PipeChannel, PipeReports
@@ -77,13 +79,13 @@ def raise_error(_: PipeReports) -> None:
         raise ValueError("broken on purpose") from error
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text for you")
 
 
 def raise_unprintable(_: PipeReports) -> None:
-    raise Unprintable
+    raise UnprintableError
 
 
 def leave_with_success(_: PipeReports) -> None:
@@ -115,6 +117,13 @@ def describe_process(reports: PipeReports) -> None:
             "inheritable": [fd for fd in list_descriptors() if os.get_inheritable(fd)],
         }
     )
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def list_descriptors() -> list[int]:

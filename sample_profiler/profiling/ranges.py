@@ -1,0 +1,118 @@
+"""Named ranges for `torch.profiler`: on when ``SAMPLE_PROFILER_PROFILING=1`` is set, and otherwise not there at all.
+
+The variable is read once, when this module is imported; spawned processes inherit it. PyTorch is imported only when it
+is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from sample_profiler.errors import TimingError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ENVIRONMENT_VARIABLE = "SAMPLE_PROFILER_PROFILING"
+
+_IS_ARMED = os.environ.get(ENVIRONMENT_VARIABLE) == "1"
+_is_enabled = _IS_ARMED
+
+if _IS_ARMED:
+    try:
+        from torch.profiler import record_function
+    except ImportError as error:
+        raise TimingError(
+            f"{ENVIRONMENT_VARIABLE} is 1 and PyTorch cannot be imported: {error}; ranges need it: install torch, or "
+            "unset the variable"
+        ) from error
+
+
+class _NoRange(contextlib.nullcontext[None]):
+    """What every unarmed range is: a context that does nothing, and a decorator that returns its function."""
+
+    def __call__(self, func: Function) -> Function:
+        return func
+
+
+class _Range:
+    """A range that `torch.profiler` sees: a context manager, also one inside itself, and a decorator."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # What each entry pushed; None where ranges were off, so that a switch in between leaves nothing open.
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> None:
+        pushed = record_function(self._name) if _is_enabled else None
+        if pushed is not None:
+            pushed.__enter__()
+        self._entered.append(pushed)
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pushed = self._entered.pop()
+        if pushed is not None:
+            pushed.__exit__(exc_type, exc, traceback)
+
+    def __call__(self, func: Function) -> Function:
+        wrapper: Any
+        if inspect.iscoroutinefunction(func):
+
+            @functools.wraps(func)
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with _Range(self._name):
+                    return await func(*args, **kwargs)
+        else:
+
+            @functools.wraps(func)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                if not _is_enabled:
+                    return func(*args, **kwargs)
+                with record_function(self._name):
+                    return func(*args, **kwargs)
+
+        return wrapper  # type: ignore[no-any-return]  # functools.wraps keeps what is known of the function
+
+
+_NO_RANGE = _NoRange()
+
+
+def profile_range(name: str) -> _Range | _NoRange:
+    """Return a range with this name, for ``with profile_range("update"):`` or ``@profile_range("update")``.
+
+    Unless ``SAMPLE_PROFILER_PROFILING=1`` was set when this module was imported, decorating returns the very same
+    function, and ``with`` enters a null context that all ranges share. One object is for one thread at a time.
+
+    Args:
+        name: What the trace shows, such as ``RolloutWorker.env_step``.
+    """
+    return _Range(name) if _IS_ARMED else _NO_RANGE
+
+
+def set_profiling_enabled(is_enabled: bool) -> None:
+    """Turn the ranges of this process off, or on again.
+
+    Ranges that are open end as they began. Where they were not armed at import, turning them on warns and does
+    nothing.
+
+    Args:
+        is_enabled: Whether ranges entered from now on are recorded.
+    """
+    global _is_enabled
+    if is_enabled and not _IS_ARMED:
+        warnings.warn(
+            f"ranges stay off: {ENVIRONMENT_VARIABLE} was {os.environ.get(ENVIRONMENT_VARIABLE)!r} or was set after "
+            "the import; set it to 1 before Python starts",
+            UserWarning,
+            stacklevel=2,
+        )
+        return
+    _is_enabled = is_enabled

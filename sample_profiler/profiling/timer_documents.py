@@ -1,0 +1,137 @@
+"""The JSON document of timers: of one process, and of a run with all its workers. Pure functions and one writer.
+
+The document of a run has two nodes beside the main process's own timers::
+
+    workers                  all workers; its total is the sum of theirs
+      RolloutWorker_w0         one worker, with its blocks: a straggler can be seen
+      RolloutWorker_w1
+    workers_merged           the same time again, merged
+      RolloutWorker            all workers of one group, block by block
+
+and its gauges each worker's own as ``RolloutWorker_w0/free_slots``, and merged as ``free_slots``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sample_profiler.profiling.timer_nodes import ROOT_NAME, GaugeNode, TimerNode
+from sample_profiler.profiling.timer_stacks import copy_gauges, merge_gauges_into
+
+_WORKERS = "workers"
+_WORKERS_MERGED = "workers_merged"
+_READABLE_BY_ALL = 0o644
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerTimers:
+    """Everything that one worker has recorded since its start, as it delivers it from time to time.
+
+    It replaces what the same process delivered before: a lost or repeated delivery changes nothing.
+
+    Attributes:
+        worker: The name of the component, such as ``RolloutWorker_w0``.
+        group: What it is merged with, such as ``RolloutWorker``.
+        process: Tells the processes apart that had this name one after another.
+        root: Its tree.
+        gauges: Its gauges by name.
+    """
+
+    worker: str
+    group: str
+    process: int
+    root: TimerNode
+    gauges: Mapping[str, GaugeNode] = field(default_factory=dict)
+
+
+def keep_latest(deliveries: Iterable[WorkerTimers]) -> list[WorkerTimers]:
+    """Return the last delivery of each worker's process, in the order in which these first delivered."""
+    return list({(delivery.worker, delivery.process): delivery for delivery in deliveries}.values())
+
+
+def merge_workers(root: TimerNode, workers: Iterable[WorkerTimers]) -> TimerNode:
+    """Return a root with the timers of a main process, each worker's own and their merge.
+
+    Args:
+        root: The timers of the main process; they stay as they are.
+        workers: The latest delivery of every worker's process; those of one name, as when a worker was replaced, add
+            up.
+    """
+    merged = root.copy()
+    each, groups = TimerNode(), TimerNode()
+    for worker in workers:
+        each.merge(worker.root, root_name=worker.worker, is_parallel=False)
+        groups.merge(worker.root, root_name=worker.group)
+    for name, node in ((_WORKERS, each), (_WORKERS_MERGED, groups)):
+        for child in node.children.values():
+            node.merge(_without_children(child))
+        if node.count:
+            merged.merge(node, root_name=name, is_parallel=False)
+    return merged
+
+
+def merge_worker_gauges(gauges: Mapping[str, GaugeNode], workers: Iterable[WorkerTimers]) -> dict[str, GaugeNode]:
+    """Return the gauges of a main process, those of the workers merged, and each worker's own as ``worker/name``."""
+    merged, each = copy_gauges(gauges), dict[str, GaugeNode]()
+    for worker in workers:
+        merge_gauges_into(merged, worker.gauges)
+        merge_gauges_into(each, {f"{worker.worker}/{name}": gauge for name, gauge in worker.gauges.items()})
+    merge_gauges_into(merged, each)
+    return merged
+
+
+def make_document(root: TimerNode, gauges: Mapping[str, GaugeNode], metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON-ready document of a tree; gauges that were never set are left out."""
+    document: dict[str, Any] = {"name": ROOT_NAME}
+    if plain_gauges := {name: gauge.to_dict() for name, gauge in gauges.items() if gauge.count}:
+        document["gauges"] = plain_gauges
+    document["metadata"] = dict(metadata)
+    document.update(root.to_dict())
+    return document
+
+
+def make_run_document(
+    root: TimerNode,
+    gauges: Mapping[str, GaugeNode],
+    metadata: Mapping[str, str],
+    workers: Iterable[WorkerTimers],
+) -> dict[str, Any]:
+    """Return the JSON-ready document of a run: of its main process and of what its workers have delivered."""
+    latest = keep_latest(workers)
+    return make_document(merge_workers(root, latest), merge_worker_gauges(gauges, latest), metadata)
+
+
+def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write a document as a whole or not at all, making its folder: readers never see half of it.
+
+    Raises:
+        OSError: The file cannot be written; one that was there is then as before.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=4, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, _READABLE_BY_ALL)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _without_children(node: TimerNode) -> TimerNode:
+    tree = node.to_tree()
+    tree.children.clear()
+    return TimerNode.from_tree(tree)

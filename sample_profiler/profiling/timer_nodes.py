@@ -1,0 +1,283 @@
+"""`TimerNode` and `GaugeNode`: what the timers show and merge. The recorder behind them is that of `Timing`."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from typing import Any
+
+from sample_profiler.errors import TimingError
+from sample_profiler.profiling.recorder import ClockNs
+from sample_profiler.profiling.statistics import NS_PER_S, Statistics
+from sample_profiler.profiling.timing import Timing
+from sample_profiler.profiling.tree import TreeNode
+
+ROOT_NAME = "root"
+
+# Readers and writers of JSON recurse: deeper nodes are left out of a document, their time stays in their parents.
+_MAX_DOCUMENT_DEPTH = 200
+
+
+class Recording:
+    """One tree: a `Timing` that records, with what was merged into it beside it; or plain data.
+
+    Args:
+        tree: Plain data; None starts a `Timing`.
+        clock_ns: The clock of that one.
+    """
+
+    __slots__ = ("_clock_ns", "_data", "_ended_ns", "_is_live", "_lock", "_start_ns", "timing")
+
+    def __init__(self, tree: TreeNode | None = None, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
+        self._is_live = tree is None
+        self._data = TreeNode() if tree is None else tree
+        self._lock = threading.RLock()
+        self._clock_ns = clock_ns
+        self._start_ns = clock_ns()
+        self._ended_ns: int | None = None
+        self.timing = Timing("Timers", clock_ns=clock_ns) if tree is None else None
+
+    def read(self) -> TreeNode:
+        """Return the tree up to now, to be looked at only."""
+        with self._lock:
+            if not self._is_live or self.timing is None:
+                return self._data
+            tree = self.timing.snapshot()
+            if self._ended_ns is not None:
+                tree.statistics = Statistics()
+                tree.statistics.add([self._ended_ns - self._start_ns], last_end_ns=self._ended_ns)
+            merge_trees(tree, self._data)
+            return tree
+
+    def adopt(self, path: tuple[str, ...], tree: TreeNode) -> None:
+        """Add another tree below `path`. The root of a tree that records keeps its own count and total."""
+        with self._lock:
+            target = self._data
+            for key in path:
+                target = target.children.setdefault(key, TreeNode(key))
+            if self._is_live and not path:
+                tree.statistics = Statistics()
+            merge_trees(target, tree)
+
+    def end(self) -> None:
+        """Let the root's total stay what it is now: its thread is over."""
+        self._ended_ns = self._clock_ns()
+
+    def freeze(self) -> None:
+        """Turn into plain data; blocks that are still open count with their part up to now."""
+        with self._lock:
+            self._data = self.read()
+            self._is_live = False
+
+
+class TimerNode:
+    """A timer under one parent: how often it ran, how long, and the timers inside it.
+
+    A node of a stack shows what has been recorded up to the moment of asking, and its open part. After a reset it
+    shows what there was until then. A pickled node arrives as data of its own.
+
+    Without arguments, this is an empty node to merge others into.
+    """
+
+    __slots__ = ("_path", "_recording")
+
+    def __init__(self, recording: Recording | None = None, path: tuple[str, ...] = ()) -> None:
+        self._recording = Recording(TreeNode()) if recording is None else recording
+        self._path = path
+
+    @classmethod
+    def from_tree(cls, tree: TreeNode) -> TimerNode:
+        """Return a recording, such as ``timing.snapshot()``, as a root node; `tree` stays as it is."""
+        return cls(Recording(_copy_tree(tree)))
+
+    @property
+    def name(self) -> str:
+        """The name of the timer, ``root`` at the root."""
+        return self._path[-1] if self._path else ROOT_NAME
+
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return self._read().statistics.count
+
+    @property
+    def total(self) -> float:
+        """The seconds spent inside, including the timers inside it."""
+        return self._read().statistics.total_ns / NS_PER_S
+
+    @property
+    def self_total(self) -> float:
+        """The seconds spent inside but in none of the timers inside it: ``self`` in the JSON; never below 0."""
+        return _self_ns(self._read()) / NS_PER_S
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it ran in several threads or processes, so that its total may exceed its parent's."""
+        return self._read().is_parallel
+
+    @property
+    def children(self) -> dict[str, TimerNode]:
+        """The timers inside it by name, in the order first seen."""
+        return {key: TimerNode(self._recording, (*self._path, key)) for key in self._read().children}
+
+    def merge(self, other: TimerNode, root_name: str | None = None, is_parallel: bool = True) -> None:
+        """Add the counts and totals of another node and of all below it; `other` stays as it is.
+
+        Merged into the root of a stack, only what is below `other` counts: that root's total is the time since its
+        reset.
+
+        Args:
+            other: The node to add, from a thread, a process or a file.
+            root_name: The child of this node to add it to; None adds it to this node itself.
+            is_parallel: Whether the two ran beside each other, which marks all that is added.
+        """
+        tree = _copy_tree(other._read(), is_parallel=is_parallel)
+        self._recording.adopt(self._path if root_name is None else (*self._path, root_name), tree)
+
+    def to_tree(self) -> TreeNode:
+        """Return what there is now as plain data of its own, the inverse of `from_tree`."""
+        return _copy_tree(self._read())
+
+    def copy(self) -> TimerNode:
+        """Return what there is now as a root node that does not change any more."""
+        return TimerNode.from_tree(self._read())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready data: ``total``, ``count``, ``is_parallel`` only if true, ``self`` and ``children`` if any.
+
+        Timers more than 200 levels down are left out; their time stays in the totals above.
+        """
+        tree = self._read()
+        plain = _node_fields(tree)
+        stack = [(tree, plain, 1)]
+        while stack:
+            node, node_plain, depth = stack.pop()
+            if node.children and depth < _MAX_DOCUMENT_DEPTH:
+                children = node_plain["children"] = {}
+                for key, child in node.children.items():
+                    children[key] = _node_fields(child)
+                    stack.append((child, children[key], depth + 1))
+        return plain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as plain data, with open timers as they are now."""
+        return TimerNode.from_tree, (self.to_tree(),)
+
+    def __repr__(self) -> str:
+        """Return the name and the numbers in one line."""
+        return f"<TimerNode {self.name!r}: count {self.count}, total {self.total:.4f} s>"
+
+    def _read(self) -> TreeNode:
+        tree = self._recording.read()
+        for key in self._path:
+            tree = tree.children.get(key) or TreeNode(key)
+        return tree
+
+
+class GaugeNode:
+    """A value that is set again and again: the latest, the extremes and how often it was set.
+
+    Args:
+        value: The first value; not a number (NaN) leaves the gauge without one.
+
+    Attributes:
+        value: The latest value; NaN while there is none.
+        min_value: The smallest.
+        max_value: The largest.
+        count: How often it was set.
+        updated_ns: When it was set last, nanoseconds of the wall clock: which of two is later also across machines.
+    """
+
+    __slots__ = ("count", "max_value", "min_value", "updated_ns", "value")
+
+    def __init__(self, value: float = math.nan) -> None:
+        self.value = math.nan
+        self.min_value = math.inf
+        self.max_value = -math.inf
+        self.count = 0
+        self.updated_ns = 0
+        self.update(value)
+
+    def update(self, value: float) -> None:
+        """Set the value; NaN is ignored.
+
+        Raises:
+            TimingError: `value` is no number.
+        """
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise TimingError(
+                f"the value of a gauge is {value!r}; allowed are numbers: convert it with float() first"
+            ) from error
+        if math.isnan(number):
+            return
+        self.value = number
+        self.min_value = min(self.min_value, number)
+        self.max_value = max(self.max_value, number)
+        self.count += 1
+        self.updated_ns = time.time_ns()
+
+    def merge(self, other: GaugeNode) -> None:
+        """Add another gauge: the value set later wins, the extremes and counts combine; `other` stays as it is."""
+        if not other.count:
+            return
+        if other.updated_ns >= self.updated_ns:
+            self.value, self.updated_ns = other.value, other.updated_ns
+        self.min_value = min(self.min_value, other.min_value)
+        self.max_value = max(self.max_value, other.max_value)
+        self.count += other.count
+
+    def copy(self) -> GaugeNode:
+        """Return an independent copy."""
+        new = GaugeNode()
+        new.merge(self)
+        return new
+
+    def to_dict(self) -> dict[str, float]:
+        """Return JSON-ready data; JSON knows no infinity, so the largest finite number stands for it."""
+        return {
+            "value": _to_finite(self.value),
+            "min": _to_finite(self.min_value),
+            "max": _to_finite(self.max_value),
+            "count": self.count,
+        }
+
+
+def merge_trees(target: TreeNode, source: TreeNode) -> None:
+    """Add `source` to `target`, path by path; `source` stays as it is."""
+    stack = [(target, source)]
+    while stack:
+        node, other = stack.pop()
+        node.statistics.merge(other.statistics)
+        node.is_parallel |= other.is_parallel
+        for key, child in other.children.items():
+            stack.append((node.children.setdefault(key, TreeNode(key)), child))
+
+
+def _copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:
+    # The copies are add_time nodes, whatever the kinds were: the value of a timer is its total.
+    tree = TreeNode(source.key)
+    merge_trees(tree, source)
+    if is_parallel:
+        for node in tree.walk():
+            node.is_parallel = True
+    return tree
+
+
+def _self_ns(node: TreeNode) -> int:
+    return max(0, node.statistics.total_ns - sum(child.statistics.total_ns for child in node.children.values()))
+
+
+def _node_fields(node: TreeNode) -> dict[str, Any]:
+    fields: dict[str, Any] = {"total": node.statistics.total_ns / NS_PER_S, "count": node.statistics.count}
+    if node.is_parallel:
+        fields["is_parallel"] = True
+    fields["self"] = _self_ns(node) / NS_PER_S
+    return fields
+
+
+def _to_finite(value: float) -> float:
+    return max(-sys.float_info.max, min(sys.float_info.max, value))

@@ -1,0 +1,219 @@
+"""`TimerStack`: a tree of timers with its gauges and metadata; and the stacks that every thread has by default."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+
+from sample_profiler.profiling.recorder import ClockNs
+from sample_profiler.profiling.timer_metadata import describe_process
+from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
+
+
+class TimerStack:
+    """The timers, gauges and metadata of one thread, or of whoever passes this object along.
+
+    Args:
+        clock_ns: Returns integer nanoseconds that never go back; for tests.
+    """
+
+    def __init__(self, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
+        self._clock_ns = clock_ns
+        self._lock = threading.RLock()
+        self._start()
+
+    def _start(self) -> None:
+        self.recording = Recording(clock_ns=self._clock_ns)
+        self._gauges: dict[str, GaugeNode] = {}
+        self._metadata: dict[str, str] = {}
+        self._start_time_s = time.time()
+
+    def reset(self) -> None:
+        """Start again with nothing. Blocks that are open end with what was; those entered from now on are new."""
+        with self._lock:
+            previous = self.recording
+            self._start()
+        previous.freeze()
+
+    @property
+    def root(self) -> TimerNode:
+        """The root: its count is 1 and its total the time since this object was made or reset."""
+        return TimerNode(self.recording)
+
+    @property
+    def gauges(self) -> dict[str, GaugeNode]:
+        """Copies of the gauges by name."""
+        with self._lock:
+            return copy_gauges(self._gauges)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """A copy of the metadata, ending now."""
+        with self._lock:
+            return {**describe_process(self._start_time_s), **self._metadata}
+
+    def set_gauge(self, name: str, value: float) -> None:
+        """Set a gauge; NaN is ignored.
+
+        Raises:
+            TimingError: `value` is no number.
+        """
+        with self._lock:
+            gauge = self._gauges.get(name)
+            if gauge is not None:
+                gauge.update(value)
+                return
+            gauge = GaugeNode(value)
+            if gauge.count:
+                self._gauges[name] = gauge
+
+    def merge_gauges(self, gauges: Mapping[str, GaugeNode]) -> None:
+        """Add gauges of another thread or process."""
+        with self._lock:
+            merge_gauges_into(self._gauges, gauges)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Note something about this recording; other values than strings become strings."""
+        with self._lock:
+            self._metadata[key] = str(value)
+
+
+def copy_gauges(gauges: Mapping[str, GaugeNode]) -> dict[str, GaugeNode]:
+    """Return independent copies."""
+    return {name: gauge.copy() for name, gauge in gauges.items()}
+
+
+def merge_gauges_into(target: dict[str, GaugeNode], gauges: Mapping[str, GaugeNode]) -> None:
+    """Add `gauges` to those of `target` by name; `gauges` stay as they are."""
+    for name, gauge in gauges.items():
+        if name in target:
+            target[name].merge(gauge)
+        elif gauge.count:
+            target[name] = gauge.copy()
+
+
+class _ThreadEnd:
+    """Lives in a thread's local storage, which Python clears when the thread ends."""
+
+    def __init__(self, stack: TimerStack) -> None:
+        self._stack = stack
+
+    def __del__(self) -> None:
+        self._stack.recording.end()
+
+
+class ThreadStacks:
+    """The default stacks of this process: one for each thread, that of the main thread from the beginning."""
+
+    def __init__(self) -> None:
+        self.main = TimerStack()
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._others: list[tuple[weakref.ref[threading.Thread], TimerStack]] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._settled = TimerNode()
+        self._settled_gauges: dict[str, GaugeNode] = {}
+
+    def current(self) -> TimerStack:
+        """Return the stack of the current thread, new at its first use."""
+        try:
+            stack: TimerStack = self._local.stack
+        except AttributeError:
+            stack = self._local.stack = self._make_stack()
+        return stack
+
+    def of_thread(self, thread: threading.Thread) -> TimerStack | None:
+        """Return the stack of a thread, also after its end; None if it has used no timer."""
+        if thread is threading.main_thread():
+            return self.main
+        with self._lock:
+            return next((stack for other, stack in reversed(self._others) if other() is thread), None)
+
+    def merged_threads(self) -> TimerNode | None:
+        """Return what all threads but the main one have recorded, merged; None if that is nothing.
+
+        Its count is the number of these threads and its total the sum of their times, each from the thread's first
+        timer to its end.
+        """
+        with self._lock:
+            self._settle_forgotten()
+            merged = self._settled.copy()
+            for _, stack in self._others:
+                _merge_used(merged, stack)
+        return merged if merged.count else None
+
+    def thread_gauges(self) -> dict[str, GaugeNode]:
+        """Return the gauges of all threads but the main one, merged."""
+        with self._lock:
+            self._settle_forgotten()
+            gauges = copy_gauges(self._settled_gauges)
+            for _, stack in self._others:
+                merge_gauges_into(gauges, stack.gauges)
+        return gauges
+
+    def reset_all(self) -> None:
+        """Reset the stacks of all threads, and drop those of threads that have ended."""
+        with self._lock:
+            self._others = [(thread, stack) for thread, stack in self._others if _is_alive(thread())]
+            self._forget()
+            for _, stack in self._others:
+                stack.reset()
+        self.main.reset()
+
+    def _make_stack(self) -> TimerStack:
+        thread = threading.current_thread()
+        if thread is threading.main_thread():
+            return self.main
+        stack = TimerStack()
+        self._local.end = _ThreadEnd(stack)
+        with self._lock:
+            self._settle_forgotten()
+            self._others.append((weakref.ref(thread), stack))
+        return stack
+
+    def _settle_forgotten(self) -> None:
+        # Nobody can ask for these again: their thread is gone, or another one took over its `Thread`, as happens to
+        # threads that Python did not start.
+        kept: list[tuple[weakref.ref[threading.Thread], TimerStack]] = []
+        seen: set[threading.Thread] = set()
+        for thread_ref, stack in reversed(self._others):
+            thread = thread_ref()
+            if thread is not None and thread not in seen:
+                seen.add(thread)
+                kept.append((thread_ref, stack))
+            else:
+                _merge_used(self._settled, stack)
+                merge_gauges_into(self._settled_gauges, stack.gauges)
+        self._others = kept[::-1]
+
+
+def _is_alive(thread: threading.Thread | None) -> bool:
+    return thread is not None and thread.is_alive()
+
+
+def _merge_used(target: TimerNode, stack: TimerStack) -> None:
+    if stack.root.children:
+        target.merge(stack.root)
+
+
+_thread_stacks = ThreadStacks()
+
+
+def get_thread_stacks() -> ThreadStacks:
+    """Return the default stacks of this process."""
+    return _thread_stacks
+
+
+def _start_in_forked_child() -> None:
+    # What the parent has recorded is the parent's: merged later it would count twice.
+    global _thread_stacks
+    _thread_stacks = ThreadStacks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_in_forked_child)

@@ -1,0 +1,152 @@
+"""Minibatches in pieces give the gradient of the whole, and the loss is the one that was asked for."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.config import Config, parse_config
+from sample_profiler.model import ActorCritic, make_actor_critic
+from sample_profiler.ppo.optimizers import make_optimizer
+from sample_profiler.ppo.schedules import make_schedule
+from sample_profiler.ppo.trainer import Trainer
+from sample_profiler.ppo.training_data import MicroBatch, TrainingData
+from sample_profiler.profiling import Timing
+
+NUM_CHUNKS, LENGTH, NUM_ACTIONS = 6, 4, 3
+
+
+def make_config(*flags: str) -> Config:
+    small = ["--env=any", "--encoder_mlp_layers", "8", "--rnn_size=8", "--rollout=4", "--batch_size=24"]
+    return parse_config([*small, *flags])
+
+
+def make_trainer(config: Config) -> Trainer:
+    torch.manual_seed(1)
+    space = spaces.Dict({"obs": spaces.Box(-1, 1, (5,), np.float32)})
+    model = make_actor_critic(config.model, config.observations, space, spaces.Discrete(NUM_ACTIONS))
+    return Trainer(
+        model=model,
+        optimizer=make_optimizer(model.parameters(), config.optimizer),
+        schedule=make_schedule(config.optimizer, 1000),
+        loss=config.loss,
+        max_grad_norm=0.0,
+        device=torch.device("cpu"),
+        timing=Timing("test"),
+    )
+
+
+def make_data() -> tuple[TrainingData, torch.Tensor, torch.Tensor]:
+    """Return random steps, their observations `[C, R, 5]` and first states `[C, 8]`."""
+    generator = torch.Generator().manual_seed(2)
+    shape = (NUM_CHUNKS, LENGTH)
+    parameters = torch.randn(*shape, NUM_ACTIONS, generator=generator)
+    actions = torch.randint(NUM_ACTIONS, (*shape, 1), generator=generator)
+    data = TrainingData(
+        starts_episode=torch.rand(shape, generator=generator) < 0.3,
+        actions=actions,
+        action_parameters=parameters,
+        log_probabilities=parameters.log_softmax(-1).gather(-1, actions).squeeze(-1),
+        values=torch.randn(shape, generator=generator),
+        advantages=torch.randn(shape, generator=generator),
+        returns=torch.randn(shape, generator=generator),
+        valid=(torch.rand(shape, generator=generator) < 0.8).float(),
+    )
+    return data, torch.randn(*shape, 5, generator=generator), torch.randn(NUM_CHUNKS, 8, generator=generator)
+
+
+def cut(data: TrainingData, observations: torch.Tensor, states: torch.Tensor, sizes: list[int]) -> list[MicroBatch]:
+    """Cut a minibatch into micro-batches of so many chunks, whose observations come one chunk at a time."""
+    advantages = data.normalized_advantages(np.arange(NUM_CHUNKS))
+    batches, start = [], 0
+    for size in sizes:
+        chunks = np.arange(start, start + size)
+        pieces = iter([{"obs": observations[chunk]} for chunk in chunks])
+        batches.append(data.micro_batch(chunks, advantages[chunks], pieces, states[chunks]))
+        start += size
+    return batches
+
+
+def gradient(model: ActorCritic) -> torch.Tensor:
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+
+
+@pytest.mark.parametrize("sizes", [[1] * 6, [2, 4], [5, 1]])
+@pytest.mark.parametrize("flags", [(), ("--kl_loss_coeff=0.3", "--exploration_loss=symmetric_kl")])
+def test_pieces_add_up_to_the_gradient_of_the_minibatch(sizes: list[int], flags: tuple[str, ...]) -> None:
+    data, observations, states = make_data()
+    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    gradients = []
+    for pieces in ([NUM_CHUNKS], sizes):
+        trainer = make_trainer(make_config(*flags))
+        trainer.train_minibatch(cut(data, observations, states, pieces), num_valid)
+        gradients.append(gradient(trainer.model))
+    assert gradients[0].abs().max() > 1e-3
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
+
+
+def test_gradient_is_that_of_the_loss_written_out() -> None:
+    config = make_config("--ppo_clip_ratio=0.2", "--exploration_loss_coeff=0.01", "--value_loss_coeff=0.7")
+    trainer = make_trainer(config)
+    model = copy.deepcopy(trainer.model)
+    data, observations, states = make_data()
+    every = np.arange(NUM_CHUNKS)
+    num_valid = data.num_valid(every)
+    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+
+    # Step by step through the network, and the formulas of the PPO paper with the lower bound 1 / (1 + e).
+    state, logits, values = states, [], []
+    for step in range(LENGTH):
+        state = state * (~data.starts_episode[:, step])[:, None]
+        head = model.forward_head(model.normalize({"obs": observations[:, step]}))
+        core, state = model.forward_core(head, state)
+        parameters, value = model.forward_tail(core)
+        logits.append(parameters)
+        values.append(value)
+    log_p = torch.stack(logits, 1).log_softmax(-1)
+    value = torch.stack(values, 1)
+    taken = log_p.gather(-1, data.actions).squeeze(-1)
+    ratio = (taken - data.log_probabilities).exp().clamp(0.05, 20)
+    advantages = data.normalized_advantages(every)
+    surrogate = torch.minimum(ratio * advantages, ratio.clamp(1 / 1.2, 1.2) * advantages)
+    clipped = data.values + (value - data.values).clamp(-1, 1)
+    value_error = torch.maximum((value - data.returns) ** 2, (clipped - data.returns) ** 2)
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    loss = ((-surrogate + 0.7 * value_error - 0.01 * entropy) * data.valid).sum() / num_valid
+    loss.backward()
+    torch.testing.assert_close(gradient(trainer.model), gradient(model), rtol=1e-4, atol=1e-6)
+
+
+def test_clipping_limits_the_norm_of_all_gradients_together() -> None:
+    trainer = make_trainer(make_config())
+    trainer._max_grad_norm = 0.01
+    data, observations, states = make_data()
+    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), data.num_valid(np.arange(NUM_CHUNKS)))
+    assert float(gradient(trainer.model).norm()) == pytest.approx(0.01, rel=1e-3)
+    assert trainer.statistics()["train/grad_norm"] > 0.01
+
+
+def test_state_dict_continues_where_it_was_taken() -> None:
+    data, observations, states = make_data()
+    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    trainer = make_trainer(make_config())
+    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+    other = make_trainer(make_config())
+    other.load_state_dict(copy.deepcopy(trainer.state_dict()))
+    for each in (trainer, other):
+        each.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+    assert other.num_steps == trainer.num_steps == 2
+    for mine, theirs in zip(trainer.model.parameters(), other.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_normalized_advantages_have_zero_mean_and_unit_deviation_over_valid_steps() -> None:
+    data, _, _ = make_data()
+    every = np.arange(NUM_CHUNKS)
+    normalized = data.normalized_advantages(every)[data.valid > 0]
+    assert float(normalized.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(normalized.std()) == pytest.approx(1, abs=1e-5)

@@ -1,0 +1,217 @@
+"""The guarantees of a child process, numbered as in the module's docstring, each in a real process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import spawned_components as spawned
+from spawned_components import has_ended
+
+from sample_profiler.errors import ConfigError
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.channels import LocalReports, PipeChannel
+from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Started, finish_component
+
+SETTINGS = ChildSettings("Spawned")
+SPAWN_ONE_AND_SLEEP = """
+import sys, time
+from functools import partial
+import spawned_components as spawned
+from sample_profiler.runtime.child import ChildSettings
+from sample_profiler.runtime.supervisor import Supervisor
+
+if __name__ == "__main__":
+    child = Supervisor().spawn(ChildSettings("Orphan"), partial(spawned.make_spawned, start=spawned.{action}))
+    while True:
+        for report in child.reports.receive():
+            if isinstance(report, list):
+                print(child.pid, *report[1:], flush=True)
+        time.sleep(0.01)
+"""
+
+
+def of_type(received, kind):
+    return [report for report in received if isinstance(report, kind)]
+
+
+@pytest.fixture
+def run_to_its_end(supervisor, reports_until_end):
+    """Runs a component until its process ends; returns what it reported and the exit status."""
+
+    def run(maker=spawned.make_spawned, settings=SETTINGS, **actions):
+        child = supervisor.spawn(settings, partial(maker, **actions))
+        return reports_until_end(child), child.exit_code
+
+    return run
+
+
+def test_1_an_error_in_the_constructor_is_a_failure_with_its_traceback(run_to_its_end):
+    received, status = run_to_its_end(spawned.make_broken)
+    (failure,) = received
+    assert failure.component == "Spawned"
+    assert failure.message == "ValueError: broken on purpose"
+    assert "in make_broken" in failure.traceback_text
+    assert "KeyError: 'the cause'" in failure.traceback_text
+    assert status == 1
+
+
+def test_1_and_2_an_error_in_start_is_a_failure_and_the_component_finishes_all_the_same(run_to_its_end):
+    received, status = run_to_its_end(start=spawned.raise_error)
+    assert [type(report) for report in received] == [Started, Failure, str, Finished]
+    assert "in start" in received[1].traceback_text
+    assert received[2] == "finish was called"
+    assert status == 1
+
+
+def test_1_and_2_an_error_in_a_handler_is_a_failure_and_the_component_finishes_all_the_same(run_to_its_end):
+    channel = PipeChannel()
+    channel.send([4, 5])
+    received, status = run_to_its_end(handle=spawned.raise_error, channel=channel)
+    assert [type(report) for report in received] == [Started, list, Failure, str, Finished]
+    assert received[1] == [4, 5]
+    assert "in _on_values" in received[2].traceback_text
+    assert status == 1
+
+
+def test_1_and_2_an_error_in_finish_is_a_failure_and_the_timing_arrives(supervisor, reports_until_end, await_report):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, finish=spawned.raise_error))
+    await_report(child, lambda report: isinstance(report, Started))
+    child.stop()
+    received = reports_until_end(child)
+    assert [type(report) for report in received] == [str, Failure, Finished]
+    assert child.exit_code == 1
+
+
+def test_1_an_error_while_the_process_is_prepared_is_a_failure_too(run_to_its_end):
+    received, status = run_to_its_end(settings=ChildSettings("Nowhere", cpus=(100_000,)))
+    (failure,) = received
+    assert failure.component == "Nowhere"
+    assert failure.message.startswith("OSError")
+    assert status == 1
+
+
+def test_1_and_2_leaving_with_success_in_the_middle_of_a_run_is_a_failure(run_to_its_end):
+    received, status = run_to_its_end(start=spawned.leave_with_success)
+    assert [type(report) for report in received] == [Started, Failure, str, Finished]
+    assert received[1].message == "SystemExit: 0"
+    assert status == 1
+
+
+def test_1_an_exception_that_cannot_be_printed_is_a_failure_all_the_same(run_to_its_end):
+    received, status = run_to_its_end(start=spawned.raise_unprintable)
+    (failure,) = of_type(received, Failure)
+    assert failure.message == "UnprintableError"
+    assert "raise_unprintable" in failure.traceback_text
+    assert status == 1
+
+
+def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, reports_until_end, await_report):
+    child = supervisor.spawn(SETTINGS, spawned.make_spawned)
+    await_report(child, lambda report: isinstance(report, Started))
+    child.stop()
+    received = reports_until_end(child)
+    assert received[0] == "finish was called"
+    assert child.exit_code == 0
+    timing = Timing.from_dict(received[1].timing)
+    assert timing.name == "Spawned profile"
+    assert set(timing) == {"start", "wait_test"}
+
+
+def test_3_ctrl_c_does_not_reach_a_child(supervisor, await_report, reports_until_end):
+    channel = PipeChannel()
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, channel=channel))
+    await_report(child, lambda report: isinstance(report, Started))
+    os.kill(child.pid, signal.SIGINT)
+    channel.send([1])
+    assert await_report(child, lambda report: report == [1])
+    child.stop()
+    reports_until_end(child)
+    assert child.exit_code == 0
+
+
+@pytest.mark.parametrize("action", ["start_games", "start_games_and_hang"])
+def test_4_without_the_runner_a_child_ends_and_takes_its_own_children_with_it(action, wait_until):
+    """Also when it hangs, and also children that a script left behind in sessions of their own."""
+    runner = subprocess.Popen(
+        [sys.executable, "-c", SPAWN_ONE_AND_SLEEP.format(action=action)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert runner.stdout is not None
+        pids = [int(word) for word in runner.stdout.readline().split()]
+        assert len(pids) == 3
+        assert not any(map(has_ended, pids))
+    finally:
+        runner.kill()  # SIGKILL: it can do nothing about its children
+        runner.wait()
+        runner.stdout.close()
+    wait_until(lambda: all(map(has_ended, pids)))
+
+
+def test_4_children_end_although_their_siblings_live_on(supervisor, await_report, reports_until_end):
+    """No child holds the pipe open that tells the others of the Runner's end."""
+    children = [supervisor.spawn(SETTINGS, spawned.make_spawned) for _ in range(2)]
+    for child in children:
+        await_report(child, lambda report: isinstance(report, Started))
+    supervisor._lifeline_write.close()  # as the kernel does when the Runner is gone
+    for child in children:
+        assert "finish was called" in reports_until_end(child)
+
+
+def test_5_log_records_travel_to_the_runner(run_to_its_end, supervisor, await_report):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.warn))
+    record = await_report(child, lambda report: isinstance(report, logging.LogRecord))
+    assert record.name == "sample_profiler.test"
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "careful with ['lists', 1]"
+    assert record.process == child.pid
+
+
+def test_5_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):
+    settings = ChildSettings("Quiet", log_level=logging.ERROR)
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.warn))
+    child.stop()
+    assert of_type(reports_until_end(child), logging.LogRecord) == []
+
+
+def test_the_process_is_as_its_settings_say(supervisor, await_report):
+    cpu = min(os.sched_getaffinity(0))
+    settings = ChildSettings("Described", niceness=3, cpus=(cpu,), num_threads=5)
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.describe_process))
+    facts = await_report(child, lambda report: isinstance(report, dict))
+    assert facts["session"]
+    assert facts["sigint"]
+    assert facts["niceness"] == os.nice(0) + 3
+    assert facts["cpus"] == {cpu}
+    assert facts["threads"] == "5"
+
+
+def test_nothing_that_a_child_is_handed_is_passed_on_to_its_games(supervisor, await_report):
+    channel = PipeChannel()
+    maker = partial(spawned.make_spawned, start=spawned.describe_process, channel=channel)
+    child = supervisor.spawn(SETTINGS, maker)
+    assert await_report(child, lambda report: isinstance(report, dict))["inheritable"] == []
+
+
+def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():
+    failure = Failure.from_exception("Learner_0", ConfigError(["--device=gpu: no GPU"]))
+    assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "")
+
+
+def test_finishing_reports_the_timing_whether_it_goes_well_or_not():
+    reports = LocalReports()
+    assert finish_component(spawned.Spawned(reports), reports)
+    assert not finish_component(spawned.Spawned(reports, finish=spawned.raise_error), reports)
+    assert not finish_component(spawned.Spawned(reports, finish=spawned.leave_with_success), reports)
+    finished = of_type(reports.receive(), Finished)
+    assert [report.component for report in finished] == ["Spawned"] * 3

@@ -1,0 +1,172 @@
+"""The supervisor: nothing that a child is, starts or makes outlives the run; what belongs to others does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import spawned_components as spawned
+from spawned_components import has_ended
+
+from sample_profiler.runtime import supervisor as supervisor_module
+from sample_profiler.runtime.child import ChildSettings, Finished, Started
+from sample_profiler.runtime.event_loop import PipeWaiter
+
+
+def settings(name="Spawned"):
+    return ChildSettings(name)
+
+
+def is_started(report):
+    return isinstance(report, Started)
+
+
+@pytest.fixture
+def names():
+    """Names under /dev/shm that are free again in the end."""
+    names = [f"/dev/shm/sample_profiler_test_{uuid4().hex}" for _ in range(2)]
+    yield names
+    for name in names:
+        Path(name).unlink(missing_ok=True)
+
+
+def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report):
+    children = [supervisor.spawn(settings(f"Child_{number}"), spawned.make_spawned) for number in range(3)]
+    for child in children:
+        await_report(child, is_started)
+    received = []
+    killed = supervisor.stop(30, lambda: received.extend(r for child in children for r in child.reports.receive()))
+    assert killed == []
+    assert [child.exit_code for child in children] == [0, 0, 0]
+    assert [child.describe_exit() for child in children] == ["exited with status 0"] * 3
+    assert sum(isinstance(report, Finished) for report in received) == 3
+
+
+def test_a_child_that_is_still_starting_is_stopped_in_order_too(supervisor, reports_until_end):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    assert supervisor.stop(30, lambda: None) == []
+    assert child.exit_code == 0
+    assert "finish was called" in reports_until_end(child)
+
+
+def test_what_a_child_says_while_it_is_being_stopped_cannot_block_it(supervisor, await_report):
+    """It reports more than the pipe holds; whoever waits for it has to read."""
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, finish=spawned.send_a_large_report))
+    await_report(child, is_started)
+    received = []
+    assert supervisor.stop(30, lambda: received.extend(child.reports.receive())) == []
+    assert "after the large one" in received
+    assert child.exit_code == 0
+
+
+@pytest.mark.parametrize("action", [spawned.hang, spawned.stop_itself])
+def test_a_child_that_does_not_listen_is_killed_and_the_others_are_not(action, supervisor, await_report):
+    """One that hangs in its own code, and one that the kernel has stopped."""
+    deaf = supervisor.spawn(settings("Deaf"), partial(spawned.make_spawned, start=action))
+    good = supervisor.spawn(settings("Good"), spawned.make_spawned)
+    for child in (deaf, good):
+        await_report(child, is_started)
+    assert supervisor.stop(0.5, lambda: None) == [deaf]
+    assert deaf.exit_code == -signal.SIGKILL
+    assert deaf.describe_exit() == "was killed by signal 9 (SIGKILL)"
+    assert good.exit_code == 0
+
+
+def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_report, wait_until):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.start_games))
+    _, game, abandoned = await_report(child, lambda report: isinstance(report, list))
+    waiter = PipeWaiter([child.exit])
+    assert waiter.wait(0) == []
+    assert child.describe_exit() == "is still running"
+    os.kill(child.pid, signal.SIGKILL)
+    assert waiter.wait(30) == [child.exit]
+    assert child.exit.receive() == [child]
+    assert not has_ended(game)
+    supervisor.kill()
+    wait_until(lambda: has_ended(game))
+    os.kill(abandoned, signal.SIGKILL)  # left the session on purpose: the test of the child's guarantee 4 has that case
+    os.waitpid(abandoned, 0)
+
+
+def test_games_of_a_child_that_ends_in_order_end_with_it(supervisor, await_report):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.start_games))
+    _, *games = await_report(child, lambda report: isinstance(report, list))
+    assert supervisor.stop(30, lambda: None) == []
+    assert all(map(has_ended, games))
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_shared_memory_that_a_child_leaves_behind_is_removed(is_killed, supervisor, await_report, names, wait_until):
+    child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names))
+    await_report(child, lambda report: report == "mapped")
+    supervisor.note_shared_memory()
+    if is_killed:
+        os.kill(child.pid, signal.SIGKILL)
+        wait_until(lambda: not child.is_alive())
+        assert all(map(os.path.exists, names))
+    supervisor.stop(30, lambda: None)
+    assert not any(map(os.path.exists, names))
+
+
+def test_shared_memory_of_a_child_that_has_to_be_killed_is_removed_without_having_been_noted(
+    supervisor, await_report, names
+):
+    child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names, start=spawned.hang))
+    await_report(child, lambda report: report == "mapped")
+    assert supervisor.kill() == [child]
+    assert not any(map(os.path.exists, names))
+
+
+@pytest.fixture
+def old_name(names):
+    """A file of somebody else, in time for the supervisor to see that it was there before."""
+    Path(names[0]).write_bytes(bytes(4096))
+    return names[0]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_shared_memory_that_was_there_before_stays_although_a_child_writes_to_it(
+    is_killed, old_name, supervisor, await_report, names
+):
+    child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names[1:], old=[old_name]))
+    await_report(child, lambda report: report == "mapped")
+    if is_killed:
+        supervisor.kill()
+    else:
+        supervisor.stop(30, lambda: None)
+    assert [os.path.exists(name) for name in names] == [True, False]
+
+
+def test_shared_memory_that_somebody_else_uses_stays(supervisor, await_report, names):
+    child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names))
+    await_report(child, lambda report: report == "mapped")
+    memory = spawned.map_file(names[0], "r+b")
+    supervisor.stop(30, lambda: None)
+    assert [os.path.exists(name) for name in names] == [True, False]
+    memory.close()
+
+
+def test_the_beat_notes_shared_memory_now_and_then(supervisor, monkeypatch):
+    notes = []
+    monkeypatch.setattr(supervisor, "note_shared_memory", lambda: notes.append(None))
+    now_s = 1000.0
+    monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now_s)
+    for now_s in (1000.0, 1000.1, 1001.9, 1002.0, 1003.9, 1010.0, 1010.1):  # noqa: B007 (the clock reads it)
+        supervisor.beat()
+    assert len(notes) == 3
+
+
+def test_stopping_and_killing_again_is_fine(supervisor, await_report):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    await_report(child, is_started)
+    assert supervisor.stop(30, lambda: None) == []
+    assert supervisor.stop(30, lambda: None) == []
+    assert supervisor.kill() == []
+
+
+def test_a_supervisor_without_children_stops_at_once(supervisor):
+    assert supervisor.stop(30, lambda: None) == []
