@@ -15,8 +15,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
-from sample_profiler.errors import TimingError
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ENVIRONMENT_VARIABLE = "SAMPLE_PROFILER_PROFILING"
@@ -28,7 +26,7 @@ if _IS_ARMED:
     try:
         from torch.profiler import record_function
     except ImportError as error:
-        raise TimingError(
+        raise ImportError(
             f"{ENVIRONMENT_VARIABLE} is 1 and PyTorch cannot be imported: {error}; ranges need it: install torch, or "
             "unset the variable"
         ) from error
@@ -52,7 +50,7 @@ class _Range:
     def __enter__(self) -> None:
         pushed = record_function(self._name) if _is_enabled else None
         if pushed is not None:
-            pushed.__enter__()
+            pushed.__enter__()  # type: ignore[no-untyped-call]
         self._entered.append(pushed)
 
     def __exit__(
@@ -86,8 +84,9 @@ _NO_RANGE = _NoRange()
 
 
 def profile_range(name: str) -> _Range | _NoRange:
-    """Return a range with this name, for ``with profile_range("update"):`` or ``@profile_range("update")``.
+    """Return a range with this name, to be entered or to decorate a function with.
 
+    Write ``with profile_range("update"):`` or ``@profile_range("update")``.
     Unless ``SAMPLE_PROFILER_PROFILING=1`` was set when this module was imported, decorating returns the very same
     function, and ``with`` enters a null context that all ranges share. One object is for one thread at a time.
 

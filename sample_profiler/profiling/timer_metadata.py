@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import time
@@ -37,8 +38,6 @@ def _package_versions() -> dict[str, str]:
     versions = {"sample_profiler_version": __version__}
     for package in _PACKAGES:
         # Read from the files of the installation: PyTorch is not imported for its version.
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[f"{package}_version"] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return versions

@@ -44,10 +44,13 @@ class Recording:
         with self._lock:
             if not self._is_live or self.timing is None:
                 return self._data
-            tree = self.timing.snapshot()
-            if self._ended_ns is not None:
+            snapshot, ended_ns = self.timing.snapshot(), self._ended_ns
+            if ended_ns is None and not self._data.children and not self._data.is_parallel:
+                return snapshot
+            tree = _copy_tree(snapshot)
+            if ended_ns is not None:
                 tree.statistics = Statistics()
-                tree.statistics.add([self._ended_ns - self._start_ns], last_end_ns=self._ended_ns)
+                tree.statistics.add([ended_ns - self._start_ns], last_end_ns=ended_ns)
             merge_trees(tree, self._data)
             return tree
 

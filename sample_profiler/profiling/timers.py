@@ -25,6 +25,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _THREADS = "threads"
 
 _entered_last: ContextVar[_OpenTimer | None] = ContextVar("sample_profiler_timer_entered_last", default=None)
+_get_entered_last = _entered_last.get
+_set_entered_last = _entered_last.set
+_get_thread = threading.get_ident
 
 
 class _OpenTimer:
@@ -36,6 +39,11 @@ class _OpenTimer:
 
     __slots__ = ("_block", "_is_open", "_name", "_outer", "_path", "_recording", "_thread")
 
+    _outer: _OpenTimer | None
+    _path: tuple[str, ...]
+    _thread: int
+    _is_open: bool
+
     def __init__(self, name: str, recording: Recording) -> None:
         self._name = name
         self._recording = recording
@@ -44,9 +52,11 @@ class _OpenTimer:
         self._block = timing.add_time(name)
 
     def __enter__(self) -> TimerNode:
-        thread = threading.get_ident()
-        outer = _find_open(_entered_last.get())
-        if outer is not None:
+        thread = _get_thread()
+        outer = _get_entered_last()
+        while outer is not None and not outer._is_open:
+            outer = outer._outer
+        if outer is not None and outer._outer is not None and not outer._outer._is_open:
             # Tasks that start each other would chain closed timers for ever.
             outer._outer = _find_open(outer._outer)
         parent = outer
@@ -58,7 +68,7 @@ class _OpenTimer:
         self._path = path
         self._thread = thread
         self._is_open = True
-        _entered_last.set(self)
+        _set_entered_last(self)
         return TimerNode(self._recording, path)
 
     def __exit__(
@@ -75,8 +85,9 @@ def _find_open(timer: _OpenTimer | None) -> _OpenTimer | None:
 
 
 def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> AbstractContextManager[TimerNode]:
-    """Time a block inside the timer that is open now: ``with hierarchical_timer("exchange") as node:``.
+    """Time a block inside the timer that is open now, and get its node.
 
+    Write ``with hierarchical_timer("exchange") as node:``.
     An exception that leaves the block closes and counts it, and goes on. Entering raises `TimingError` if the name is
     no string.
 

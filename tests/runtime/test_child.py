@@ -113,8 +113,8 @@ def test_1_an_exception_that_cannot_be_printed_is_a_failure_all_the_same(run_to_
 
 
 def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, reports_until_end, await_report):
-    child = supervisor.spawn(SETTINGS, spawned.make_spawned)
-    await_report(child, lambda report: isinstance(report, Started))
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.describe_process))
+    await_report(child, lambda report: isinstance(report, dict))
     child.stop()
     received = reports_until_end(child)
     assert received[0] == "finish was called"
@@ -200,7 +200,11 @@ def test_nothing_that_a_child_is_handed_is_passed_on_to_its_games(supervisor, aw
     channel = PipeChannel()
     maker = partial(spawned.make_spawned, start=spawned.describe_process, channel=channel)
     child = supervisor.spawn(SETTINGS, maker)
-    assert await_report(child, lambda report: isinstance(report, dict))["inheritable"] == []
+    inheritable = await_report(child, lambda report: isinstance(report, dict))["inheritable"]
+    # Descriptors have the same numbers in the child. Others that games inherit are multiprocessing's own.
+    channels = (channel, child.reports, child._control)
+    ends = [end for c in channels for end in (c._read, c._write)] + [supervisor._lifeline]
+    assert not {end.fileno() for end in ends} & set(inheritable)
 
 
 def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():

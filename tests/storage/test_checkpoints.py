@@ -1,0 +1,270 @@
+"""Checkpoint files: whole or not there, never executed, and always one to go back to."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import random
+import resource
+import zipfile
+
+import pytest
+import torch
+
+from sample_profiler.errors import CheckpointError
+from sample_profiler.storage import checkpoints
+from sample_profiler.storage.checkpoints import CheckpointFolder
+
+
+def make_state(number: int) -> dict:
+    return {"weights": {"w": torch.full((500,), float(number))}, "frames": number, "nested": [1, (2.5, "x", None)]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return CheckpointFolder(tmp_path, policy=0, num_kept=2)
+
+
+def names(folder: CheckpointFolder) -> list[str]:
+    return sorted(str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file())
+
+
+def damage(path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "truncated":
+        data = data[: len(data) // 2]
+    elif how == "empty":
+        data.clear()
+    elif how == "one bit":
+        with zipfile.ZipFile(path) as archive:  # within a tensor, where nothing but a checksum can tell
+            member = next(info for info in archive.infolist() if info.filename.endswith("/data/0"))
+        data[member.header_offset + 500] ^= 1
+    elif how == "zeros":
+        data[:] = bytes(len(data))
+    elif how == "text":
+        data = bytearray(b"this is no checkpoint\n" * 100)
+    path.write_bytes(data)
+
+
+def test_what_was_saved_is_loaded(folder):
+    path = folder.save(make_state(7), num_steps=27, num_frames=221_184)
+    assert path == folder.path / "checkpoint_000000027_221184.pth"
+    assert folder.path.name == "checkpoint_p0"
+    state = folder.load("latest")
+    assert torch.equal(state["weights"]["w"], torch.full((500,), 7.0))
+    assert (state["frames"], state["nested"]) == (7, [1, (2.5, "x", None)])
+
+
+def test_nothing_saved_is_nothing_loaded(folder):
+    assert folder.load("latest") is None
+    assert folder.load("best") is None
+    folder.save(make_state(1), 1, 1)
+    assert folder.load("best") is None
+
+
+def test_the_latest_is_that_of_most_steps_whatever_its_name_sorts_like(folder):
+    for number in (999_999_999, 1_000_000_000):
+        folder.save(make_state(number), number, 4 * number)
+    assert folder.load("latest")["frames"] == 1_000_000_000
+
+
+@pytest.mark.parametrize("num_kept", [1, 2, 3])
+def test_so_many_of_the_latest_are_kept(tmp_path, num_kept):
+    folder = CheckpointFolder(tmp_path, 0, num_kept)
+    for number in range(5):
+        folder.save(make_state(number), number, number)
+        assert len(names(folder)) == min(number + 1, num_kept)
+    assert names(folder) == [f"checkpoint_{number:09}_{number}.pth" for number in range(5 - num_kept, 5)]
+
+
+def test_policies_do_not_mix(tmp_path):
+    folders = [CheckpointFolder(tmp_path, policy, 1) for policy in range(2)]
+    for policy, folder in enumerate(folders):
+        folder.save(make_state(policy), 5, 5)
+    assert [folder.load("latest")["frames"] for folder in folders] == [0, 1]
+
+
+def test_the_best_is_one_beside_the_latest_and_replaced_by_a_better_one(folder):
+    for number in range(4):
+        folder.save(make_state(number), number, number)
+    folder.save_best(make_state(10), 1, 1, metric=-0.5)
+    path = folder.save_best(make_state(11), 2, 2, metric=1234.5)
+    assert path.name == "best_000000002_2_reward_1234.500.pth"
+    assert [name for name in names(folder) if "best" in name] == [path.name]
+    assert folder.load("best")["frames"] == 11
+    assert folder.load("latest")["frames"] == 3
+
+
+@pytest.mark.parametrize("metric", [float("inf"), -1e30, 0.0, 1e-9])
+def test_the_best_is_found_again_whatever_its_metric(folder, metric):
+    folder.save_best(make_state(1), 1, 1, metric)
+    folder.save_best(make_state(2), 2, 2, metric)
+    assert folder.load("best")["frames"] == 2
+    assert len(names(folder)) == 1
+
+
+def test_milestones_stay(folder):
+    for number in range(5):
+        folder.save_milestone(make_state(number), number, number)
+        folder.save(make_state(number), number, number)
+    milestones = [name for name in names(folder) if name.startswith("milestones/")]
+    assert milestones == [f"milestones/checkpoint_{number:09}_{number}.pth" for number in range(5)]
+
+
+def test_other_files_are_left_alone(folder):
+    folder.path.mkdir()
+    others = ["checkpoint_notes.pth", "checkpoint_000000009_9.pth.bak", "best.txt", "checkpoint_9_9.pth"]
+    for name in others:
+        (folder.path / name).write_text("mine")
+    for number in range(4):
+        folder.save(make_state(number), number, number)
+        folder.save_best(make_state(number), number, number, 1.0)
+    assert set(others) <= set(names(folder))
+    assert folder.load("latest")["frames"] == 3
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", "one bit", "zeros", "text"])
+def test_a_damaged_file_costs_only_itself(folder, caplog, how):
+    folder.save(make_state(1), 1, 1)
+    damage(folder.save(make_state(2), 2, 2), how)
+    with caplog.at_level(logging.WARNING):
+        assert folder.load("latest")["frames"] == 1
+    assert "checkpoint_000000002_2.pth" in caplog.text
+
+
+def test_a_damaged_file_never_gives_wrong_numbers(folder):
+    """Bits and pieces changed anywhere: the file is refused, or what it holds is what was saved."""
+    path = folder.save(make_state(3), 3, 3)
+    data, rng = path.read_bytes(), random.Random(0)
+    for attempt in range(300):
+        changed = bytearray(data)
+        start = rng.randrange(len(changed))
+        if attempt % 3 == 0:
+            changed[start] ^= 1 << rng.randrange(8)
+        elif attempt % 3 == 1:
+            changed[start : start + 50] = rng.randbytes(50)
+        else:
+            del changed[start : start + rng.randrange(1, 200)]
+        path.write_bytes(changed)
+        try:
+            state = folder.load("latest")
+        except CheckpointError:
+            continue
+        assert torch.equal(state["weights"]["w"], make_state(3)["weights"]["w"])
+        assert (state["frames"], state["nested"]) == (3, make_state(3)["nested"])
+
+
+def test_only_damaged_files_are_an_error_that_says_what_to_do(folder):
+    for number in range(2):
+        damage(folder.save(make_state(number), number, number), "truncated")
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints.*--restart_behavior=overwrite"):
+        folder.load("latest")
+
+
+def test_training_that_went_on_from_an_older_checkpoint_is_what_is_loaded_next(folder):
+    """The newest files are damaged, or training goes on from the best policy: they are no longer the latest."""
+    for number in (1, 5, 6):
+        folder.save(make_state(number), number, number)
+    damage(folder.path / "checkpoint_000000006_6.pth", "truncated")
+    assert folder.load("latest")["frames"] == 5
+    folder.save(make_state(105), 5, 5)
+    assert folder.load("latest")["frames"] == 105
+    folder.save(make_state(2), 2, 2)
+    assert folder.load("latest")["frames"] == 2
+    folder.save(make_state(3), 3, 3)
+    assert names(folder) == ["checkpoint_000000002_2.pth", "checkpoint_000000003_3.pth"]
+
+
+def test_what_was_just_saved_is_never_removed(tmp_path):
+    folder = CheckpointFolder(tmp_path, 0, num_kept=1)
+    folder.save(make_state(9), 9, 9)
+    folder.save(make_state(1), 1, 1)
+    assert folder.load("latest")["frames"] == 1
+
+
+class Evil:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return (open, (str(self._path), "w"))
+
+
+@pytest.mark.parametrize("kind", ["torch", "plain pickle", "legacy torch"])
+def test_nothing_in_a_checkpoint_is_executed(folder, tmp_path, kind):
+    touched = tmp_path / "executed"
+    good = folder.save(make_state(1), 1, 1)
+    evil = good.with_name("checkpoint_000000002_2.pth")
+    if kind == "plain pickle":
+        evil.write_bytes(pickle.dumps(Evil(touched)))
+    else:
+        state = {"weights": Evil(touched)}
+        torch.save(state, evil, _use_new_zipfile_serialization=kind == "torch")
+    # The file is dangerous, and would be executed by whoever is not careful.
+    if kind == "torch":
+        with open_when_unpickled(evil):
+            assert touched.exists()
+        touched.unlink()
+
+    assert folder.load("latest")["frames"] == 1
+    assert not touched.exists()
+
+
+def open_when_unpickled(path):
+    return torch.load(path, weights_only=False)["weights"]
+
+
+def test_saving_is_atomic(folder, monkeypatch):
+    """Whenever a save is interrupted, the checkpoint before it is there, whole, and nothing half-written is taken."""
+    folder.save(make_state(1), 1, 1)
+
+    def die_in_the_middle(state, file):
+        file.write(b"half a checkpoint")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints.torch, "save", die_in_the_middle)
+    with pytest.raises(KeyboardInterrupt):
+        folder.save(make_state(2), 2, 2)
+    assert folder.load("latest")["frames"] == 1
+    assert [name for name in names(folder) if not name.startswith(".")] == ["checkpoint_000000001_1.pth"]
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch):
+    events = []
+    fsync, replace = checkpoints.os.fsync, checkpoints.Path.replace
+    monkeypatch.setattr(checkpoints.os, "fsync", lambda descriptor: (events.append("sync"), fsync(descriptor)))
+    monkeypatch.setattr(checkpoints.Path, "replace", lambda self, to: (events.append("rename"), replace(self, to)))
+    folder.save(make_state(1), 1, 1)
+    assert events == ["sync", "rename", "sync"], "the file, its name, the folder"
+
+
+@pytest.fixture
+def small_disk():
+    """Files cannot grow beyond some kilobytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(num_bytes: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("num_numbers", [500, 500_000])
+def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(folder, small_disk, num_numbers):
+    folder.save(make_state(1), 1, 1)
+    small_disk(1500)
+    with pytest.raises(
+        CheckpointError, match=r"cannot write the checkpoint .*checkpoint_000000002_2.pth \(\d+ MiB free"
+    ):
+        folder.save({"w": torch.arange(float(num_numbers)), "v": torch.ones(100)}, 2, 2)
+    assert names(folder) == ["checkpoint_000000001_1.pth"], "half a file would keep the disk full"
+    assert folder.load("latest")["frames"] == 1
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "checkpoint_p0").write_text("a file is in the way")
+    with pytest.raises((CheckpointError, FileExistsError), match="checkpoint_p0"):
+        CheckpointFolder(tmp_path, 0, 1).save(make_state(1), 1, 1)

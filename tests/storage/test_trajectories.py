@@ -1,0 +1,98 @@
+"""The layout of trajectories: shapes, types, no overlap, the same memory elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.config import SamplingOptions
+from sample_profiler.envs import EnvSpec
+from sample_profiler.storage.sampling_plan import make_sampling_plan
+from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+
+OBSERVATIONS = spaces.Dict(
+    {
+        "image": spaces.Box(0, 255, (3, 4, 5), np.uint8),
+        "measurements": spaces.Box(-1, 1, (2,), np.float32),
+        "number": spaces.Discrete(7),
+        "states": spaces.Box(-1, 1, (9,), np.float32),  # also the name of an array of recurrent states
+    }
+)
+
+
+def make_trajectories(action_space, num_agents=2, state_size=6) -> Trajectories:
+    options = SamplingOptions(num_workers=2, num_envs_per_worker=3, rollout=4, recurrence=1, batch_size=8)
+    plan = make_sampling_plan(options, num_agents)
+    spec = EnvSpec(observation_space=OBSERVATIONS, action_space=action_space, num_agents=num_agents)
+    return Trajectories(TrajectoryLayout.of(plan, spec, state_size))
+
+
+@pytest.fixture
+def trajectories():
+    return make_trajectories(spaces.Discrete(5))
+
+
+def all_arrays(trajectories: Trajectories) -> dict[str, np.ndarray]:
+    arrays = {name: array for name, array in vars(trajectories).items() if isinstance(array, np.ndarray)}
+    for name in ("observations", "final_observations"):
+        arrays |= {f"{name} {key}": array for key, array in getattr(trajectories, name).items()}
+    return arrays
+
+
+def test_shapes_and_types_follow_from_the_spaces(trajectories):
+    slots, rows, groups, steps = trajectories.layout.num_slots, 12, 4, 4
+    expected = {
+        "observations image": ((slots, steps + 1, 3, 4, 5), np.uint8),
+        "observations measurements": ((slots, steps + 1, 2), np.float32),
+        "observations number": ((slots, steps + 1), np.int64),
+        "observations states": ((slots, steps + 1, 9), np.float32),
+        "final_observations image": ((rows, 3, 4, 5), np.uint8),
+        "final_observations measurements": ((rows, 2), np.float32),
+        "final_observations number": ((rows,), np.int64),
+        "final_observations states": ((rows, 9), np.float32),
+        "states": ((slots, steps + 1, 6), np.float32),
+        "final_states": ((rows, 6), np.float32),
+        "actions": ((slots, steps, 1), np.int64),
+        "action_parameters": ((slots, steps, 5), np.float32),
+        "log_probabilities": ((slots, steps), np.float32),
+        "values": ((slots, steps), np.float32),
+        "rewards": ((slots, steps), np.float32),
+        "terminated": ((slots, steps), np.bool_),
+        "truncated": ((slots, steps), np.bool_),
+        "final_values": ((slots, steps), np.float32),
+        "policy_versions": ((slots, steps), np.int32),
+        "row_slot": ((rows,), np.int32),
+        "final_step": ((rows,), np.int32),
+        "group_step": ((groups,), np.int32),
+    }
+    assert {name: (array.shape, array.dtype) for name, array in all_arrays(trajectories).items()} == expected
+
+
+def test_continuous_actions_have_a_mean_and_a_deviation_each():
+    trajectories = make_trajectories(spaces.Box(-1, 1, (3,), np.float32))
+    assert trajectories.actions.shape[2] == 3
+    assert trajectories.actions.dtype == np.float32
+    assert trajectories.action_parameters.shape[2] == 6
+
+
+def test_nothing_overlaps_and_everything_begins_zeroed(trajectories):
+    arrays = all_arrays(trajectories)
+    assert not any(array.any() for array in arrays.values())
+    for number, array in enumerate(arrays.values(), start=1):
+        array[...] = number
+    for number, (name, array) in enumerate(arrays.items(), start=1):
+        assert (array == array.dtype.type(number)).all(), name
+    assert trajectories.num_bytes >= sum(array.nbytes for array in arrays.values())
+
+
+def test_what_is_unpickled_has_the_same_layout_and_memory(trajectories):
+    """Only a spawned process can get the memory's descriptor; the state that travels is the same."""
+    other = Trajectories.__new__(Trajectories)
+    other.__setstate__(trajectories.__getstate__())
+    assert other.layout == trajectories.layout
+    trajectories.rewards[3, 2] = 1.5
+    trajectories.observations["image"][1, 4, 2] = 9
+    for name, array in all_arrays(trajectories).items():
+        assert np.shares_memory(array, all_arrays(other)[name]), name
+    assert other.rewards[3, 2] == 1.5
