@@ -64,6 +64,10 @@ class Batcher:
         """Do nothing at intervals."""
         return []
 
+    def gauges(self) -> dict[str, float]:
+        """Measure how much waits here and at the Learner."""
+        return {"finished_trajectories": len(self._finished), "trajectories_at_learner": self._num_at_learner}
+
     def start(self) -> None:
         """Wait for the first trajectories."""
 

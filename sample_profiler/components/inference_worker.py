@@ -87,6 +87,7 @@ class InferenceWorker:
         self._memory = trajectories
         self._ports = ports
         self._held: list[int] = []
+        self._num_batches = self._num_rows = 0
         self._groups = [
             _GroupRows(np.array([row for row, p in zip(g.rows, g.policies, strict=True) if p == policy]), g.worker)
             for g in plan.groups
@@ -102,6 +103,10 @@ class InferenceWorker:
     def timers(self) -> list[Timer]:
         """Do nothing at intervals."""
         return []
+
+    def gauges(self) -> dict[str, float]:
+        """Measure how many rows go through the network at once, and which weights do."""
+        return {"batch_rows": self._num_rows / max(1, self._num_batches), "policy_version": self._version}
 
     def start(self) -> None:
         """Wait for the first weights."""
@@ -139,6 +144,8 @@ class InferenceWorker:
                 rows = np.concatenate([member.rows for member in members])
                 steps = np.repeat(memory.group_step[groups], [len(member.rows) for member in members])
                 slots = memory.row_slot[rows]
+                self._num_batches += 1
+                self._num_rows += len(rows)
                 # Rows whose last episode was truncated: the value of its final observation is wanted, too.
                 finals = rows[memory.final_step[rows] > 0]
             with timing.add_time("stack"):

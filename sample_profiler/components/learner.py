@@ -121,6 +121,7 @@ class Learner:
         self._best_metric = -math.inf
         self._random = np.random.default_rng(options.seed)
         self._next_statistics_s = 0.0
+        self._latest_lag = 0.0
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._steps_saved = -1
         with self.timing.add_time("load_checkpoint"):
@@ -139,6 +140,10 @@ class Learner:
         if not saving.benchmark:
             timers.append(Timer(saving.save_best_every_sec, self._save_best))
         return timers
+
+    def gauges(self) -> dict[str, float]:
+        """Measure what waits to be trained on, and how old the latest of it was."""
+        return {"pending_trajectories": len(self._pending), "policy_lag": self._latest_lag}
 
     def start(self) -> None:
         """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""
@@ -299,6 +304,7 @@ class Learner:
 
     def _count(self, lag: torch.Tensor) -> None:
         counters, policy = self._memory.counters, self._policy
+        self._latest_lag = float(lag.mean())
         counters.lag_sum[policy] += float(lag.sum())
         counters.lag_count[policy] += lag.numel()
         counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))

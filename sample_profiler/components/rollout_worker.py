@@ -113,6 +113,10 @@ class RolloutWorker:
         """Report finished episodes from time to time."""
         return [Timer(_REPORT_INTERVAL_S, self._report_episodes)]
 
+    def gauges(self) -> dict[str, float]:
+        """Measure how many slots are free and how many groups wait for some."""
+        return {"free_slots": sum(map(len, self._free)), "waiting_groups": len(self._waiting)}
+
     def start(self) -> None:
         """Reset all environments, decorrelate them as asked, and ask for the first actions."""
         pause_s = self._sampling.decorrelate_experience_max_seconds

@@ -22,6 +22,7 @@ from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
 from sample_profiler.runtime.child import Failure, finish_component
+from sample_profiler.runtime.deliveries import DeliveringComponent
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter
 from sample_profiler.runtime.machine import draw_seed, tame_numerical_libraries
 from sample_profiler.runtime.supervisor import Supervisor
@@ -215,6 +216,7 @@ class _ParallelWiring:
             [child.exit for child in children],
             observers,
             start_s,
+            blueprint.run_folder,
         )
         self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat)
         self.runner.stop_loop = self._loop.stop
@@ -248,14 +250,20 @@ class _SerialWiring:
         self._active = ""
         self._loop: EventLoop | None = None
         self.runner = Runner(
-            blueprint.config, blueprint.counters, [self._reports], [], observers, start_s=time.monotonic()
+            blueprint.config,
+            blueprint.counters,
+            [self._reports],
+            [],
+            observers,
+            time.monotonic(),
+            blueprint.run_folder,
         )
 
     def run(self) -> None:
         tame_numerical_libraries()
         for plan in plan_components(self._blueprint):
             self._active = plan.settings.name
-            self._components.append(plan.make(self._reports))
+            self._components.append(DeliveringComponent(plan.make(self._reports), self._reports, is_alone=False))
         if not self.runner.reason:
             self._loop = EventLoop([self.runner, *self._components], LocalWaiter)
             self.runner.stop_loop = self._loop.stop

@@ -6,14 +6,21 @@ Runs in the main process. It does no work that training waits for.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from sample_profiler.components.messages import Counters, EpisodesFinished, TargetReached, TrainingStatistics
 from sample_profiler.components.statistics import RunObserver, RunStatistics
 from sample_profiler.config import Config
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.timer_documents import WorkerTimers, make_run_document, write_document
+from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
+from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.timers import get_timer_root
 from sample_profiler.runtime.child import Failure, Finished, Started
+from sample_profiler.runtime.deliveries import process_gauges
 from sample_profiler.runtime.event_loop import Input, Timer
 
 __all__ = ["EndedProcess", "Runner"]
@@ -43,6 +50,7 @@ class Runner:
         exits: sources that tell of the end of a process; none in the serial wiring.
         observers: who is told how the run goes.
         start_s: when the first component was started (monotonic clock).
+        run_folder: where the run's files are.
 
     Attributes:
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
@@ -59,6 +67,7 @@ class Runner:
         exits: Sequence[Any],
         observers: Sequence[RunObserver],
         start_s: float,
+        run_folder: Path,
     ) -> None:
         self.name = "Runner"
         self.timing = Timing("Runner profile")
@@ -79,6 +88,9 @@ class Runner:
         self._reports = reports
         self._exits = exits
         self._observers = observers
+        self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
+        self._deliveries: dict[tuple[str, int], WorkerTimers] = {}
+        self._gauges: dict[str, GaugeNode] = {}
         self._policies_to_train = set(range(config.sampling.num_policies))
 
     def inputs(self) -> list[Input]:
@@ -94,6 +106,10 @@ class Runner:
             Timer(_STATUS_INTERVAL_S, self._update_status),
             Timer(self._config.machine.experiment_summaries_interval, self._write_summaries),
         ]
+
+    def gauges(self) -> dict[str, float]:
+        """Measure throughput."""
+        return {"fps": self.statistics.throughput.rate(10)}
 
     def start(self) -> None:
         """Wait for the first report."""
@@ -132,6 +148,8 @@ class Runner:
                     self.fail(report)
                 case Finished():
                     self.timings[report.component] = report.timing
+                case WorkerTimers():
+                    self._deliveries[report.worker, report.process] = report
                 case Started():
                     logger.debug("%s has started", report.component)
 
@@ -166,6 +184,20 @@ class Runner:
         status = self.statistics.status()
         for observer in self._observers:
             observer.on_summaries(status)
+        self._write_timers()
+
+    def _write_timers(self) -> None:
+        """Write the timers and gauges of all processes as they were last delivered."""
+        for name, value in (self.gauges() | process_gauges()).items():
+            self._gauges.setdefault(name, GaugeNode()).update(value)
+        own = WorkerTimers(
+            worker=self.name, group=self.name, process=os.getpid(), root=TimerNode.from_tree(self.timing.snapshot())
+        )
+        stack = get_thread_stacks().current()
+        document = make_run_document(
+            get_timer_root(), stack.gauges | self._gauges, stack.metadata, [own, *self._deliveries.values()]
+        )
+        write_document(document, self._timers_path)
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

@@ -27,6 +27,7 @@ from typing import Any
 
 from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
+from sample_profiler.runtime.deliveries import DeliveringComponent
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
@@ -141,6 +142,9 @@ class _Controlled:
     def timers(self) -> Sequence[Timer]:
         return self._component.timers()
 
+    def gauges(self) -> dict[str, float]:
+        return self._component.gauges()
+
     def start(self) -> None:
         self._component.start()
 
@@ -168,7 +172,7 @@ def run_child(
     failed = False
     try:
         _prepare_process(settings, reports, lifeline, existed_before)
-        component = make_component(reports)
+        component = DeliveringComponent(make_component(reports), reports, is_alone=True)
         controlled = _Controlled(component, control, lifeline)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         reports.send(Started(settings.name))

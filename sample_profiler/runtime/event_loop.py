@@ -63,6 +63,9 @@ class Component(Protocol):
     def timers(self) -> Sequence[Timer]:
         """Return what the component does at intervals; asked for once."""
 
+    def gauges(self) -> dict[str, float]:
+        """Return what the component can measure of itself at any time, by name: queue depths and the like."""
+
     def start(self) -> None:
         """Do what needs no message to begin; called once, when the loop begins."""
 
@@ -187,4 +190,4 @@ class EventLoop:
 
     def _activate(self, component: Component) -> None:
         self.active = component
-        set_timing(component.timing)
+        set_timing(component.timing, process_wide=True)

@@ -1,0 +1,113 @@
+"""Environments that follow a script, and the memory and groups of small runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.config import SamplingOptions
+from sample_profiler.envs import EnvSpec
+from sample_profiler.profiling import get_timing, set_timing
+from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
+from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+
+OBSERVATION_SPACE = spaces.Dict(
+    {
+        # Which environment, episode (from 0), step of the episode (0: from reset) and agent an observation is of.
+        "place": spaces.Box(-np.inf, np.inf, (4,), np.float32),
+        "image": spaces.Box(0, 255, (2, 2), np.uint8),
+    }
+)
+STATE_SIZE = 3
+
+
+class ScriptedEnv:
+    """What `AgentsEnv` is to its users, with episodes of given lengths and observations that say where they are from.
+
+    The reward of an agent is its action plus half of what it says in `place` as the step.
+
+    Args:
+        index: of the environment.
+        num_agents: of it.
+        lengths: of its episodes, again and again.
+        end: "terminated" or "truncated", or one of them for each agent.
+    """
+
+    def __init__(self, index: int, num_agents: int = 1, lengths: tuple[int, ...] = (10**9,), end: Any = "terminated"):
+        self.index = index
+        self.num_agents = num_agents
+        self.lengths = lengths
+        self.ends = [end] * num_agents if isinstance(end, str) else list(end)
+        self.episode = -1
+        self.step_in_episode = 0
+        self.actions: list[Any] = []
+        self.num_random_steps = 0
+        self.is_closed = False
+        self.last_infos: dict[str, Any] = {}
+
+    def reset(self) -> list[dict[str, Any]]:
+        self.episode += 1
+        self.step_in_episode = 0
+        return self._observe()
+
+    def step(self, actions: np.ndarray) -> tuple[Any, ...]:
+        assert actions.shape == (self.num_agents, 1)
+        self.actions.append(actions[:, 0].tolist())
+        self.step_in_episode += 1
+        is_over = self.step_in_episode == self.lengths[self.episode % len(self.lengths)]
+        rewards = [float(action) + self.step_in_episode / 2 for action in actions[:, 0]]
+        terminated = [is_over and end == "terminated" for end in self.ends]
+        truncated = [is_over and end == "truncated" for end in self.ends]
+        infos = [dict(self.last_infos) if is_over else {} for _ in range(self.num_agents)]
+        return self._observe(), rewards, terminated, truncated, infos
+
+    def random_actions(self) -> np.ndarray:
+        self.num_random_steps += 1
+        return np.zeros((self.num_agents, 1), np.int64)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _observe(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "place": np.array([self.index, self.episode, self.step_in_episode, agent], np.float32),
+                "image": np.full((2, 2), self.step_in_episode % 256, np.uint8),
+            }
+            for agent in range(self.num_agents)
+        ]
+
+
+MakeRun = Callable[..., tuple[SamplingPlan, Trajectories]]
+
+
+@pytest.fixture
+def make_run() -> MakeRun:
+    """Lays out a run: keywords are sampling options, and `num_agents`; all that matters has a small default."""
+
+    def make(num_agents: int = 1, **options: Any) -> tuple[SamplingPlan, Trajectories]:
+        small = {
+            "num_workers": 1, "num_envs_per_worker": 2, "worker_num_splits": 1, "rollout": 4, "batch_size": 8,
+        } | options  # fmt: skip
+        sampling = SamplingOptions(recurrence=1, **small)
+        plan = make_sampling_plan(sampling, num_agents)
+        spec = EnvSpec(observation_space=OBSERVATION_SPACE, action_space=spaces.Discrete(1000), num_agents=num_agents)
+        return plan, Trajectories(TrajectoryLayout.of(plan, spec, STATE_SIZE))
+
+    return make
+
+
+@pytest.fixture
+def make_env() -> type[ScriptedEnv]:
+    return ScriptedEnv
+
+
+@pytest.fixture(autouse=True)
+def _restore_timing():
+    previous = get_timing()
+    yield
+    set_timing(previous)

@@ -1,0 +1,95 @@
+"""The Batcher: datasets in the order of finishing, as many as allowed, and every slot back to its worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.components.batcher import Batcher, BatcherPorts
+from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
+
+SLOT_WORKER = (0, 0, 0, 1, 1, 1, 2, 2)
+
+
+class Wiring:
+    """A Batcher of datasets of two trajectories, and the other ends of its channels."""
+
+    def __init__(self, max_datasets: int, dataset_slots: int = 2) -> None:
+        self.ports = BatcherPorts(LocalChannel(), LocalChannel(), LocalChannel(), [LocalChannel() for _ in range(3)])
+        self.batcher = Batcher(1, dataset_slots, max_datasets, SLOT_WORKER, self.ports)
+
+    def run(self) -> None:
+        with pytest.raises(StalledError):  # until there is nothing left to do
+            EventLoop([self.batcher], LocalWaiter).run()
+
+    def free(self) -> list[list[int]]:
+        return [channel.receive() for channel in self.ports.free]
+
+
+@pytest.fixture
+def wiring():
+    return Wiring(max_datasets=2)
+
+
+def test_datasets_are_made_in_the_order_in_which_trajectories_were_finished(wiring):
+    for slots in ([5], [0, 3], [7]):
+        wiring.ports.finished.send(slots)
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [5, 0, 3, 7]
+
+
+def test_an_incomplete_dataset_waits_for_more(wiring):
+    wiring.ports.finished.send([5, 0, 3])
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [5, 0]
+    wiring.ports.finished.send([1])
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [3, 1]
+
+
+def test_the_learner_gets_no_more_datasets_than_it_may_have(wiring):
+    wiring.ports.finished.send(range(7))
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [0, 1, 2, 3]
+    wiring.ports.trained.send([0, 1])
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [4, 5]
+    wiring.ports.trained.send([2])  # half a dataset back is no room for another
+    wiring.ports.finished.send([7])
+    wiring.run()
+    assert wiring.ports.datasets.receive() == []
+    wiring.ports.trained.send([3])
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [6, 7]
+
+
+def test_synchronous_training_has_one_dataset_at_a_time():
+    wiring = Wiring(max_datasets=1)
+    wiring.ports.finished.send(range(4))
+    wiring.run()
+    assert wiring.ports.datasets.receive() == [0, 1]
+
+
+def test_slots_go_back_to_the_worker_that_they_belong_to_in_order(wiring):
+    wiring.ports.trained.send([7, 4, 0, 3, 2, 1])
+    wiring.run()
+    assert wiring.free() == [[0, 2, 1], [4, 3], [7]]
+    assert wiring.free() == [[], [], []]
+
+
+def test_the_batcher_says_whom_it_waits_for(wiring):
+    assert wiring.batcher.wait_block() == "wait_rollout_workers"
+    wiring.ports.finished.send(range(7))
+    wiring.run()
+    assert wiring.batcher.wait_block() == "wait_learner"
+    wiring.ports.trained.send([0, 1])
+    wiring.run()
+    assert wiring.batcher.wait_block() == "wait_rollout_workers"
+
+
+def test_its_tree_has_the_work_and_the_wait(wiring):
+    wiring.ports.finished.send(range(2))
+    wiring.ports.trained.send(range(2))
+    wiring.run()
+    assert wiring.batcher.name == "Batcher_1"
+    assert {"batching", "releasing_batches", "wait_rollout_workers"} <= set(wiring.batcher.timing)

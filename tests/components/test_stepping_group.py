@@ -1,0 +1,282 @@
+"""A group of environments: everything lands at its slot and step, and episodes end where they should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sample_profiler.components.stepping_group import SteppingGroup
+from sample_profiler.profiling import Timing
+
+
+class Driver:
+    """A group, its environments, and a policy that writes recognizable actions and states."""
+
+    def __init__(self, make_run, envs, *, value_bootstrap=True, frameskip=1, num_random_steps=0, **options):
+        num_agents = envs[0].num_agents
+        options = {"num_envs_per_worker": len(envs), "num_batches_to_accumulate": 1} | options
+        self.plan, self.memory = make_run(num_agents=num_agents, **options)
+        self.rollout = self.plan.rollout
+        (spec,) = self.plan.groups
+        self.envs = envs
+        self.timing = Timing("worker")
+        self.group = SteppingGroup(spec, envs, self.memory, self.timing, value_bootstrap, frameskip)
+        self.group.reset(num_random_steps)
+
+    def begin(self, slots) -> None:
+        self.group.begin_rollout(np.array(slots, np.int32))
+
+    def step(self) -> None:
+        """Do what inference does, then step."""
+        memory, step, slots = self.memory, self.group.step_index, self.group.slots
+        for slot in slots:
+            memory.actions[slot, step] = action_at(slot, step)
+            memory.states[slot, step + 1] = state_at(slot, step + 1)
+        self.group.step()
+
+    def do_rollout(self, slots) -> None:
+        self.begin(slots)
+        for _ in range(self.rollout):
+            self.step()
+
+    def places(self, slot) -> list[list[int]]:
+        """Return (environment, episode, step, agent) of all observations in a slot."""
+        return self.memory.observations["place"][slot].astype(int).tolist()
+
+
+def action_at(slot: int, step: int) -> int:
+    return 10 * slot + step
+
+
+def state_at(slot: int, step: int) -> float:
+    return 100.0 * (slot + 1) + step
+
+
+@pytest.fixture
+def make_driver(make_run):
+    def make(envs, **options):
+        return Driver(make_run, envs, **options)
+
+    return make
+
+
+def test_observations_land_in_the_slot_of_their_row_and_at_their_step(make_driver, make_env):
+    driver = make_driver([make_env(0), make_env(1), make_env(2)])
+    driver.do_rollout([5, 0, 3])
+    for env, slot in enumerate([5, 0, 3]):
+        assert driver.places(slot) == [[env, 0, step, 0] for step in range(5)]
+        images = driver.memory.observations["image"][slot]
+        assert images[:, 0, 0].tolist() == list(range(5))
+    untouched = [slot for slot in range(driver.plan.num_slots) if slot not in (5, 0, 3)]
+    assert not driver.memory.observations["place"][untouched].any()
+
+
+def test_every_environment_gets_its_own_action_and_its_reward_is_stored_beside_it(make_driver, make_env):
+    envs = [make_env(0), make_env(1)]
+    driver = make_driver(envs)
+    driver.do_rollout([4, 2])
+    for env, slot in zip(envs, [4, 2], strict=True):
+        actions = [action_at(slot, step) for step in range(4)]
+        assert env.actions == [[action] for action in actions]
+        assert driver.memory.rewards[slot].tolist() == [a + (step + 1) / 2 for step, a in enumerate(actions)]
+    assert not driver.memory.terminated.any()
+    assert not driver.memory.truncated.any()
+
+
+def test_inference_is_told_where_the_rows_write(make_driver, make_env):
+    driver = make_driver([make_env(0), make_env(1)])
+    driver.begin([4, 2])
+    assert driver.memory.row_slot.tolist() == [4, 2]
+    driver.do_rollout([1, 0])
+    assert driver.memory.row_slot.tolist() == [1, 0]
+    assert driver.group.slots.tolist() == [1, 0]
+
+
+def test_the_first_step_of_a_run_begins_with_a_zero_state_whatever_was_in_the_slot(make_driver, make_env):
+    driver = make_driver([make_env(0), make_env(1)])
+    driver.memory.states[:] = 9
+    driver.begin([2, 3])
+    assert not driver.memory.states[[2, 3], 0].any()
+
+
+@pytest.mark.parametrize("end", ["terminated", "truncated"])
+def test_an_episode_that_ends_in_the_middle_is_followed_by_the_next_one(make_driver, make_env, end):
+    driver = make_driver([make_env(0, lengths=(2,), end=end), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert driver.places(0) == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 2, 0]]
+    ends = {"terminated": driver.memory.terminated, "truncated": driver.memory.truncated}
+    assert ends.pop(end)[0].tolist() == [False, True, False, True]
+    (other,) = ends.values()
+    assert not other.any()
+    # Its neighbour goes on.
+    assert driver.places(1) == [[1, 0, step, 0] for step in range(5)]
+    assert not ends.get(end, other)[1].any()
+
+
+def test_recurrent_states_are_zeroed_where_an_episode_begins_and_only_there(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(2,)), make_env(1)])
+    driver.do_rollout([0, 1])
+    states = driver.memory.states[:, :, 0]
+    # Step 4 is the last of an episode, too, but what follows a trajectory keeps its state for the Learner.
+    assert states[0].tolist() == [0, state_at(0, 1), 0, state_at(0, 3), state_at(0, 4)]
+    assert states[1].tolist() == [0, *(state_at(1, step) for step in (1, 2, 3, 4))]
+
+
+def test_an_episode_that_goes_on_is_taken_over_by_the_next_trajectory(make_driver, make_env):
+    driver = make_driver([make_env(0), make_env(1)])
+    driver.do_rollout([0, 1])
+    driver.do_rollout([3, 2])
+    assert driver.places(3) == [[0, 0, step, 0] for step in range(4, 9)]
+    assert driver.places(2) == [[1, 0, step, 0] for step in range(4, 9)]
+    assert driver.memory.states[3, 0, 0] == state_at(0, 4)
+    assert driver.memory.states[2, 0, 0] == state_at(1, 4)
+
+
+@pytest.mark.parametrize("second", [(0, 1, 2), (1, 2, 0), (2, 1, 0), (1, 0, 5)])
+def test_the_old_slots_may_be_among_the_new_ones_in_any_order(make_driver, make_env, second):
+    driver = make_driver([make_env(index) for index in range(3)])
+    driver.do_rollout([0, 1, 2])
+    driver.do_rollout(second)
+    for env, slot in enumerate(second):
+        assert driver.places(slot) == [[env, 0, step, 0] for step in range(4, 9)]
+        assert driver.memory.states[slot, 0, 0] == state_at(env, 4)
+
+
+def test_an_episode_that_ends_at_the_last_step_leaves_its_final_observation_and_state(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(4,), end="truncated"), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert driver.places(0)[4] == [0, 0, 4, 0]
+    assert driver.memory.states[0, 4, 0] == state_at(0, 4)
+    assert driver.memory.truncated[0].tolist() == [False, False, False, True]
+    assert not driver.memory.final_step.any(), "the Learner computes that value from what is there"
+
+
+def test_the_episode_after_it_begins_in_the_next_trajectory(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(4, 100)), make_env(1)])
+    driver.do_rollout([0, 1])
+    driver.do_rollout([2, 3])
+    assert driver.places(2) == [[0, 1, step, 0] for step in range(5)]
+    assert driver.memory.states[2, 0].tolist() == [0, 0, 0]
+    driver.do_rollout([4, 5])
+    assert driver.places(4) == [[0, 1, step, 0] for step in range(4, 9)], "the fresh episode is begun only once"
+    assert driver.memory.states[4, 0, 0] == state_at(2, 4)
+
+
+def test_trajectories_of_one_step_work(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(1, 2)), make_env(1)], rollout=1, batch_size=2)
+    for slots in ([0, 1], [2, 3], [4, 5]):
+        driver.do_rollout(slots)
+    assert [driver.places(slot) for slot in (0, 2, 4)] == [
+        [[0, 0, 0, 0], [0, 0, 1, 0]],
+        [[0, 1, 0, 0], [0, 1, 1, 0]],
+        [[0, 1, 1, 0], [0, 1, 2, 0]],
+    ]
+
+
+def test_final_observations_of_truncated_episodes_wait_for_their_value(make_driver, make_env):
+    driver = make_driver([make_env(0), make_env(1, lengths=(2,), end="truncated")])
+    driver.begin([3, 0])
+    driver.step()
+    assert not driver.memory.final_step.any()
+    driver.step()
+    assert driver.memory.final_step.tolist() == [0, 2]
+    assert driver.memory.final_observations["place"][1].astype(int).tolist() == [1, 0, 2, 0]
+    assert (driver.memory.final_observations["image"][1] == 2).all()
+    assert driver.memory.final_states[1, 0] == state_at(0, 2)
+    assert driver.places(0)[2] == [1, 1, 0, 0]
+
+
+def test_terminated_episodes_have_no_value_to_wait_for(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(2,), end="terminated")])
+    driver.do_rollout([0])
+    assert not driver.memory.final_step.any()
+
+
+def test_without_value_bootstrap_nothing_waits(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(2,), end="truncated")], value_bootstrap=False)
+    driver.do_rollout([0])
+    assert not driver.memory.final_step.any()
+
+
+def test_agents_of_one_environment_have_neighbouring_rows_and_slots_of_their_own(make_driver, make_env):
+    envs = [make_env(index, num_agents=2, lengths=(3,)) for index in range(2)]
+    driver = make_driver(envs)
+    driver.do_rollout([6, 1, 4, 3])
+    for row, slot in enumerate([6, 1, 4, 3]):
+        env, agent = divmod(row, 2)
+        assert driver.places(slot) == [[env, 0, 0, agent], [env, 0, 1, agent], [env, 0, 2, agent], [env, 1, 0, agent],
+                                       [env, 1, 1, agent]]  # fmt: skip
+        assert driver.memory.terminated[slot].tolist() == [False, False, True, False]
+    assert envs[1].actions == [[action_at(4, step), action_at(3, step)] for step in range(4)]
+
+
+def test_agents_may_end_in_different_ways(make_driver, make_env):
+    driver = make_driver([make_env(0, num_agents=2, lengths=(2,), end=("terminated", "truncated"))])
+    driver.begin([0, 1])
+    driver.step()
+    driver.step()
+    assert driver.memory.terminated[:2, 1].tolist() == [True, False]
+    assert driver.memory.truncated[:2, 1].tolist() == [False, True]
+    assert driver.memory.final_step.tolist() == [0, 2], "only the agent that was cut off"
+    assert driver.places(0)[2] == [0, 1, 0, 0]
+    assert driver.places(1)[2] == [0, 1, 0, 1]
+
+
+def test_an_episode_goes_on_until_it_has_ended_for_all_agents(make_driver, make_env):
+    class OneLeavesEarly(make_env):
+        def step(self, actions):
+            observations, rewards, terminated, truncated, infos = super().step(actions)
+            return observations, rewards, [True, *terminated[1:]], truncated, infos
+
+    driver = make_driver([OneLeavesEarly(0, num_agents=2, lengths=(3,))])
+    driver.do_rollout([0, 1])
+    assert driver.places(1) == [[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1]]
+    assert driver.memory.terminated[0].all()
+    assert driver.memory.terminated[1].tolist() == [False, False, True, False]
+    assert len(driver.group.episodes) == 2
+
+
+def test_episodes_are_described_with_return_length_and_what_the_environment_says(make_driver, make_env):
+    env = make_env(0, lengths=(3, 2))
+    env.last_infos = {"true_objective": 7, "episode_extra_stats": {"kills": np.int64(2), "ratio": 0.5}, "other": "x"}
+    driver = make_driver([env, make_env(1)], frameskip=4)
+    driver.do_rollout([0, 1])
+    (episode,) = driver.group.episodes
+    actions = [action_at(0, step) for step in range(3)]
+    assert episode.policy == 0
+    assert episode.episode_return == sum(actions) + 0.5 + 1.0 + 1.5
+    assert episode.length_frames == 12
+    assert episode.extra == {"true_objective": 7.0, "kills": 2.0, "ratio": 0.5}
+    assert all(type(value) is float for value in episode.extra.values())
+
+    driver.group.episodes.clear()
+    driver.do_rollout([2, 3])  # the second episode began in the trajectory before
+    (episode,) = driver.group.episodes[:1]
+    assert episode.length_frames == 8
+    assert episode.episode_return == action_at(0, 3) + 0.5 + action_at(2, 0) + 1.0
+
+
+def test_each_agent_has_an_episode_of_its_own_policy(make_driver, make_env):
+    driver = make_driver([make_env(0, num_agents=2, lengths=(1,))], num_policies=2, rollout=2, batch_size=2)
+    driver.begin([0, 3])
+    driver.step()
+    assert [episode.policy for episode in driver.group.episodes] == [0, 1]
+    assert [episode.episode_return for episode in driver.group.episodes] == [0.5, 30.5]
+    assert driver.group.rows_of_policy == [(0, 1), (1, 1)]
+
+
+def test_decorrelation_takes_each_environment_a_rollout_further_than_the_one_before(make_driver, make_env):
+    envs = [make_env(index, lengths=(3,)) for index in range(3)]
+    driver = make_driver(envs, num_random_steps=4)
+    assert [env.num_random_steps for env in envs] == [0, 4, 8]
+    driver.begin([0, 1, 2])
+    # Ended episodes are followed by new ones on the way.
+    assert [driver.places(slot)[0] for slot in range(3)] == [[0, 0, 0, 0], [1, 1, 1, 0], [2, 2, 2, 0]]
+
+
+def test_resets_are_a_part_of_the_step_in_the_tree(make_driver, make_env):
+    driver = make_driver([make_env(0, lengths=(1,))])
+    with driver.timing.add_time("env_step"):
+        driver.do_rollout([0])
+    children = driver.timing.to_dict()["children"]["env_step"]["children"]
+    assert children["env_reset"]["count"] == 4
