@@ -1,0 +1,100 @@
+"""The README and the pages it links: what they print runs, what they name exists."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sample_profiler.config import describe_parts
+from sf_examples.vizdoom.doom_options import VizdoomOptions
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PROFILING = ROOT / "docs" / "profiling.md"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def code_blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_custom_env_runs_as_printed_and_has_its_blocks_in_the_tree(tmp_path: Path) -> None:
+    (script,) = code_blocks(ROOT / "README.md", "python")
+    assert sum(1 for line in script.splitlines() if line.strip()) == 20
+    path = tmp_path / "reach.py"
+    path.write_text(script, encoding="utf-8")
+    flags = ("--serial_mode=True", "--async_rl=False", "--train_for_env_steps=3000", f"--train_dir={tmp_path / 'runs'}")
+    result = subprocess.run(
+        [sys.executable, str(path), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^env_step: [\d.]+\n  physics: [\d.]+, observe: [\d.]+", result.stdout, re.MULTILINE)
+    assert re.search(r"Collected \{0: \d{4,}\}", result.stdout)
+
+
+def test_the_tree_of_the_profiling_page_is_what_its_program_prints() -> None:
+    program, printed = code_blocks(PROFILING, "python")[0], code_blocks(PROFILING, "")[0]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, str(PROFILING), "exec"), {})
+    assert re.sub(r"[\d.]+", "0", output.getvalue()) == re.sub(r"[\d.]+", "0", printed)
+
+
+def test_every_block_of_a_run_is_explained() -> None:
+    page = PROFILING.read_text(encoding="utf-8")
+    explained = {name for path in re.findall(r"`([a-z_/]+)`", page) for name in path.split("/")}
+    recorded = set()
+    for folder in ("components", "ppo", "runtime"):
+        for path in (ROOT / "sample_profiler" / folder).glob("*.py"):
+            source = path.read_text(encoding="utf-8")
+            recorded |= set(re.findall(r'\.add_time\("(\w+)"\)', source))
+            recorded |= set(re.findall(r'"(wait_\w+)"', source))
+    assert {"env_step", "wait_inference", "backward"} <= recorded
+    assert recorded - explained == set()
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not link.startswith(("http://", "https://")):
+            assert (page.parent / link).exists(), link
+
+
+@each_page
+def test_flags_modules_and_commands_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    known = {flag.name for part in describe_parts([VizdoomOptions]) for flag in part.flags} | {"help"}
+    assert set(re.findall(r"--([a-z_]{3,})", text)) - known == set()
+    for module in re.findall(r"(?:python -m |`)((?:sf_examples|benchmarks)\.[\w.]+)", text):
+        assert importlib.util.find_spec(module), module
+    for script in re.findall(r"\b((?:sf_examples|benchmarks|scripts)/[\w/]+\.py)", text):
+        assert (ROOT / script).is_file(), script
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    commands = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", text, re.MULTILINE))
+    assert {first or second for first, second in commands} <= targets
+
+
+@each_page
+def test_programs_are_python(page: Path) -> None:
+    for program in code_blocks(page, "python"):
+        compile(program, str(page), "exec")
+
+
+def test_the_configuration_page_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "make_configuration_docs.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
