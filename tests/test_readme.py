@@ -17,13 +17,16 @@ from sf_examples.vizdoom.doom_options import VizdoomOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+FLAGS_OF_OTHERS = {"help", "flag", "logdir"}  # --flag stands for any; --logdir is TensorBoard's
 PROFILING = ROOT / "docs" / "profiling.md"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def code_blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    """Return the code blocks of one language; "" are those of none, such as commands and output."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [code for marked, code in blocks if marked == language]
 
 
 def test_custom_env_runs_as_printed_and_has_its_blocks_in_the_tree(tmp_path: Path) -> None:
@@ -77,8 +80,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 @each_page
 def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    known = {flag.name for part in describe_parts([VizdoomOptions]) for flag in part.flags} | {"help"}
-    assert set(re.findall(r"--([a-z_]{3,})", text)) - known == set()
+    known = {flag.name for part in describe_parts([VizdoomOptions]) for flag in part.flags}
+    assert set(re.findall(r"--(\w{3,})", text)) - known - FLAGS_OF_OTHERS == set()
     for module in re.findall(r"(?:python -m |`)((?:sf_examples|benchmarks)\.[\w.]+)", text):
         assert importlib.util.find_spec(module), module
     for script in re.findall(r"\b((?:sf_examples|benchmarks|scripts)/[\w/]+\.py)", text):

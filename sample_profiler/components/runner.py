@@ -197,7 +197,10 @@ class Runner:
         document = make_run_document(
             get_timer_root(), stack.gauges | self._gauges, stack.metadata, [own, *self._deliveries.values()]
         )
-        write_document(document, self._timers_path)
+        try:
+            write_document(document, self._timers_path)
+        except OSError as error:  # a full disk is no reason to end a run, nor to lose its last words
+            logger.warning("Cannot write the timers: %s", error)
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

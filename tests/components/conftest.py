@@ -110,4 +110,4 @@ def make_env() -> type[ScriptedEnv]:
 def _restore_timing():
     previous = get_timing()
     yield
-    set_timing(previous)
+    set_timing(previous, process_wide=True)

@@ -82,6 +82,7 @@ def test_the_batcher_says_whom_it_waits_for(wiring):
     wiring.ports.finished.send(range(7))
     wiring.run()
     assert wiring.batcher.wait_block() == "wait_learner"
+    assert wiring.batcher.gauges() == {"finished_trajectories": 3, "trajectories_at_learner": 4}
     wiring.ports.trained.send([0, 1])
     wiring.run()
     assert wiring.batcher.wait_block() == "wait_rollout_workers"

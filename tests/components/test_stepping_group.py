@@ -110,7 +110,7 @@ def test_an_episode_that_ends_in_the_middle_is_followed_by_the_next_one(make_dri
     assert not other.any()
     # Its neighbour goes on.
     assert driver.places(1) == [[1, 0, step, 0] for step in range(5)]
-    assert not ends.get(end, other)[1].any()
+    assert not getattr(driver.memory, end)[1].any()
 
 
 def test_recurrent_states_are_zeroed_where_an_episode_begins_and_only_there(make_driver, make_env):

@@ -50,6 +50,9 @@ class Spawned:
     def timers(self) -> list[Timer]:
         return []
 
+    def gauges(self) -> dict[str, float]:
+        return {"always": 1.5}
+
     def start(self) -> None:
         if self._start:
             with get_timing().add_time("start"):  # nests in this component's own tree

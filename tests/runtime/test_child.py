@@ -16,6 +16,7 @@ from spawned_components import has_ended
 
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.timer_documents import WorkerTimers
 from sample_profiler.runtime.channels import LocalReports, PipeChannel
 from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Started, finish_component
 
@@ -41,6 +42,10 @@ def of_type(received, kind):
     return [report for report in received if isinstance(report, kind)]
 
 
+def types_of(received):
+    return [type(report) for report in received]
+
+
 @pytest.fixture
 def run_to_its_end(supervisor, reports_until_end):
     """Runs a component until its process ends; returns what it reported and the exit status."""
@@ -64,7 +69,7 @@ def test_1_an_error_in_the_constructor_is_a_failure_with_its_traceback(run_to_it
 
 def test_1_and_2_an_error_in_start_is_a_failure_and_the_component_finishes_all_the_same(run_to_its_end):
     received, status = run_to_its_end(start=spawned.raise_error)
-    assert [type(report) for report in received] == [Started, Failure, str, Finished]
+    assert types_of(received) == [Started, Failure, str, WorkerTimers, Finished]
     assert "in start" in received[1].traceback_text
     assert received[2] == "finish was called"
     assert status == 1
@@ -74,7 +79,7 @@ def test_1_and_2_an_error_in_a_handler_is_a_failure_and_the_component_finishes_a
     channel = PipeChannel()
     channel.send([4, 5])
     received, status = run_to_its_end(handle=spawned.raise_error, channel=channel)
-    assert [type(report) for report in received] == [Started, list, Failure, str, Finished]
+    assert types_of(received) == [Started, list, Failure, str, WorkerTimers, Finished]
     assert received[1] == [4, 5]
     assert "in _on_values" in received[2].traceback_text
     assert status == 1
@@ -85,7 +90,7 @@ def test_1_and_2_an_error_in_finish_is_a_failure_and_the_timing_arrives(supervis
     await_report(child, lambda report: isinstance(report, Started))
     child.stop()
     received = reports_until_end(child)
-    assert [type(report) for report in received] == [str, Failure, Finished]
+    assert types_of(received) == [str, WorkerTimers, Failure, Finished]
     assert child.exit_code == 1
 
 
@@ -99,7 +104,7 @@ def test_1_an_error_while_the_process_is_prepared_is_a_failure_too(run_to_its_en
 
 def test_1_and_2_leaving_with_success_in_the_middle_of_a_run_is_a_failure(run_to_its_end):
     received, status = run_to_its_end(start=spawned.leave_with_success)
-    assert [type(report) for report in received] == [Started, Failure, str, Finished]
+    assert types_of(received) == [Started, Failure, str, WorkerTimers, Finished]
     assert received[1].message == "SystemExit: 0"
     assert status == 1
 
@@ -119,7 +124,8 @@ def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, report
     received = reports_until_end(child)
     assert received[0] == "finish was called"
     assert child.exit_code == 0
-    timing = Timing.from_dict(received[1].timing)
+    (finished,) = of_type(received, Finished)
+    timing = Timing.from_dict(finished.timing)
     assert timing.name == "Spawned profile"
     assert set(timing) == {"start", "wait_test"}
 

@@ -30,7 +30,7 @@ def clock(monkeypatch):
 def _restore_timing():
     previous = get_timing()
     yield
-    set_timing(previous)
+    set_timing(previous, process_wide=True)
 
 
 class Recorder:

@@ -1,0 +1,85 @@
+"""Log records on the terminal and in the file of a run."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+
+import pytest
+from rich.console import Console
+
+from sample_profiler.cli.logs import RunFormatter, log_to_console, log_to_file
+
+
+def make_record(level, message, *args):
+    record = logging.LogRecord("sample_profiler.test", level, "file.py", 1, message, args, None)
+    record.process = 4711
+    return record
+
+
+@pytest.fixture
+def added():
+    """Removes handlers that a test has added."""
+    handlers = []
+    yield handlers
+    for handler in handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=40, soft_wrap=True)
+
+
+def test_a_line_says_when_which_process_and_what():
+    text = RunFormatter().format(make_record(logging.INFO, "hello %s", "world"))
+    assert re.fullmatch(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]\[4711\] hello world", text)
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.ERROR, logging.CRITICAL])
+def test_warnings_and_worse_are_named_and_the_message_stays_whole(level):
+    text = RunFormatter().format(make_record(level, "a [4711] bracket] and another"))
+    assert text.endswith(f"[4711] {logging.getLevelName(level)}: a [4711] bracket] and another")
+
+
+def test_a_record_keeps_the_process_that_it_comes_from():
+    assert "][4711] " in RunFormatter().format(make_record(logging.INFO, "from a child"))
+
+
+def test_the_console_shows_messages_as_they_are(added, console):
+    added.append(log_to_console(console))
+    logging.getLogger("sample_profiler.test").info("[bold]not markup[/bold] :smile: %s", "x" * 100)
+    assert f"[bold]not markup[/bold] :smile: {'x' * 100}\n" in console.file.getvalue()
+
+
+def test_debug_messages_are_not_shown(added, console):
+    added.append(log_to_console(console))
+    logging.getLogger("sample_profiler.test").debug("detail")
+    assert console.file.getvalue() == ""
+
+
+def test_a_console_that_cannot_be_written_to_does_not_end_the_run(added, monkeypatch):
+    console = Console(file=io.StringIO())
+    console.file.close()
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    added.append(log_to_console(console))
+    logging.getLogger("sample_profiler.test").info("hello")
+
+
+def test_the_file_gets_every_record_after_those_that_are_there(added, tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("of the run before\n")
+    added.append(log_to_file(path))
+    logging.getLogger("sample_profiler.test").warning("grüße")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "of the run before"
+    assert lines[1].endswith("WARNING: grüße")
+
+
+def test_a_more_talkative_root_logger_stays_so(added, console):
+    logging.getLogger().setLevel(logging.DEBUG)
+    added.append(log_to_console(console))
+    logging.getLogger("sample_profiler.test").debug("detail")
+    assert "detail" in console.file.getvalue()

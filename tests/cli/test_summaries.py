@@ -1,0 +1,47 @@
+"""Which figures of a run are charted, under which names."""
+
+from __future__ import annotations
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sample_profiler.cli.summaries import TensorBoardSummaries
+
+
+def read(folder):
+    accumulator = EventAccumulator(str(folder))
+    accumulator.Reload()
+    tags = accumulator.Tags()["scalars"]
+    return {tag: [(event.step, event.value) for event in accumulator.Scalars(tag)] for tag in tags}
+
+
+@pytest.fixture
+def folder(tmp_path, make_status):
+    summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
+    summaries.on_status(make_status(frames={0: 1, 1: 1}))
+    summaries.on_summaries(make_status())
+    summaries.on_stop()
+    return tmp_path / "summary"
+
+
+def test_figures_of_a_policy_are_in_its_folder_under_the_known_names(folder):
+    assert read(folder / "0") == {
+        "train/loss": [(12_000, 0.5)],
+        "reward/reward": [(12_000, 1.25)],
+        "len/len": [(12_000, 300.0)],
+        "policy_stats/avg_kills": [(12_000, 3.0)],
+        "perf/_fps": [(12_000, 1234.5)],
+        "perf/_sampled_frames": [(12_000, 16_000.0)],
+        "perf/policy_lag_mean": [(12_000, 1.25)],
+        "perf/policy_lag_max": [(12_000, 4.0)],
+    }
+
+
+def test_a_policy_without_episodes_and_training_has_the_rest(folder):
+    assert set(read(folder / "1")) == {
+        "perf/_fps",
+        "perf/_sampled_frames",
+        "perf/policy_lag_mean",
+        "perf/policy_lag_max",
+    }
+    assert read(folder / "1")["perf/_fps"][0][0] == 3_000

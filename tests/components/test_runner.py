@@ -1,0 +1,246 @@
+"""The Runner's decisions: when a run ends, why, and who is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+
+import pytest
+
+from sample_profiler.components.messages import (
+    Counters,
+    EpisodesFinished,
+    EpisodeStatistics,
+    TargetReached,
+    TrainingStatistics,
+)
+from sample_profiler.components.runner import Runner
+from sample_profiler.config import parse_config
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.timer_documents import WorkerTimers
+from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.child import Failure, Finished, Started
+
+
+class Observer:
+    def __init__(self):
+        self.events = []
+
+    def on_status(self, status):
+        self.events.append(("status", status))
+
+    def on_summaries(self, status):
+        self.events.append(("summaries", status))
+
+    def on_stop(self):
+        self.events.append(("stop", None))
+
+    def kinds(self):
+        return [kind for kind, _ in self.events]
+
+
+class EndedChild:
+    def __init__(self, name, *last_words):
+        self.name = name
+        self.reports = LocalReports()
+        for report in last_words:
+            self.reports.send(report)
+
+    def describe_exit(self):
+        return "was killed by signal 9 (SIGKILL)"
+
+
+@pytest.fixture
+def make_runner(tmp_path):
+    def make(*flags, started_s_ago=0.0):
+        config = parse_config(["--env=fake", "--num_workers=2", *flags])
+        counters = Counters(2, config.sampling.num_policies)
+        observer, folder = Observer(), tmp_path / "my_run"
+        runner = Runner(config, counters, [LocalReports()], [], [observer], time.monotonic() - started_s_ago, folder)
+        runner.num_stops = 0
+
+        def stop():
+            runner.num_stops += 1
+
+        runner.stop_loop = stop
+        runner.counters, runner.observer = counters, observer
+        return runner
+
+    return make
+
+
+@pytest.fixture
+def runner(make_runner):
+    return make_runner()
+
+
+FAILURE = Failure("RolloutWorker_w1", "EnvError: environment 3 broke", "Traceback ...\nEnvError: environment 3 broke\n")
+
+
+def test_a_run_ends_when_all_policies_have_reached_the_target(make_runner):
+    runner = make_runner("--num_policies=3")
+    for policy in (1, 0, 1, 0):
+        runner.handle_reports([TargetReached(policy)])
+    assert (runner.num_stops, runner.reason) == (0, "")
+    runner.handle_reports([TargetReached(2)])
+    assert runner.num_stops == 1
+    assert "as many frames as asked" in runner.reason
+    assert runner.failure is None
+
+
+def test_a_run_ends_after_the_seconds_asked_for(make_runner):
+    runner = make_runner("--train_for_seconds=50", started_s_ago=30)
+    status, _ = runner.timers()
+    status.callback()
+    assert runner.num_stops == 0
+    runner = make_runner("--train_for_seconds=50", started_s_ago=51)
+    status, _ = runner.timers()
+    status.callback()
+    assert runner.num_stops == 1
+    assert "as many seconds as asked" in runner.reason
+    assert runner.failure is None
+
+
+def test_the_first_failure_counts_and_all_are_in_the_log(runner, caplog):
+    later = Failure("Learner_0", "BrokenPipeError: consequence", "")
+    with caplog.at_level(logging.ERROR):
+        runner.handle_reports([FAILURE, later])
+    assert runner.failure is FAILURE
+    assert runner.reason == "RolloutWorker_w1 failed"
+    assert runner.num_stops >= 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "RolloutWorker_w1 failed: EnvError: environment 3 broke\nTraceback ...\nEnvError: environment 3 broke",
+        "Learner_0 failed: BrokenPipeError: consequence",
+    ]
+
+
+def test_a_failure_while_a_run_is_ending_is_a_failure_but_not_the_reason(runner):
+    runner.handle_reports([TargetReached(0), FAILURE])
+    assert runner.failure is FAILURE
+    assert "as many frames as asked" in runner.reason
+
+
+def test_a_process_that_ends_by_itself_is_a_failure(runner):
+    runner._on_exits([EndedChild("Batcher_0")])
+    assert runner.failure == Failure("Batcher_0", "its process was killed by signal 9 (SIGKILL)", "")
+    assert runner.num_stops == 1
+
+
+def test_what_a_process_said_before_its_end_is_the_cause(runner):
+    runner._on_exits([EndedChild("RolloutWorker_w1", FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
+    assert runner.failure is FAILURE
+    assert runner.timings == {"RolloutWorker_w1": {"name": "x"}}
+
+
+def test_processes_may_end_once_the_run_is_ending(runner):
+    runner.interrupt("interrupted by SIGINT")
+    runner._on_exits([EndedChild("Batcher_0")])
+    assert runner.failure is None
+    assert runner.reason == "interrupted by SIGINT"
+
+
+def test_of_two_processes_that_end_the_first_is_the_failure(runner):
+    runner._on_exits([EndedChild("Batcher_0"), EndedChild("Learner_0")])
+    assert runner.failure.component == "Batcher_0"
+
+
+def test_the_first_reason_counts(runner):
+    runner.interrupt("interrupted by SIGTERM")
+    runner.handle_reports([TargetReached(0)])
+    assert runner.reason == "interrupted by SIGTERM"
+
+
+def test_timings_of_components_are_kept_as_they_come_in(runner):
+    timing = Timing("Batcher 0 profile").to_dict()
+    runner.handle_reports([Started("Batcher_0"), Finished("Batcher_0", timing)])
+    assert runner.timings == {"Batcher_0": timing}
+    assert runner.num_stops == 0
+
+
+def test_log_records_of_components_are_logged_here_with_their_own_process(runner, caplog):
+    record = logging.LogRecord("sample_profiler.storage", logging.WARNING, "", 1, "disk %s", ("full",), None)
+    record.process = 4711
+    runner.handle_reports([record])
+    assert [(r.name, r.process, r.getMessage()) for r in caplog.records] == [
+        ("sample_profiler.storage", 4711, "disk full")
+    ]
+
+
+def test_episodes_set_the_metric_that_the_best_policy_is_chosen_by(make_runner):
+    runner = make_runner("--num_policies=2", "--save_best_metric=kills")
+    runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {}),))])
+    assert all(math.isnan(metric) for metric in runner.counters.metric)
+    runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {"kills": 3.0}),))])
+    assert math.isnan(runner.counters.metric[0])
+    assert runner.counters.metric[1] == 3.0
+
+
+def test_observers_see_the_run_about_every_second_and_summaries_at_their_interval(make_runner):
+    runner = make_runner("--experiment_summaries_interval=7")
+    status, summaries = runner.timers()
+    assert (status.interval_s, summaries.interval_s) == (1.0, 7.0)
+    runner.counters.trained_frames[0] = 640
+    runner.handle_reports([TrainingStatistics(0, 640, {"train/loss": 0.5})])
+    status.callback()
+    summaries.callback()
+    assert runner.observer.kinds() == ["status", "summaries"]
+    assert runner.observer.events[0][1].frames == {0: 640}
+    assert runner.observer.events[1][1].training == {0: {"train/loss": 0.5}}
+
+
+def test_observers_see_the_last_figures_before_they_let_go(runner):
+    runner.counters.trained_frames[0] = 1280
+    runner.finish()
+    kinds = runner.observer.kinds()
+    assert kinds[-1] == "stop"
+    assert kinds.count("stop") == 1
+    assert "summaries" in kinds
+    assert runner.observer.events[-2][1].frames == {0: 1280}
+    assert runner.statistics.throughput.rate(10**6) > 0
+
+
+def deliver(worker, process, seconds, free_slots):
+    now_ns = [0]
+    timing = Timing(worker, clock_ns=lambda: now_ns[0])
+    with timing.add_time("env_step"):
+        now_ns[0] += round(seconds * 1e9)
+    root = TimerNode.from_tree(timing.snapshot())
+    gauges = {"free_slots": GaugeNode(free_slots)}
+    return WorkerTimers(worker=worker, group="RolloutWorker", process=process, root=root, gauges=gauges)
+
+
+def test_what_components_deliver_is_one_document_in_which_the_latest_of_each_process_counts(runner, tmp_path):
+    first, replaced = deliver("RolloutWorker_w0", 1, 2.0, 5), deliver("RolloutWorker_w0", 1, 3.0, 6)
+    other = deliver("RolloutWorker_w1", 2, 10.0, 1)
+    runner.handle_reports([first, other, replaced, replaced])
+    _, summaries = runner.timers()
+    summaries.callback()
+    document = json.loads((tmp_path / "my_run" / "summary" / "my_run_timers.json").read_text())
+    workers = document["children"]["workers"]["children"]
+    assert set(workers) == {"Runner", "RolloutWorker_w0", "RolloutWorker_w1"}
+    seconds = [workers[f"RolloutWorker_w{index}"]["children"]["env_step"]["total"] for index in range(2)]
+    assert seconds == [3.0, 10.0]
+    assert document["gauges"]["RolloutWorker_w0/free_slots"]["value"] == 6.0
+    assert document["gauges"]["free_slots"]["min"] == 1.0
+    assert "memory_mib" in document["gauges"]
+
+
+def test_a_document_that_cannot_be_written_does_not_end_the_run_and_others_still_get_their_figures(
+    runner, tmp_path, caplog
+):
+    (tmp_path / "my_run").write_text("a file is in the way of the folder")
+    runner.finish()
+    assert "Cannot write the timers" in caplog.text
+    assert runner.observer.kinds()[-1] == "stop"
+
+
+def test_the_runner_listens_to_reports_and_ends_of_all_components(tmp_path):
+    config = parse_config(["--env=fake"])
+    reports, exits = [LocalReports() for _ in range(3)], ["exit a", "exit b"]
+    runner = Runner(config, Counters(1, 1), reports, exits, [], time.monotonic(), tmp_path)
+    assert [i.source for i in runner.inputs()] == [*reports, *exits]
+    assert runner.wait_block() == "wait_components"
+    assert runner.name == "Runner"

@@ -1,0 +1,123 @@
+"""What a run knows of itself: rates over windows, means over episodes, lag."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sample_profiler.components import statistics
+from sample_profiler.components.messages import Counters, EpisodeStatistics
+from sample_profiler.components.statistics import FPS_WINDOWS_S, RunStatistics, Throughput
+
+
+def make_throughput(*samples, start_s=100.0):
+    throughput = Throughput(start_s)
+    for time_s, frames in samples:
+        throughput.add(start_s + time_s, frames)
+    return throughput
+
+
+def test_a_rate_is_frames_over_the_window():
+    throughput = make_throughput(*((float(s), 50.0 * s) for s in range(1, 21)), (30.0, 2000.0))
+    assert throughput.rate(10) == 100.0  # the last ten seconds only
+    assert throughput.rate(20) == pytest.approx((2000 - 500) / 20)
+    assert throughput.rate(30) == pytest.approx(2000 / 30)
+
+
+def test_a_window_longer_than_the_run_is_the_whole_run():
+    assert make_throughput((4.0, 100.0)).rate(300) == 25.0
+
+
+def test_a_window_may_begin_between_two_samples():
+    throughput = make_throughput((10.0, 0.0), (20.0, 100.0), (30.0, 300.0))
+    assert throughput.rate(15) == pytest.approx((300 - 50) / 15)
+
+
+def test_rates_before_and_at_the_first_sample_are_zero():
+    assert make_throughput().rate(10) == 0.0
+    assert make_throughput((0.0, 0.0)).rate(10) == 0.0
+    assert make_throughput().steady_rate() == 0.0
+
+
+def test_the_steady_rate_leaves_out_the_first_quarter_of_the_frames():
+    slow_start = make_throughput((60.0, 0.0), (80.0, 100.0), (90.0, 250.0), (100.0, 400.0))
+    assert slow_start.steady_rate() == (400 - 100) / 20
+    assert slow_start.steady_rate(share=1.0) == 4.0
+    assert make_throughput((10.0, 0.0)).steady_rate() == 0.0
+
+
+@pytest.fixture
+def counters():
+    return Counters(num_workers=2, num_policies=2)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(statistics.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def run_statistics(counters, clock):
+    return RunStatistics(counters, 2, target_frames=1000, frameskip=4, num_averaged=3, start_s=100.0)
+
+
+def episode(policy, reward, length=8, **extra):
+    return EpisodeStatistics(policy, reward, length, extra)
+
+
+def test_means_are_over_the_latest_episodes_of_each_policy(run_statistics):
+    run_statistics.add_episodes([episode(0, float(number), kills=number) for number in range(5)])
+    run_statistics.add_episodes([episode(1, -1.0, length=20)])
+    status = run_statistics.status()
+    assert status.episodes == {0: {"reward": 3.0, "len": 8.0, "kills": 3.0}, 1: {"reward": -1.0, "len": 20.0}}
+    assert status.num_episodes == {0: 5, 1: 1}
+
+
+def test_a_metric_is_unknown_before_the_first_episode_that_has_it(run_statistics):
+    assert run_statistics.metric(0, "reward") is None
+    run_statistics.add_episodes([episode(0, 2.0)])
+    assert run_statistics.metric(0, "reward") == 2.0
+    assert run_statistics.metric(0, "kills") is None
+    assert run_statistics.metric(1, "reward") is None
+    run_statistics.add_episodes([episode(0, 4.0, kills=1.0)])
+    assert run_statistics.metric(0, "reward") == 3.0
+    assert run_statistics.metric(0, "kills") == 1.0
+
+
+def test_frames_are_those_trained_on_and_rates_those_of_this_run_alone(run_statistics, counters, clock):
+    counters.resumed_frames[:] = counters.trained_frames[:] = (5000, 100)
+    run_statistics.sample()
+    clock[0] = 110.0
+    counters.trained_frames[:] = (6000, 150)
+    counters.agent_steps[:] = [[1, 2], [3, 4]]
+    run_statistics.sample()
+    status = run_statistics.status()
+    assert status.frames == {0: 6000, 1: 150}
+    assert status.fps == dict.fromkeys(FPS_WINDOWS_S, 105.0)
+    assert status.sampled_frames == 40
+    assert status.elapsed_s == 10.0
+    assert status.target_frames == 1000
+    assert run_statistics.trained_frames() == {0: 1000, 1: 50}
+
+
+def test_lag_is_the_mean_and_maximum_over_all_that_was_trained_on(run_statistics, counters):
+    assert run_statistics.status().policy_lag == {0: (0.0, 0.0), 1: (0.0, 0.0)}
+    counters.lag_sum[1], counters.lag_count[1], counters.lag_max[1] = 30, 20, 7
+    assert run_statistics.status().policy_lag == {0: (0.0, 0.0), 1: (1.5, 7.0)}
+
+
+def test_the_latest_training_statistics_count_and_a_status_does_not_change_later(run_statistics):
+    run_statistics.add_training(0, {"train/loss": 1.0})
+    status = run_statistics.status()
+    run_statistics.add_training(0, {"train/loss": 2.0})
+    run_statistics.add_training(1, {"train/lr": 0.1})
+    assert status.training == {0: {"train/loss": 1.0}}
+    assert run_statistics.status().training == {0: {"train/loss": 2.0}, 1: {"train/lr": 0.1}}
+
+
+def test_episodes_with_strange_rewards_are_taken_as_they_are(run_statistics):
+    run_statistics.add_episodes([episode(0, math.inf), episode(0, 1.0)])
+    assert run_statistics.metric(0, "reward") == math.inf
