@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,11 +20,11 @@ from sample_profiler.profiling.timer_documents import WorkerTimers, make_run_doc
 from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
-from sample_profiler.runtime.child import Failure, Finished, Started
+from sample_profiler.runtime.child import Failure, Finished, Heartbeat
 from sample_profiler.runtime.deliveries import process_gauges
 from sample_profiler.runtime.event_loop import Input, Timer
 
-__all__ = ["EndedProcess", "Runner"]
+__all__ = ["EndedProcess", "Runner", "Silences"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,30 @@ class EndedProcess(Protocol):
 
     def describe_exit(self) -> str:
         """Say how it ended."""
+
+
+class Silences:
+    """Tells which components have not shown a sign of life for too long.
+
+    Args:
+        limit_s: after which a silence is worth telling, and told again.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._heard_s: dict[str, float] = {}
+        self._told_s: dict[str, float] = {}
+
+    def hear(self, component: str) -> None:
+        """Note a sign of life; the first one begins the watch."""
+        self._heard_s[component] = self._told_s[component] = time.monotonic()
+
+    def find(self) -> list[tuple[str, float]]:
+        """Return the components that it is time to tell of, and for how many seconds they have been silent."""
+        now_s = time.monotonic()
+        late = [component for component, told_s in self._told_s.items() if now_s - told_s >= self._limit_s]
+        self._told_s.update(dict.fromkeys(late, now_s))
+        return [(component, now_s - self._heard_s[component]) for component in late]
 
 
 class Runner:
@@ -88,6 +113,7 @@ class Runner:
         self._reports = reports
         self._exits = exits
         self._observers = observers
+        self._silences = Silences(config.machine.heartbeat_reporting_interval)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._deliveries: dict[tuple[str, int], WorkerTimers] = {}
         self._gauges: dict[str, GaugeNode] = {}
@@ -150,8 +176,8 @@ class Runner:
                     self.timings[report.component] = report.timing
                 case WorkerTimers():
                     self._deliveries[report.worker, report.process] = report
-                case Started():
-                    logger.debug("%s has started", report.component)
+                case Heartbeat():
+                    self._silences.hear(report.component)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -177,6 +203,8 @@ class Runner:
         status = self.statistics.status()
         for observer in self._observers:
             observer.on_status(status)
+        for component, silent_s in self._silences.find():
+            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 

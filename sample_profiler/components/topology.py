@@ -161,21 +161,32 @@ class ComponentPlan:
 def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
-    niceness = machine.default_niceness
-    num_threads = len(usable_cpus())
+
+    def settings(name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None) -> ChildSettings:
+        return ChildSettings(
+            name,
+            niceness=machine.default_niceness,
+            cpus=cpus,
+            num_threads=num_threads,
+            heartbeat_interval_s=machine.heartbeat_interval,
+        )
+
     components = []
     for policy in range(sampling.num_policies):
-        settings = ChildSettings(f"Learner_{policy}", niceness, num_threads=num_threads)
-        components.append(ComponentPlan(settings, partial(_make_learner, blueprint, policy)))
-        settings = ChildSettings(f"Batcher_{policy}", niceness, num_threads=1)
-        components.append(ComponentPlan(settings, partial(_make_batcher, blueprint, policy)))
+        learner = settings(f"Learner_{policy}", num_threads=len(usable_cpus()))
+        components.append(ComponentPlan(learner, partial(_make_learner, blueprint, policy)))
+        batcher = settings(f"Batcher_{policy}", num_threads=1)
+        components.append(ComponentPlan(batcher, partial(_make_batcher, blueprint, policy)))
         for index in range(sampling.policy_workers_per_policy):
-            settings = ChildSettings(f"InferenceWorker_p{policy}-w{index}", niceness, num_threads=1)
-            components.append(ComponentPlan(settings, partial(_make_inference_worker, blueprint, policy, index)))
+            inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads=1)
+            components.append(ComponentPlan(inference, partial(_make_inference_worker, blueprint, policy, index)))
     for index in range(sampling.num_workers):
-        cpus = choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None
-        settings = ChildSettings(f"RolloutWorker_w{index}", niceness, cpus, num_threads=1)
-        components.append(ComponentPlan(settings, partial(_make_rollout_worker, blueprint, index)))
+        worker = settings(
+            f"RolloutWorker_w{index}",
+            num_threads=1 if machine.force_envs_single_thread else None,
+            cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
+        )
+        components.append(ComponentPlan(worker, partial(_make_rollout_worker, blueprint, index)))
     return components
 
 

@@ -32,7 +32,7 @@ from sample_profiler.runtime.event_loop import Component, EventLoop, Input, Pipe
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 
-__all__ = ["ChildSettings", "Failure", "Finished", "Started", "finish_component", "run_child"]
+__all__ = ["ChildSettings", "Failure", "Finished", "Heartbeat", "finish_component", "run_child"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,12 @@ MakeComponent = Callable[[Reports], Component]
 
 
 @dataclass(frozen=True)
-class Started:
-    """The component is constructed and its first work is done."""
+class Heartbeat:
+    """The component has begun its work and takes its turns.
+
+    Attributes:
+        component: who.
+    """
 
     component: str
 
@@ -95,6 +99,7 @@ class ChildSettings:
         name: the component's name, also the process title in the log.
         niceness: is added to the process's niceness.
         cpus: the cores that the process may use; None leaves all.
+        heartbeat_interval_s: between two signs of life.
         num_threads: for numerical libraries; None leaves their defaults.
         log_level: the level of the root logger.
     """
@@ -103,6 +108,7 @@ class ChildSettings:
     niceness: int = 0
     cpus: tuple[int, ...] | None = None
     num_threads: int | None = None
+    heartbeat_interval_s: float = 2.0
     log_level: int = logging.INFO
 
 
@@ -129,8 +135,17 @@ class _Lifeline:
 class _Controlled:
     """A component whose loop ends at the Runner's word, or when the Runner is gone."""
 
-    def __init__(self, component: Component, control: PipeChannel, lifeline: PipeEnd) -> None:
+    def __init__(
+        self,
+        component: Component,
+        reports: Reports,
+        control: PipeChannel,
+        lifeline: PipeEnd,
+        heartbeat_interval_s: float,
+    ) -> None:
         self._component = component
+        self._reports = reports
+        self._heartbeat_interval_s = heartbeat_interval_s
         self._stops = [Input(control, self._on_stop), Input(_Lifeline(lifeline), self._on_stop)]
         self.loop: EventLoop | None = None
         self.name = component.name
@@ -140,19 +155,23 @@ class _Controlled:
         return [*self._component.inputs(), *self._stops]
 
     def timers(self) -> Sequence[Timer]:
-        return self._component.timers()
+        return [*self._component.timers(), Timer(self._heartbeat_interval_s, self._beat)]
 
     def gauges(self) -> dict[str, float]:
         return self._component.gauges()
 
     def start(self) -> None:
         self._component.start()
+        self._beat()
 
     def wait_block(self) -> str:
         return self._component.wait_block()
 
     def finish(self) -> None:
         self._component.finish()
+
+    def _beat(self) -> None:
+        self._reports.send(Heartbeat(self.name))
 
     def _on_stop(self, _: list[int]) -> None:
         if self.loop is not None:
@@ -173,9 +192,8 @@ def run_child(
     try:
         _prepare_process(settings, reports, lifeline, existed_before)
         component = DeliveringComponent(make_component(reports), reports, is_alone=True)
-        controlled = _Controlled(component, control, lifeline)
+        controlled = _Controlled(component, reports, control, lifeline, settings.heartbeat_interval_s)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
-        reports.send(Started(settings.name))
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
         failed = True

@@ -22,7 +22,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timer_documents import WorkerTimers
 from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished, Started
+from sample_profiler.runtime.child import Failure, Finished, Heartbeat
 
 
 class Observer:
@@ -155,7 +155,7 @@ def test_the_first_reason_counts(runner):
 
 def test_timings_of_components_are_kept_as_they_come_in(runner):
     timing = Timing("Batcher 0 profile").to_dict()
-    runner.handle_reports([Started("Batcher_0"), Finished("Batcher_0", timing)])
+    runner.handle_reports([Heartbeat("Batcher_0"), Finished("Batcher_0", timing)])
     assert runner.timings == {"Batcher_0": timing}
     assert runner.num_stops == 0
 

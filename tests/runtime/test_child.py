@@ -18,7 +18,7 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timer_documents import WorkerTimers
 from sample_profiler.runtime.channels import LocalReports, PipeChannel
-from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Started, finish_component
+from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Heartbeat, finish_component
 
 SETTINGS = ChildSettings("Spawned")
 SPAWN_ONE_AND_SLEEP = """
@@ -43,7 +43,8 @@ def of_type(received, kind):
 
 
 def types_of(received):
-    return [type(report) for report in received]
+    """Return the types of reports but those that come at intervals, too."""
+    return [type(report) for report in received if not isinstance(report, Heartbeat | WorkerTimers)]
 
 
 @pytest.fixture
@@ -69,9 +70,11 @@ def test_1_an_error_in_the_constructor_is_a_failure_with_its_traceback(run_to_it
 
 def test_1_and_2_an_error_in_start_is_a_failure_and_the_component_finishes_all_the_same(run_to_its_end):
     received, status = run_to_its_end(start=spawned.raise_error)
-    assert types_of(received) == [Started, Failure, str, WorkerTimers, Finished]
-    assert "in start" in received[1].traceback_text
-    assert received[2] == "finish was called"
+    assert types_of(received) == [Heartbeat, Failure, str, Finished]
+    failure, finish, *_ = received
+    assert "in start" in failure.traceback_text
+    assert finish == "finish was called"
+    assert of_type(received, Heartbeat) == [], "it has not begun its work"
     assert status == 1
 
 
@@ -79,18 +82,18 @@ def test_1_and_2_an_error_in_a_handler_is_a_failure_and_the_component_finishes_a
     channel = PipeChannel()
     channel.send([4, 5])
     received, status = run_to_its_end(handle=spawned.raise_error, channel=channel)
-    assert types_of(received) == [Started, list, Failure, str, WorkerTimers, Finished]
-    assert received[1] == [4, 5]
-    assert "in _on_values" in received[2].traceback_text
+    assert types_of(received) == [Heartbeat, list, Failure, str, Finished]
+    assert [4, 5] in received
+    assert "in _on_values" in of_type(received, Failure)[0].traceback_text
     assert status == 1
 
 
 def test_1_and_2_an_error_in_finish_is_a_failure_and_the_timing_arrives(supervisor, reports_until_end, await_report):
     child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, finish=spawned.raise_error))
-    await_report(child, lambda report: isinstance(report, Started))
+    await_report(child, lambda report: isinstance(report, Heartbeat))
     child.stop()
     received = reports_until_end(child)
-    assert types_of(received) == [str, WorkerTimers, Failure, Finished]
+    assert types_of(received) == [str, Failure, Finished]
     assert child.exit_code == 1
 
 
@@ -104,8 +107,8 @@ def test_1_an_error_while_the_process_is_prepared_is_a_failure_too(run_to_its_en
 
 def test_1_and_2_leaving_with_success_in_the_middle_of_a_run_is_a_failure(run_to_its_end):
     received, status = run_to_its_end(start=spawned.leave_with_success)
-    assert types_of(received) == [Started, Failure, str, WorkerTimers, Finished]
-    assert received[1].message == "SystemExit: 0"
+    assert types_of(received) == [Heartbeat, Failure, str, Finished]
+    assert of_type(received, Failure)[0].message == "SystemExit: 0"
     assert status == 1
 
 
@@ -133,7 +136,7 @@ def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, report
 def test_3_ctrl_c_does_not_reach_a_child(supervisor, await_report, reports_until_end):
     channel = PipeChannel()
     child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, channel=channel))
-    await_report(child, lambda report: isinstance(report, Started))
+    await_report(child, lambda report: isinstance(report, Heartbeat))
     os.kill(child.pid, signal.SIGINT)
     channel.send([1])
     assert await_report(child, lambda report: report == [1])
@@ -168,7 +171,7 @@ def test_4_children_end_although_their_siblings_live_on(supervisor, await_report
     """No child holds the pipe open that tells the others of the Runner's end."""
     children = [supervisor.spawn(SETTINGS, spawned.make_spawned) for _ in range(2)]
     for child in children:
-        await_report(child, lambda report: isinstance(report, Started))
+        await_report(child, lambda report: isinstance(report, Heartbeat))
     supervisor._lifeline_write.close()  # as the kernel does when the Runner is gone
     for child in children:
         assert "finish was called" in reports_until_end(child)
@@ -188,6 +191,23 @@ def test_5_records_below_the_level_stay_where_they_are(supervisor, reports_until
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.warn))
     child.stop()
     assert of_type(reports_until_end(child), logging.LogRecord) == []
+
+
+def test_a_component_shows_signs_of_life_from_the_end_of_its_start_on(supervisor, wait_until):
+    settings = ChildSettings("Spawned", heartbeat_interval_s=0.01)
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.warn))
+    received = []
+    wait_until(lambda: received.extend(child.reports.receive()) or len(of_type(received, Heartbeat)) >= 3)
+    assert isinstance(received[0], logging.LogRecord)
+    assert set(of_type(received, Heartbeat)) == {Heartbeat("Spawned")}
+
+
+def test_timers_and_gauges_of_a_component_are_delivered_at_its_end_at_the_latest(run_to_its_end):
+    received, _ = run_to_its_end(start=spawned.raise_error)
+    delivery = of_type(received, WorkerTimers)[-1]
+    assert delivery.worker == "Spawned"
+    assert "start" in delivery.root.children
+    assert {"always", "memory_mib"} <= set(delivery.gauges)
 
 
 def test_the_process_is_as_its_settings_say(supervisor, await_report):

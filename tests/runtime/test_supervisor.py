@@ -13,7 +13,7 @@ import spawned_components as spawned
 from spawned_components import has_ended
 
 from sample_profiler.runtime import supervisor as supervisor_module
-from sample_profiler.runtime.child import ChildSettings, Finished, Started
+from sample_profiler.runtime.child import ChildSettings, Finished, Heartbeat
 from sample_profiler.runtime.event_loop import PipeWaiter
 
 
@@ -21,8 +21,8 @@ def settings(name="Spawned"):
     return ChildSettings(name)
 
 
-def is_started(report):
-    return isinstance(report, Started)
+def is_alive(report):
+    return isinstance(report, Heartbeat)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def names():
 def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report):
     children = [supervisor.spawn(settings(f"Child_{number}"), spawned.make_spawned) for number in range(3)]
     for child in children:
-        await_report(child, is_started)
+        await_report(child, is_alive)
     received = []
     killed = supervisor.stop(30, lambda: received.extend(r for child in children for r in child.reports.receive()))
     assert killed == []
@@ -56,7 +56,7 @@ def test_a_child_that_is_still_starting_is_stopped_in_order_too(supervisor, repo
 def test_what_a_child_says_while_it_is_being_stopped_cannot_block_it(supervisor, await_report):
     """It reports more than the pipe holds; whoever waits for it has to read."""
     child = supervisor.spawn(settings(), partial(spawned.make_spawned, finish=spawned.send_a_large_report))
-    await_report(child, is_started)
+    await_report(child, is_alive)
     received = []
     assert supervisor.stop(30, lambda: received.extend(child.reports.receive())) == []
     assert "after the large one" in received
@@ -66,10 +66,13 @@ def test_what_a_child_says_while_it_is_being_stopped_cannot_block_it(supervisor,
 @pytest.mark.parametrize("action", [spawned.hang, spawned.stop_itself])
 def test_a_child_that_does_not_listen_is_killed_and_the_others_are_not(action, supervisor, await_report):
     """One that hangs in its own code, and one that the kernel has stopped."""
-    deaf = supervisor.spawn(settings("Deaf"), partial(spawned.make_spawned, start=action))
+    channel = PipeChannel()
+    deaf = supervisor.spawn(settings("Deaf"), partial(spawned.make_spawned, handle=action, channel=channel))
     good = supervisor.spawn(settings("Good"), spawned.make_spawned)
     for child in (deaf, good):
-        await_report(child, is_started)
+        await_report(child, is_alive)
+    channel.send([1])
+    await_report(deaf, lambda report: isinstance(report, list))
     assert supervisor.stop(0.5, lambda: None) == [deaf]
     assert deaf.exit_code == -signal.SIGKILL
     assert deaf.describe_exit() == "was killed by signal 9 (SIGKILL)"
@@ -162,7 +165,7 @@ def test_the_beat_notes_shared_memory_now_and_then(supervisor, monkeypatch):
 
 def test_stopping_and_killing_again_is_fine(supervisor, await_report):
     child = supervisor.spawn(settings(), spawned.make_spawned)
-    await_report(child, is_started)
+    await_report(child, is_alive)
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.kill() == []

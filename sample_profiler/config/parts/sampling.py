@@ -73,4 +73,5 @@ class SamplingOptions:
     """Longest pause, in seconds, with which workers start so that their episodes do not all begin together."""
 
     decorrelate_envs_on_one_worker: bool = True
-    """Spread that pause over the environments within a worker as well."""
+    """Let the environments of a group begin with different numbers of random steps (environment i with i rollouts), so
+    that episodes of a fixed length do not all end at once."""
