@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from sample_profiler.components import runner as runner_module
 from sample_profiler.components.messages import (
     Counters,
     EpisodesFinished,
@@ -200,6 +201,31 @@ def test_observers_see_the_last_figures_before_they_let_go(runner):
     assert "summaries" in kinds
     assert runner.observer.events[-2][1].frames == {0: 1280}
     assert runner.statistics.throughput.rate(10**6) > 0
+
+
+def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):
+    runner = make_runner("--heartbeat_reporting_interval=20")
+    status, _ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
+
+    def warnings_after(seconds, *heard):
+        nonlocal now_s
+        now_s += seconds
+        runner.handle_reports([Heartbeat(component) for component in heard])
+        caplog.clear()
+        status.callback()
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    assert warnings_after(100) == [], "nobody has begun yet"
+    assert warnings_after(1, "Learner_0", "Batcher_0") == []
+    assert warnings_after(15, "Batcher_0") == []
+    assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
+    assert warnings_after(1) == []
+    assert warnings_after(19, "Batcher_0") == ["Learner_0 has shown no sign of life for 40 s"]
+    assert warnings_after(1, "Learner_0", "Batcher_0") == []
+    assert warnings_after(19) == []
+    assert runner.num_stops == 0, "it may only be slow"
 
 
 def deliver(worker, process, seconds, free_slots):

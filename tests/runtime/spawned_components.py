@@ -95,13 +95,14 @@ def leave_with_success(_: PipeReports) -> None:
     sys.exit(0)
 
 
-def hang(_: PipeReports) -> None:
+def hang(reports: PipeReports) -> None:
+    reports.send("deaf from here on")
     while True:
         time.sleep(1)
 
 
 def stop_itself(reports: PipeReports) -> None:
-    reports.send("stopping")
+    reports.send("deaf from here on")
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

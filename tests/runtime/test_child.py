@@ -70,7 +70,7 @@ def test_1_an_error_in_the_constructor_is_a_failure_with_its_traceback(run_to_it
 
 def test_1_and_2_an_error_in_start_is_a_failure_and_the_component_finishes_all_the_same(run_to_its_end):
     received, status = run_to_its_end(start=spawned.raise_error)
-    assert types_of(received) == [Heartbeat, Failure, str, Finished]
+    assert types_of(received) == [Failure, str, Finished]
     failure, finish, *_ = received
     assert "in start" in failure.traceback_text
     assert finish == "finish was called"
@@ -82,7 +82,7 @@ def test_1_and_2_an_error_in_a_handler_is_a_failure_and_the_component_finishes_a
     channel = PipeChannel()
     channel.send([4, 5])
     received, status = run_to_its_end(handle=spawned.raise_error, channel=channel)
-    assert types_of(received) == [Heartbeat, list, Failure, str, Finished]
+    assert types_of(received) == [list, Failure, str, Finished]
     assert [4, 5] in received
     assert "in _on_values" in of_type(received, Failure)[0].traceback_text
     assert status == 1
@@ -107,7 +107,7 @@ def test_1_an_error_while_the_process_is_prepared_is_a_failure_too(run_to_its_en
 
 def test_1_and_2_leaving_with_success_in_the_middle_of_a_run_is_a_failure(run_to_its_end):
     received, status = run_to_its_end(start=spawned.leave_with_success)
-    assert types_of(received) == [Heartbeat, Failure, str, Finished]
+    assert types_of(received) == [Failure, str, Finished]
     assert of_type(received, Failure)[0].message == "SystemExit: 0"
     assert status == 1
 

@@ -21,7 +21,7 @@ def settings(name="Spawned"):
     return ChildSettings(name)
 
 
-def is_alive(report):
+def is_started(report):
     return isinstance(report, Heartbeat)
 
 
@@ -37,7 +37,7 @@ def names():
 def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report):
     children = [supervisor.spawn(settings(f"Child_{number}"), spawned.make_spawned) for number in range(3)]
     for child in children:
-        await_report(child, is_alive)
+        await_report(child, is_started)
     received = []
     killed = supervisor.stop(30, lambda: received.extend(r for child in children for r in child.reports.receive()))
     assert killed == []
@@ -56,7 +56,7 @@ def test_a_child_that_is_still_starting_is_stopped_in_order_too(supervisor, repo
 def test_what_a_child_says_while_it_is_being_stopped_cannot_block_it(supervisor, await_report):
     """It reports more than the pipe holds; whoever waits for it has to read."""
     child = supervisor.spawn(settings(), partial(spawned.make_spawned, finish=spawned.send_a_large_report))
-    await_report(child, is_alive)
+    await_report(child, is_started)
     received = []
     assert supervisor.stop(30, lambda: received.extend(child.reports.receive())) == []
     assert "after the large one" in received
@@ -66,13 +66,10 @@ def test_what_a_child_says_while_it_is_being_stopped_cannot_block_it(supervisor,
 @pytest.mark.parametrize("action", [spawned.hang, spawned.stop_itself])
 def test_a_child_that_does_not_listen_is_killed_and_the_others_are_not(action, supervisor, await_report):
     """One that hangs in its own code, and one that the kernel has stopped."""
-    channel = PipeChannel()
-    deaf = supervisor.spawn(settings("Deaf"), partial(spawned.make_spawned, handle=action, channel=channel))
+    deaf = supervisor.spawn(settings("Deaf"), partial(spawned.make_spawned, start=action))
     good = supervisor.spawn(settings("Good"), spawned.make_spawned)
-    for child in (deaf, good):
-        await_report(child, is_alive)
-    channel.send([1])
-    await_report(deaf, lambda report: isinstance(report, list))
+    await_report(deaf, lambda report: report == "deaf from here on")
+    await_report(good, is_started)
     assert supervisor.stop(0.5, lambda: None) == [deaf]
     assert deaf.exit_code == -signal.SIGKILL
     assert deaf.describe_exit() == "was killed by signal 9 (SIGKILL)"
@@ -165,7 +162,7 @@ def test_the_beat_notes_shared_memory_now_and_then(supervisor, monkeypatch):
 
 def test_stopping_and_killing_again_is_fine(supervisor, await_report):
     child = supervisor.spawn(settings(), spawned.make_spawned)
-    await_report(child, is_alive)
+    await_report(child, is_started)
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.kill() == []

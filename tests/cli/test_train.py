@@ -1,0 +1,240 @@
+"""The `train` command, with a stand-in for the run itself: flags, folders, files, exit status."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.cli import train as train_module
+from sample_profiler.cli.train import train
+from sample_profiler.components.run import RunResult
+from sample_profiler.envs import register_env, registry
+from sample_profiler.errors import CheckpointError
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.child import Failure
+
+
+class Still(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        raise AssertionError("nothing runs here")
+
+    def step(self, action):
+        raise AssertionError("nothing runs here")
+
+
+@pytest.fixture(autouse=True)
+def _still_env(monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("still", lambda *_, **__: Still())
+
+
+def make_result(**changes):
+    values = {
+        "failure": None,
+        "reason": "all policies have been trained for as many frames as asked",
+        "interrupted_by": None,
+        "frames": {0: 5120},
+        "fps": 512.34,
+        "steady_fps": 600.0,
+        "elapsed_s": 10.0,
+        "timings": {"Batcher_0": Timing("Batcher 0 profile").to_dict(), "Runner": Timing("Runner profile").to_dict()},
+    }
+    return RunResult(**(values | changes))
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Stands in for the run: collects its arguments, and ends as `runs.result` says."""
+
+    class Runs(list):
+        result = make_result()
+
+    runs = Runs()
+
+    def execute(config, env_spec, device, folder, observers):
+        runs.append((config, env_spec, device, folder, observers))
+        for observer in observers:
+            observer.on_stop()
+        if isinstance(runs.result, Exception):
+            raise runs.result
+        return runs.result
+
+    monkeypatch.setattr(train_module, "execute_run", execute)
+    return runs
+
+
+@pytest.fixture
+def start(tmp_path, runs):
+    def start(*flags):
+        return train(["--env=still", f"--train_dir={tmp_path}", "--experiment=mine", "--device=cpu", *flags])
+
+    return start
+
+
+FAILURE = Failure("Learner_0", "ValueError: x", "Traceback")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 0),
+        ({"failure": FAILURE}, 1),
+        ({"interrupted_by": 2}, 130),
+        ({"interrupted_by": 15}, 143),
+        ({"interrupted_by": 2, "failure": FAILURE}, 1),
+    ],
+)
+def test_the_exit_status_says_how_the_run_ended(start, runs, changes, status):
+    runs.result = make_result(**changes)
+    assert start() == status
+
+
+def test_a_run_gets_its_configuration_folder_and_observers(start, runs, tmp_path):
+    assert start("--rollout=16") == 0
+    ((config, env_spec, device, folder, observers),) = runs
+    assert config.sampling.rollout == 16
+    assert env_spec.num_agents == 1
+    assert device == "cpu"
+    assert folder == tmp_path / "mine"
+    assert len(observers) == 2
+
+
+def test_a_run_leaves_its_configuration_log_trees_and_session_behind(start, tmp_path, capsys):
+    assert start() == 0
+    folder = tmp_path / "mine"
+    assert json.loads((folder / "config.json").read_text())
+    log = (folder / "log.txt").read_text()
+    assert "The run has ended: all policies" in log
+    assert "Batcher 0 profile" in log
+    assert log.rstrip().endswith("Collected {0: 5120}, FPS: 512.3")
+    session = json.loads((folder / "profile" / "session.json").read_text())
+    assert set(session["trees"]) == {"Batcher_0", "Runner"}
+    assert "Collected {0: 5120}, FPS: 512.3" in capsys.readouterr().out
+    assert not (folder / "benchmark.json").exists()
+
+
+def test_the_log_file_can_be_switched_off(start, tmp_path):
+    assert start("--log_to_file=False") == 0
+    assert not (tmp_path / "mine" / "log.txt").exists()
+
+
+def test_a_benchmark_writes_its_figures_and_the_machine(start, tmp_path):
+    assert start("--benchmark=True", "--num_workers=2") == 0
+    benchmark = json.loads((tmp_path / "mine" / "benchmark.json").read_text())
+    assert (benchmark["fps"], benchmark["steady_fps"], benchmark["frames"]) == (512.34, 600.0, {"0": 5120})
+    assert benchmark["machine"]["num_cpus"] >= 1
+    log = (tmp_path / "mine" / "log.txt").read_text()
+    assert "Machine: processor" in log
+    assert "num_workers" not in log.partition("Chosen automatically: ")[2].splitlines()[0]
+
+
+def test_help_is_printed_and_nothing_else_happens(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert train(["--help"]) == 0
+    assert "--train_for_env_steps" in capsys.readouterr().out
+    assert (runs, list(tmp_path.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--env=still", "--rollout=0", "--batch_size=-1"], "2 problems"),
+        (["--env=still", "--rolout=32"], "--rollout"),
+        (["--env=nothing_of_that_name"], "nothing_of_that_name"),
+        ([], "--env"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_status_2_and_leave_nothing_behind(
+    runs, tmp_path, monkeypatch, caplog, flags, message
+):
+    monkeypatch.chdir(tmp_path)
+    assert train(flags) == 2
+    assert message in caplog.text
+    assert (runs, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_an_environment_that_cannot_be_made_is_status_2_with_the_traceback_of_the_cause(runs, tmp_path, caplog):
+    def fail(*_, **__):
+        raise FileNotFoundError("no game here")
+
+    register_env("broken", fail)
+    assert train(["--env=broken", f"--train_dir={tmp_path}"]) == 2
+    assert "the environment broken raised in its constructor: FileNotFoundError: no game here" in caplog.text
+    assert "in fail" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_train_dir_that_is_a_file_is_status_2(start, tmp_path, caplog):
+    path = tmp_path / "file"
+    path.touch()
+    assert start(f"--train_dir={path}") == 2
+    assert "use another --train_dir" in caplog.text
+
+
+def test_an_error_of_the_package_within_the_run_is_told_without_a_traceback(start, runs, caplog):
+    runs.result = CheckpointError("the checkpoint is of another network")
+    assert start() == 2
+    assert caplog.records[-1].getMessage() == "the checkpoint is of another network"
+    assert "Traceback" not in caplog.text
+
+
+def fill(folder):
+    folder.mkdir()
+    (folder / "old.txt").write_text("old")
+
+
+def test_resuming_keeps_what_is_there(start, tmp_path):
+    fill(tmp_path / "mine")
+    assert start("--restart_behavior=resume") == 0
+    assert (tmp_path / "mine" / "old.txt").exists()
+
+
+def test_overwriting_removes_what_is_there(start, tmp_path):
+    fill(tmp_path / "mine")
+    assert start("--restart_behavior=overwrite") == 0
+    assert not (tmp_path / "mine" / "old.txt").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    fill(tmp_path / "mine")
+    assert start("--restart_behavior=restart") == 0
+    (kept,) = (path for path in tmp_path.iterdir() if path.name != "mine")
+    assert kept.name.startswith("mine_old_")
+    assert (kept / "old.txt").exists()
+    assert not (tmp_path / "mine" / "old.txt").exists()
+    assert str(kept) in caplog.text
+
+
+def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(train_module.time, "strftime", lambda _: "20260131_120000")
+    for number in range(3):
+        assert start("--restart_behavior=restart") == 0
+        (tmp_path / "mine" / f"run_{number}.txt").touch()
+    assert {path.name for path in tmp_path.rglob("run_*.txt")} == {"run_0.txt", "run_1.txt", "run_2.txt"}
+
+
+def test_a_resumed_run_keeps_the_flags_that_are_not_given_again(start, runs):
+    assert start("--rollout=16") == 0
+    assert start("--gamma=0.9") == 0
+    config = runs[-1][0]
+    assert (config.sampling.rollout, config.loss.gamma) == (16, 0.9)
+    assert config.origin("rollout") == "saved"
+
+
+def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):
+    before = logging.getLogger().handlers[:]
+    start()
+    runs.result = CheckpointError("x")
+    start()
+    start("--rollout=0")
+    assert logging.getLogger().handlers == before

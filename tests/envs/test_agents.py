@@ -1,0 +1,197 @@
+"""The one view of an environment that sampling has: lists of agents, checked at first, errors with a name."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.envs import inspect_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import EnvContractError, EnvError
+
+
+class Scripted(gymnasium.Env):
+    """Counts its steps; remembers what it was given."""
+
+    def __init__(self, action_space=None, observation_space=None):
+        self.action_space = action_space or spaces.Discrete(3)
+        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.seeds, self.actions = [], []
+        self.is_closed = False
+        self.step_number = 0
+        self.fails_in = ""
+
+    def reset(self, *, seed=None, options=None):
+        self._fail_if_in("reset")
+        self.seeds.append(seed)
+        return self._observe(), {}
+
+    def step(self, action):
+        self._fail_if_in("step")
+        self.actions.append(action)
+        self.step_number += 1
+        return self._observe(), 0.5, False, True, {"info": self.step_number}
+
+    def close(self):
+        self.is_closed = True
+        self._fail_if_in("close")
+
+    def _observe(self):
+        if isinstance(self.observation_space, spaces.Dict):
+            return {"a": np.float32([self.step_number]), "b": 1}
+        return np.full(2, self.step_number, np.float32)
+
+    def _fail_if_in(self, where):
+        if self.fails_in == where:
+            raise ZeroDivisionError("division by zero")
+
+
+class TwoAgents(Scripted):
+    num_agents = 2
+
+    def reset(self, *, seed=None, options=None):
+        observation, _ = super().reset(seed=seed)
+        return [observation, observation + 1], [{}, {}]
+
+    def step(self, actions):
+        observation, reward, terminated, truncated, info = super().step(actions)
+        return (
+            (observation, observation + 1),
+            np.array([reward, -reward]),
+            np.array([terminated, True]),
+            [truncated, False],
+            [info, {}],
+        )
+
+
+@pytest.fixture
+def make():
+    """Wraps an environment; returns the wrapper and what is inside."""
+
+    def make(inside=None, seed=7):
+        inside = inside or Scripted()
+        return AgentsEnv(lambda: inside, inspect_env(inside), "my_env", 5, seed), inside
+
+    return make
+
+
+def actions(*values):
+    return np.array(values).reshape(len(values), -1)
+
+
+def test_one_agent_is_a_list_of_one(make):
+    env, inside = make()
+    assert env.num_agents == 1
+    (observation,) = env.reset()
+    assert observation["obs"].tolist() == [0, 0]
+    observations, rewards, terminated, truncated, infos = env.step(actions(2))
+    assert observations[0]["obs"].tolist() == [1, 1]
+    assert (rewards, terminated, truncated, infos) == ([0.5], [False], [True], [{"info": 1}])
+    assert inside.actions == [2]
+    assert type(inside.actions[0]) is int
+
+
+def test_dictionaries_stay_as_they_are(make):
+    space = spaces.Dict({"a": spaces.Box(-np.inf, np.inf, (1,), np.float32), "b": spaces.Discrete(2)})
+    env, _ = make(Scripted(observation_space=space))
+    assert set(env.reset()[0]) == {"a", "b"}
+    assert set(env.step(actions(0))[0][0]) == {"a", "b"}
+
+
+def test_several_agents_are_lists_of_all(make):
+    env, inside = make(TwoAgents())
+    assert [o["obs"].tolist() for o in env.reset()] == [[0, 0], [1, 1]]
+    observations, rewards, terminated, truncated, infos = env.step(actions(1, 2))
+    assert [o["obs"].tolist() for o in observations] == [[1, 1], [2, 2]]
+    # Plain lists, which those who collect them can add up, whatever the environment returns.
+    assert (rewards, terminated, truncated, infos) == ([0.5, -0.5], [False, True], [True, False], [{"info": 1}, {}])
+    assert all(isinstance(values, list) for values in (observations, rewards, terminated, truncated, infos))
+    assert inside.actions == [[1, 2]]
+
+
+def test_the_first_reset_is_seeded_and_later_ones_go_on_from_there(make):
+    env, inside = make(seed=123)
+    for _ in range(3):
+        env.reset()
+    assert inside.seeds == [123, None, None]
+
+
+def test_discrete_actions_begin_where_the_space_does(make):
+    env, inside = make(Scripted(action_space=spaces.Discrete(3, start=-1)))
+    env.reset()
+    for index in range(3):
+        env.step(actions(index))
+    assert inside.actions == [-1, 0, 1]
+
+
+def test_continuous_actions_are_shaped_and_clipped_to_the_space(make):
+    env, inside = make(Scripted(action_space=spaces.Box(np.float32([[-1, -2]]), np.float32([[1, 2]]))))
+    env.reset()
+    given = actions([-5.0, 1.5])
+    env.step(given)
+    assert inside.actions[0].tolist() == [[-1.0, 1.5]]
+    assert given.tolist() == [[-5.0, 1.5]], "what the policy drew stays in the trajectory"
+
+
+@pytest.mark.parametrize("action_space", [spaces.Discrete(5, start=3), spaces.Box(-1, 1, (2, 2), np.float32)])
+def test_random_actions_can_be_taken_and_follow_from_the_seed(make, action_space):
+    drawn = []
+    for seed in (1, 1, 2):
+        env, inside = make(TwoAgents(action_space=action_space), seed=seed)
+        env.reset()
+        drawn.append([env.random_actions() for _ in range(5)])
+        for given in drawn[-1]:
+            assert given.shape == (2, 1 if isinstance(action_space, spaces.Discrete) else 4)
+            env.step(given)
+        assert all(action_space.contains(action) for both in inside.actions for action in both)
+    first, same, other = (np.array(values) for values in drawn)
+    assert (first == same).all()
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_errors_of_an_environment_name_it_and_keep_their_cause(make, where):
+    env, inside = make()
+    if where == "step":
+        env.reset()
+    inside.fails_in = where
+    with pytest.raises(EnvError, match=rf"environment 5 \(my_env\) raised in {where}: ZeroDivisionError") as caught:
+        env.reset() if where == "reset" else env.step(actions(0))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_error_in_the_constructor_names_the_environment():
+    def fail():
+        raise FileNotFoundError("no game")
+
+    with pytest.raises(EnvError, match=r"environment 5 \(my_env\) raised in its constructor: FileNotFoundError"):
+        AgentsEnv(fail, inspect_env(Scripted()), "my_env", 5, 0)
+
+
+def test_what_the_first_reset_and_step_return_is_checked_and_later_ones_cost_nothing(make, monkeypatch):
+    env, inside = make()
+    inside._observe = lambda: np.zeros(3, np.float32)
+    with pytest.raises(EnvContractError, match="shape"):
+        env.reset()
+    del inside._observe
+    env.reset()
+    inside._observe = lambda: np.zeros(3, np.float32)
+    with pytest.raises(EnvContractError, match="shape"):
+        env.step(actions(0))
+    del inside._observe
+    env.step(actions(0))
+    inside._observe = lambda: "whatever"
+    env.step(actions(0))
+    env.reset()
+
+
+def test_closing_is_done_once_and_never_raises(make):
+    env, inside = make()
+    inside.fails_in = "close"
+    env.close()
+    assert inside.is_closed
+    inside.is_closed = False
+    env.close()
+    assert not inside.is_closed
