@@ -92,6 +92,8 @@ def _prepare_folder(config: Config) -> Path:
             shutil.rmtree(folder)
         elif config.run.restart_behavior == "restart":
             kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
+            while kept.exists():  # two restarts within a second
+                kept = kept.with_name(f"{kept.name}_2")
             folder.rename(kept)
             logger.info("The earlier run is kept in %s", kept)
     try:

@@ -84,17 +84,27 @@ class Throughput:
     def steady_rate(self, share: float = 0.75) -> float:
         """Return frames per second over the last `share` of the frames: start-up and warm-up left out."""
         total = self._frames[-1]
-        begin = bisect.bisect_left(self._frames, total * (1 - share))
-        duration_s = self._times_s[-1] - self._times_s[begin]
-        return (total - self._frames[begin]) / duration_s if duration_s > 0 else 0.0
+        if total <= 0:
+            return 0.0
+        first = total * (1 - share)
+        after = bisect.bisect_left(self._frames, first)
+        begin_s = self._times_s[0]
+        if after > 0:
+            begin_s = _interpolate(first, self._frames[after - 1 : after + 1], self._times_s[after - 1 : after + 1])
+        duration_s = self._times_s[-1] - begin_s
+        return (total - first) / duration_s if duration_s > 0 else 0.0
 
     def _frames_at(self, time_s: float) -> float:
         after = min(bisect.bisect_left(self._times_s, time_s), len(self._times_s) - 1)
         if after == 0:
             return self._frames[0]
-        begin_s, end_s = self._times_s[after - 1], self._times_s[after]
-        share = (time_s - begin_s) / (end_s - begin_s) if end_s > begin_s else 1.0
-        return self._frames[after - 1] + share * (self._frames[after] - self._frames[after - 1])
+        return _interpolate(time_s, self._times_s[after - 1 : after + 1], self._frames[after - 1 : after + 1])
+
+
+def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
+    """Return y at x on the line through two points."""
+    share = (x - xs[0]) / (xs[1] - xs[0]) if xs[1] > xs[0] else 1.0
+    return ys[0] + share * (ys[1] - ys[0])
 
 
 @dataclass

@@ -123,7 +123,9 @@ def _read(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:  # PyTorch does not look at the checksums that it writes
         if damaged := archive.testzip():
             raise CheckpointError(f"{damaged} in it has another checksum than when it was written")
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"it holds a {type(state).__name__}, no state of a training")
     return state
 
 

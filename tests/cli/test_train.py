@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -216,7 +217,7 @@ def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, ca
 
 
 def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module.time, "strftime", lambda _: "20260131_120000")
+    monkeypatch.setattr(train_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000"))
     for number in range(3):
         assert start("--restart_behavior=restart") == 0
         (tmp_path / "mine" / f"run_{number}.txt").touch()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.config import SamplingOptions
-from sample_profiler.envs import EnvSpec
+from sample_profiler.components import topology
+from sample_profiler.config import SamplingOptions, parse_config
+from sample_profiler.envs import EnvSpec, export_registration, inspect_env, register_env, registry
 from sample_profiler.profiling import get_timing, set_timing
+from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 
@@ -111,3 +115,53 @@ def _restore_timing():
     previous = get_timing()
     yield
     set_timing(previous, process_wide=True)
+
+
+class Wandering(gymnasium.Env):
+    """A quick environment: observations are random, episodes are cut off after seven steps."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._step += 1
+        return self._observe(), float(action == 0), False, self._step == 7, {}
+
+    def _observe(self):
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32)
+
+
+@pytest.fixture
+def make_blueprint(monkeypatch, tmp_path):
+    """Lays out a whole run over in-process channels; takes flags."""
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("wandering", lambda *_, **__: Wandering())
+
+    def make(*flags: str, env: Any = None, folder: Path = tmp_path, seed: int = 1):
+        small = [
+            "--env=wandering", "--num_workers=1", "--num_envs_per_worker=2", "--worker_num_splits=1", "--rollout=4",
+            "--batch_size=8", "--encoder_mlp_layers", "8", "--rnn_size=5", "--decorrelate_envs_on_one_worker=False",
+        ]  # fmt: skip
+        config = parse_config([*small, *flags])
+        payload = export_registration("wandering")
+        spec = inspect_env(env or Wandering())
+        return topology.make_blueprint(config, seed, payload, spec, folder, "cpu", LocalChannel)
+
+    return make
+
+
+@pytest.fixture
+def make_component():
+    """Builds a component of a run as its process would; returns it and its reports."""
+
+    def make(blueprint, name: str):
+        (plan,) = (plan for plan in topology.plan_components(blueprint) if plan.settings.name == name)
+        reports = LocalReports()
+        return plan.make(reports), reports
+
+    return make

@@ -146,6 +146,16 @@ def start_games(reports: PipeReports) -> None:
     abandoned.wait()
 
 
+def start_game_that_maps(path: str, reports: PipeReports) -> None:
+    """Start a game that makes shared memory which its worker does not map."""
+    script = f"import mmap, time; f = open({path!r}, 'w+b'); f.truncate(9); m = mmap.mmap(f.fileno(), 9)"
+    script += "; print(flush=True); time.sleep(300)"
+    game = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert game.stdout is not None
+    game.stdout.readline()
+    reports.send(["games", game.pid])
+
+
 def start_games_and_hang(reports: PipeReports) -> None:
     child._GRACE_WITHOUT_RUNNER_S = 0.1  # in this process only
     start_games(reports)

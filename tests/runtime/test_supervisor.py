@@ -112,6 +112,16 @@ def test_shared_memory_that_a_child_leaves_behind_is_removed(is_killed, supervis
     assert not any(map(os.path.exists, names))
 
 
+def test_games_of_a_killed_child_and_their_shared_memory_are_removed(supervisor, await_report, names):
+    action = partial(spawned.start_game_that_maps, names[0])
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=action))
+    _, game = await_report(child, lambda report: isinstance(report, list))
+    os.kill(child.pid, signal.SIGKILL)
+    supervisor.kill()
+    assert has_ended(game)
+    assert not os.path.exists(names[0])
+
+
 def test_shared_memory_of_a_child_that_has_to_be_killed_is_removed_without_having_been_noted(
     supervisor, await_report, names
 ):

@@ -132,6 +132,12 @@ def test_a_damaged_file_costs_only_itself(folder, caplog, how):
     assert "checkpoint_000000002_2.pth" in caplog.text
 
 
+def test_a_file_of_something_else_is_passed_over(folder):
+    folder.save(make_state(1), 1, 1)
+    torch.save(torch.zeros(3), folder.path / "checkpoint_000000002_2.pth")
+    assert folder.load("latest")["frames"] == 1
+
+
 def test_a_damaged_file_never_gives_wrong_numbers(folder):
     """Bits and pieces changed anywhere: the file is refused, or what it holds is what was saved."""
     path = folder.save(make_state(3), 3, 3)
