@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
@@ -32,7 +32,7 @@ from sample_profiler.runtime.event_loop import Component, EventLoop, Input, Pipe
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 
-__all__ = ["ChildSettings", "Failure", "Finished", "Heartbeat", "finish_component", "run_child"]
+__all__ = ["ChildSettings", "Failure", "Finished", "Heartbeat", "end_stuck_process", "finish_component", "run_child"]
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +178,18 @@ class _Controlled:
             self.loop.stop()
 
 
+@dataclass(frozen=True)
+class _OwnReports:
+    """How this process, being a child, reports; for code that nobody has handed anything."""
+
+    component: str
+    reports: Reports
+    existed_before: frozenset[str]
+
+
+_own_reports: _OwnReports | None = None
+
+
 def run_child(
     settings: ChildSettings,
     make_component: MakeComponent,
@@ -186,7 +198,9 @@ def run_child(
     lifeline: PipeEnd,
 ) -> None:
     """Run one component until the Runner says stop; the target of every child process."""
+    global _own_reports
     existed_before = list_shared_memory()
+    _own_reports = _OwnReports(settings.name, reports, existed_before)
     component: Component | None = None
     failed = False
     try:
@@ -206,6 +220,24 @@ def run_child(
         sys.stderr.flush()
     # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.
     os._exit(1 if failed else 0)
+
+
+def end_stuck_process(message: str) -> NoReturn:
+    """End this process although its main thread is stuck in foreign code; for threads that watch over such code.
+
+    In a child process the Runner is told first, and what the process has started is ended with it.
+
+    Args:
+        message: what the main thread waits for in vain, in one line.
+    """
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    text = "".join(["The main thread is stuck here:\n", *traceback.format_stack(frame)])
+    if _own_reports is None:
+        logger.error("%s\n%s", message, text)
+    else:
+        _own_reports.reports.send(Failure(_own_reports.component, message, text))
+    end_descendants(list_shared_memory() if _own_reports is None else _own_reports.existed_before)
+    os._exit(1)
 
 
 def finish_component(component: Component, reports: Reports) -> bool:

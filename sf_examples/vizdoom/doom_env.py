@@ -19,6 +19,7 @@ from sample_profiler.errors import EnvError
 from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
+from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
 
 __all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario"]
 
@@ -46,7 +47,12 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
     }
 
     def __init__(
-        self, scenario: DoomScenario, options: VizdoomOptions, frameskip: int = 1, render_mode: str | None = None
+        self,
+        scenario: DoomScenario,
+        options: VizdoomOptions,
+        frameskip: int = 1,
+        render_mode: str | None = None,
+        env_index: int | None = None,
     ) -> None:
         """Reads the scenario file; starts nothing yet.
 
@@ -55,11 +61,13 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             options: Size of the observations, and perhaps another scenario file.
             frameskip: Number of tics for which each action is held.
             render_mode: ``human`` shows the game in a window; ``rgb_array`` lets :meth:`render` return frames.
+            env_index: Number of the environment within a run, for errors.
 
         Raises:
             EnvError: There is no such scenario file, or it lacks buttons.
         """
         self.name = scenario.name
+        self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
         self.render_mode = render_mode
         self._configure = functools.partial(
             configure_game,
@@ -78,6 +86,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
         self.action_space = spaces.Discrete(len(self._button_rows))
         self._game: vizdoom.DoomGame | None = None
+        self._watch: GameWatch | None = None
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
         self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
         self._health = 0.0
@@ -134,11 +143,17 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         game, self._game = self._game, None
         if game is not None:
             game.close()
+        if self._watch is not None:
+            self._watch.end()  # only now: closing, too, can wait for a dead game for ever
+            self._watch = None
 
     def _start_game(self) -> vizdoom.DoomGame:
         game = self._configure()
         game.set_seed(self._draw_seed())
+        others = children_of_this_process()
         game.init()
+        for pid in children_of_this_process() - others:
+            self._watch = GameWatch(pid, self._title)
         return game
 
     def _draw_seed(self) -> int:
@@ -180,7 +195,7 @@ def make_doom_env_of_scenario(
     scenario: DoomScenario,
     _full_env_name: str,
     cfg: Config,
-    _env_config: EnvPlacement | None,
+    env_config: EnvPlacement | None,
     render_mode: str | None = None,
 ) -> gymnasium.Env[Observation, Any]:
     """Makes the environment of any scenario.
@@ -189,7 +204,8 @@ def make_doom_env_of_scenario(
     """
     # The game skips frames by itself, without rendering them.
     frameskip, framestack = cfg.environment.env_frameskip, cfg.environment.env_framestack
-    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode)
+    env_index = None if env_config is None else env_config.env_id
+    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index)
     return FrameStack(env, framestack) if framestack > 1 else env
 
 
