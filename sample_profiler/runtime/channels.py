@@ -92,6 +92,10 @@ class PipeEnd:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def __del__(self) -> None:
+        # A program may run many trainings, one after another.
+        self.close()
+
     def __reduce__(self) -> tuple[Callable[..., PipeEnd], tuple[Any]]:
         """Travel as a descriptor that the spawned process inherits."""
         return _inherit_end, (reduction.DupFd(self._descriptor),)

@@ -45,6 +45,9 @@ class SharedBlock:
         self.num_bytes = num_bytes
         self.memory = mmap.mmap(self._descriptor, num_bytes)
 
+    def __del__(self) -> None:
+        os.close(self._descriptor)  # the mapping, and views of it, live on
+
     def __reduce__(self) -> tuple[Callable[..., SharedBlock], tuple[Any, int]]:
         """Travel as a descriptor that the spawned process inherits."""
         return _attach, (reduction.DupFd(self._descriptor), self.num_bytes)

@@ -47,7 +47,7 @@ class _ExitWatch:
     def receive(self) -> list[Child]:
         return [self._child]
 
-    def close(self) -> None:
+    def __del__(self) -> None:
         os.close(self._descriptor)
 
 
