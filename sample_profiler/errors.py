@@ -9,7 +9,7 @@
     │   └── EnvContractError   an environment breaks the rules it has to keep
     ├── TimingError            timers used in a way that has no meaning
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
-    └── RunFailed              a component of a run ended with an error
+    └── TrainingError          a training step that cannot be taken
 """
 
 from __future__ import annotations
@@ -70,30 +70,5 @@ class CheckpointError(SampleProfilerError):
     """A checkpoint that cannot be read or does not fit the run."""
 
 
-class RunFailed(SampleProfilerError):  # noqa: N818 - the name says what happened, as users catch it
-    """A component of a run ended with an error.
-
-    Attributes:
-        component: Name of the component, for example ``RolloutWorker_w3``.
-        environment: What the component was working on, for example ``doom_benchmark, environment 5``, or ``None``.
-        traceback_text: The component's traceback as text, or an empty string if it left none.
-    """
-
-    def __init__(self, component: str, environment: str | None, traceback_text: str) -> None:
-        """Builds the message from where the run failed and the component's traceback.
-
-        Args:
-            component: Name of the component that failed.
-            environment: What it was working on; ``None`` if no environment was involved.
-            traceback_text: The traceback as text; empty if the component left none (killed, for example).
-        """
-        self.component = component
-        self.environment = environment
-        self.traceback_text = traceback_text
-        place = component if environment is None else f"{component} ({environment})"
-        cause = traceback_text.rstrip() or "it left no traceback: the process was probably killed"
-        super().__init__(f"{place} failed:\n{cause}")
-
-    def __reduce__(self) -> tuple[type[RunFailed], tuple[str, str | None, str]]:
-        # Exception would rebuild from args, which holds the joined message only.
-        return type(self), (self.component, self.environment, self.traceback_text)
+class TrainingError(SampleProfilerError):
+    """A training step that cannot be taken: its numbers are not finite."""

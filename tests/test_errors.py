@@ -11,7 +11,6 @@ from sample_profiler.errors import (
     ConfigError,
     EnvContractError,
     EnvError,
-    RunFailed,
     SampleProfilerError,
     UnknownEnvError,
 )
@@ -43,19 +42,7 @@ def test_a_config_problem_given_as_text_is_one_problem():
     assert ConfigError("abc").problems == ("abc",)
 
 
-def test_run_failed_says_where_and_why():
-    error = RunFailed("RolloutWorker_w3", "doom_basic, environment 5", "Traceback …\nValueError: no map\n")
-    assert str(error) == "RolloutWorker_w3 (doom_basic, environment 5) failed:\nTraceback …\nValueError: no map"
-
-
-def test_run_failed_without_environment_and_traceback():
-    message = str(RunFailed("Learner_0", None, ""))
-    assert message.startswith("Learner_0 failed:\n") and "killed" in message and "None" not in message
-
-
-@pytest.mark.parametrize(
-    "error", [ConfigError(["a", "b"]), RunFailed("Batcher_0", "env 1", "trace"), EnvContractError("no reset")]
-)
+@pytest.mark.parametrize("error", [ConfigError(["a", "b"]), EnvContractError("no reset")])
 def test_errors_survive_pickling(error: SampleProfilerError):
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and str(copy) == str(error)

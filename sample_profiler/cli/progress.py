@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sample_profiler.components.statistics import RunObserver, RunStatus
+from sample_profiler.components.statistics import RunStatus
 
 __all__ = ["LogProgress", "TerminalProgress", "make_progress"]
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _LOG_INTERVAL_S = 10.0
 
 
-def make_progress(console: Console, target_frames: int, target_s: float) -> RunObserver:
+def make_progress(console: Console, target_frames: int, target_s: float) -> TerminalProgress | LogProgress:
     """Return the bar where there is a terminal, else plain lines."""
     if console.is_terminal:
         return TerminalProgress(console, target_frames, target_s)
@@ -63,6 +63,10 @@ class TerminalProgress:
         self._progress.stop()
         logger.info("%s", self._progress.tasks[0].description)
 
+    def close(self) -> None:
+        """Give the terminal back, also when the run could not end in order."""
+        self._progress.stop()
+
 
 class LogProgress:
     """A log line every ten seconds."""
@@ -85,6 +89,9 @@ class LogProgress:
         """Write how the run was at its end."""
         if self._latest is not None:
             logger.info("%s", describe_status(self._latest))
+
+    def close(self) -> None:
+        """Nothing."""
 
 
 def describe_status(status: RunStatus) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from sample_profiler import __version__
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.summaries import TensorBoardSummaries
-from sample_profiler.components.run import RunResult, choose_device, execute_run, probe_env
+from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.reports.trees import format_trees
@@ -54,34 +56,52 @@ def train(
         return 0
     console = Console(soft_wrap=True)
     handlers = [log_to_console(console)]
-    try:
-        config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
-        env_spec, device = probe_env(config), choose_device(config)
-        folder = _prepare_folder(config)
-        if config.machine.log_to_file:
-            handlers.append(log_to_file(folder / "log.txt"))
-        save_config(config, config_path(folder))
-        _log_start(config, folder)
-        observers = [
-            make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds),
-            TensorBoardSummaries(
-                folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
-            ),
-        ]
-        result = execute_run(config, env_spec, device, folder, observers)
-        _conclude(config, folder, result)
-        return _exit_status(result)
-    except ConfigError as error:
-        logger.error("%s", error)
-        return _BAD_USAGE
-    except SampleProfilerError as error:
-        # Its own message says what is wrong; a foreign cause needs its traceback.
-        logger.error("%s", error, exc_info=error.__cause__)
-        return _BAD_USAGE
-    finally:
-        for handler in handlers:
-            logging.getLogger().removeHandler(handler)
-            handler.close()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_handlers, handlers)
+        try:
+            return _train(argv, extra_parts, defaults, console, handlers, stack)
+        except ConfigError as error:
+            logger.error("%s", error)
+            return _BAD_USAGE
+        except SampleProfilerError as error:
+            # Its own message says what is wrong; a foreign cause needs its traceback.
+            logger.error("%s", error, exc_info=error.__cause__)
+            return _BAD_USAGE
+        except KeyboardInterrupt:
+            logger.error("Interrupted again: everything was ended at once")
+            return _KILLED_BY_SIGNAL + signal.SIGINT
+
+
+def _train(
+    argv: Sequence[str],
+    extra_parts: Sequence[type],
+    defaults: Mapping[str, Any] | None,
+    console: Console,
+    handlers: list[logging.Handler],
+    stack: contextlib.ExitStack,
+) -> int:
+    config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
+    env_spec, device = probe_env(config), choose_device(config)
+    check_spaces(config, env_spec)
+    folder = _prepare_folder(config)
+    if config.machine.log_to_file:
+        handlers.append(log_to_file(folder / "log.txt"))
+    save_config(config, config_path(folder))
+    _log_start(config, folder)
+    progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
+    stack.callback(progress.close)
+    summaries = TensorBoardSummaries(
+        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
+    )
+    result = execute_run(config, env_spec, device, folder, [progress, summaries])
+    _conclude(config, folder, result)
+    return _exit_status(result)
+
+
+def _remove_handlers(handlers: list[logging.Handler]) -> None:
+    for handler in handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 def _prepare_folder(config: Config) -> Path:

@@ -169,17 +169,22 @@ class Learner:
 
     def _on_slots(self, slots: list[int]) -> None:
         self._pending += slots
-        while len(self._pending) >= self._dataset_slots:
-            dataset_slots = self._pending[: self._dataset_slots]
-            del self._pending[: self._dataset_slots]
-            if self._has_reached_target():  # others may still be learning in the same environments
-                self._ports.trained.send(dataset_slots)
-                continue
+        if len(self._pending) < self._dataset_slots:
+            return
+        dataset_slots = self._pending[: self._dataset_slots]
+        del self._pending[: self._dataset_slots]
+        if self._has_reached_target():  # others may still be learning in the same environments
+            self._ports.trained.send(dataset_slots)
+        else:
             self._is_whole = False
             self._train_on(dataset_slots)
             self._is_whole = True
             if self._has_reached_target():
                 self._ports.reports.send(TargetReached(self._policy))
+        if len(self._pending) >= self._dataset_slots:
+            # Back into the channel: between two datasets the loop looks whether the run is to end.
+            again, self._pending = self._pending, []
+            self._ports.datasets.send(again)
 
     def _has_reached_target(self) -> bool:
         return self._frames >= self._options.saving.train_for_env_steps

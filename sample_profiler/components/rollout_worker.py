@@ -20,6 +20,7 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.child import Heartbeat
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
@@ -98,6 +99,7 @@ class RolloutWorker:
                 with self.timing.add_time("make_envs"):
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
+                        ports.reports.send(Heartbeat(self.name))
                 self._groups[group.index] = SteppingGroup(
                     group, self._envs[-len(group.envs) :], trajectories, self.timing, value_bootstrap, frameskip
                 )
@@ -127,6 +129,7 @@ class RolloutWorker:
         for group in self._groups.values():
             with self.timing.add_time("env_reset"):
                 group.reset(num_random_steps)
+            self._ports.reports.send(Heartbeat(self.name))
             self._waiting.append(group)
             self._begin_rollouts()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 import threading
 import time
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from gymnasium import spaces
 
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunObserver
@@ -26,12 +29,13 @@ from sample_profiler.runtime.deliveries import DeliveringComponent
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter
 from sample_profiler.runtime.machine import draw_seed, tame_numerical_libraries
 from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.storage.sampling_plan import make_sampling_plan
 
-__all__ = ["RunResult", "choose_device", "execute_run", "probe_env"]
+__all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_env"]
 
 logger = logging.getLogger(__name__)
 
-_GRACE_S = 6.0
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GRACE_AFTER_FAILURE_S = 4.0
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
 
@@ -83,6 +87,26 @@ def probe_env(config: Config) -> EnvSpec:
             env.close()
 
 
+def check_spaces(config: Config, env_spec: EnvSpec) -> None:
+    """Find what in the configuration does not fit the environment, before anything is made or overwritten.
+
+    Raises:
+        ConfigError: with all problems.
+    """
+    problems: list[str] = []
+    try:
+        make_sampling_plan(config.sampling, env_spec.num_agents)
+    except ConfigError as error:
+        problems += error.problems
+    if config.loss.exploration_loss == "symmetric_kl" and not isinstance(env_spec.action_space, spaces.Discrete):
+        problems.append(
+            f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
+            f"{env_spec.action_space}: use --exploration_loss=entropy"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
 def choose_device(config: Config) -> str:
     """Return "cuda" or "cpu" as `--device` asks.
 
@@ -125,15 +149,17 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint)
-    wiring = _SerialWiring(blueprint, observers) if is_serial else _ParallelWiring(blueprint, observers)
-    runner = wiring.runner
     interrupted: list[int] = []
 
     def interrupt(number: int) -> None:
         interrupted.append(number)
         runner.interrupt(f"interrupted by {signal.Signals(number).name}")
 
-    with _signals_calling(interrupt, wiring.kill):
+    with contextlib.ExitStack() as stack:
+        with _signals_held():
+            wiring = _SerialWiring(blueprint, observers) if is_serial else _ParallelWiring(blueprint, observers)
+            runner = wiring.runner
+            stack.enter_context(_signals_calling(interrupt, wiring.kill))
         try:
             with runner.timing.add_time("main_loop"):
                 wiring.run()
@@ -172,6 +198,16 @@ def _log_layout(blueprint: Blueprint) -> None:
 
 
 @contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Keep Ctrl+C and SIGTERM waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
     """Let the first Ctrl+C or SIGTERM end the run in order, and the second at once."""
     received: list[int] = []
@@ -184,15 +220,14 @@ def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None])
             kill()
             raise KeyboardInterrupt
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals; who runs us elsewhere takes care of them
         return
-    previous = [signal.signal(number, handle) for number in numbers]
+    previous = [signal.signal(number, handle) for number in _ENDING_SIGNALS]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, previous, strict=True):
+        for number, handler in zip(_ENDING_SIGNALS, previous, strict=True):
             signal.signal(number, handler)
 
 
@@ -218,6 +253,7 @@ class _ParallelWiring:
             start_s,
             blueprint.run_folder,
         )
+        self.runner.expect_heartbeats(child.name for child in children)
         self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat)
         self.runner.stop_loop = self._loop.stop
 
@@ -225,9 +261,14 @@ class _ParallelWiring:
         self._loop.run()
 
     def stop(self) -> None:
-        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else _GRACE_S
+        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
-            logger.warning("%s did not end within %g seconds and was killed", child.name, grace_s)
+            message = f"it did not end within {min(grace_s, child.patience_s):g} seconds and was killed"
+            if child.name.startswith("Learner"):
+                lost = "; what it had learned since its last checkpoint is lost"
+                self.runner.fail(Failure(child.name, message + lost, ""))
+            else:
+                logger.warning("%s: %s", child.name, message)
 
     def kill(self) -> None:
         self._supervisor.kill()

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from sample_profiler.components.messages import Counters, EpisodesFinished, TargetReached, TrainingStatistics
 from sample_profiler.components.statistics import RunObserver, RunStatistics
+from sample_profiler.components.topology import frames_per_step
 from sample_profiler.config import Config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timer_documents import WorkerTimers, make_run_document, write_document
@@ -56,6 +57,10 @@ class Silences:
     def hear(self, component: str) -> None:
         """Note a sign of life; the first one begins the watch."""
         self._heard_s[component] = self._told_s[component] = time.monotonic()
+
+    def forget(self, component: str) -> None:
+        """Stop watching a component that has finished."""
+        self._told_s.pop(component, None)
 
     def find(self) -> list[tuple[str, float]]:
         """Return the components that it is time to tell of, and for how many seconds they have been silent."""
@@ -100,7 +105,7 @@ class Runner:
             counters,
             config.sampling.num_policies,
             config.saving.train_for_env_steps,
-            config.environment.env_frameskip,
+            frames_per_step(config),
             config.machine.stats_avg,
             start_s,
         )
@@ -151,6 +156,11 @@ class Runner:
         for observer in self._observers:
             observer.on_stop()
 
+    def expect_heartbeats(self, components: Iterable[str]) -> None:
+        """Watch for signs of life of these components from now on."""
+        for component in components:
+            self._silences.hear(component)
+
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
         self._end(reason)
@@ -174,6 +184,7 @@ class Runner:
                     self.fail(report)
                 case Finished():
                     self.timings[report.component] = report.timing
+                    self._silences.forget(report.component)
                 case WorkerTimers():
                     self._deliveries[report.worker, report.process] = report
                 case Heartbeat():
@@ -203,7 +214,7 @@ class Runner:
         status = self.statistics.status()
         for observer in self._observers:
             observer.on_status(status)
-        for component, silent_s in self._silences.find():
+        for component, silent_s in self._silences.find() if not self.reason else ():
             logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")

@@ -17,6 +17,8 @@ from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["SteppingGroup"]
 
+_NUM_OFFSETS = 16  # bounds the random steps, which would grow with the square of the number of environments
+
 
 class SteppingGroup:
     """Environments that step together, each of their agents writing to a slot of its own.
@@ -70,12 +72,12 @@ class SteppingGroup:
         """Begin an episode everywhere.
 
         Args:
-            num_random_steps: environment i of the group then takes i times as many steps with random actions, so that
+            num_random_steps: environment i of the group then takes i (modulo 16) times as many random steps, so that
                 episodes of a fixed length do not end all at once; 0: none.
         """
         for i, env in enumerate(self._envs):
             observations = env.reset()
-            for _ in range(i * num_random_steps):
+            for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions())
                 if _all_ended(terminated, truncated):
                     observations = env.reset()

@@ -16,11 +16,14 @@ The components are the same, built by the same functions.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters
@@ -44,8 +47,10 @@ if TYPE_CHECKING:
 __all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "plan_components"]
 
 _IMAGE_ENCODER_STEPS = 128
+_PATIENCE_S = 6.0
+_LEARNER_PATIENCE_S = 120.0  # a training step under way is finished and saved
 _MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
-_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER = range(3)
+_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER = range(4)
 
 
 @dataclass(frozen=True)
@@ -162,9 +167,12 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
 
-    def settings(name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None) -> ChildSettings:
+    def settings(
+        name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None, patience_s: float = _PATIENCE_S
+    ) -> ChildSettings:
         return ChildSettings(
             name,
+            patience_s=patience_s,
             niceness=machine.default_niceness,
             cpus=cpus,
             num_threads=num_threads,
@@ -173,7 +181,7 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
 
     components = []
     for policy in range(sampling.num_policies):
-        learner = settings(f"Learner_{policy}", num_threads=len(usable_cpus()))
+        learner = settings(f"Learner_{policy}", num_threads=len(usable_cpus()), patience_s=_LEARNER_PATIENCE_S)
         components.append(ComponentPlan(learner, partial(_make_learner, blueprint, policy)))
         batcher = settings(f"Batcher_{policy}", num_threads=1)
         components.append(ComponentPlan(batcher, partial(_make_batcher, blueprint, policy)))
@@ -193,6 +201,12 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
 def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> RolloutWorker:
     config, channels = blueprint.config, blueprint.channels
     import_registration(blueprint.env_name, blueprint.env_payload)
+    sampling = config.sampling
+    if config.saving.benchmark:
+        sampling = replace(sampling, decorrelate_experience_max_seconds=0.0)
+    # For environments that draw from the global generators.
+    random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index))
+    np.random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index))
 
     def make_agents_env(env: int, index_in_worker: int) -> AgentsEnv:
         placement = EnvPlacement(worker_index=index, vector_index=index_in_worker, env_id=env)
@@ -207,9 +221,9 @@ def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> 
     return RolloutWorker(
         index=index,
         plan=blueprint.plan,
-        sampling=config.sampling,
+        sampling=sampling,
         value_bootstrap=config.loss.value_bootstrap,
-        frameskip=config.environment.env_frameskip,
+        frameskip=frames_per_step(config),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
         counters=blueprint.counters,

@@ -12,7 +12,7 @@ from sample_profiler.config.saved import config_path, load_config
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
-_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior")
+_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind")
 """Where the saved configuration was found, and what to do about it: never taken from the saved configuration itself."""
 
 

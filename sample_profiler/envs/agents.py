@@ -6,6 +6,7 @@ A single-agent environment is a multi-agent one with one agent; there is no seco
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,7 +44,7 @@ class AgentsEnv:
         with self._named("its constructor"):
             self._env = make()
         self._seed: int | None = seed
-        self._action_space = spec.action_space
+        self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
         self._action_space.seed(seed)
         self._to_action = _action_converter(spec.action_space)
         self._spec = spec

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sample_profiler.config import LossOptions
+from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.schedules import LearningRateSchedule
@@ -100,6 +101,12 @@ class Trainer:
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
                 self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
+            if not torch.isfinite(self._last_grad_norm):
+                raise TrainingError(
+                    f"the gradients of optimizer step {self.num_steps + 1} are not finite: an observation, a reward or "
+                    "a weight is NaN or infinite. The last checkpoint is sound; look for what the environment returns, "
+                    "or lower --learning_rate"
+                )
             with timing.add_time("optimizer_step"):
                 self._optimizer.step()
             self.num_steps += 1

@@ -101,6 +101,7 @@ class ChildSettings:
         cpus: the cores that the process may use; None leaves all.
         heartbeat_interval_s: between two signs of life.
         num_threads: for numerical libraries; None leaves their defaults.
+        patience_s: that it is given to finish when it is asked to.
         log_level: the level of the root logger.
     """
 
@@ -109,6 +110,7 @@ class ChildSettings:
     cpus: tuple[int, ...] | None = None
     num_threads: int | None = None
     heartbeat_interval_s: float = 2.0
+    patience_s: float = 6.0
     log_level: int = logging.INFO
 
 
@@ -259,6 +261,7 @@ def _prepare_process(
     become_subreaper()  # a game that a script started in the background is found, too
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # held while processes are started
     arguments = (lifeline, existed_before)
     threading.Thread(target=_watch_lifeline, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def tame_numerical_libraries(num_threads: int | None = None) -> None:
     if num_threads is not None:
         for library in ("OMP", "MKL", "OPENBLAS"):
             os.environ[f"{library}_NUM_THREADS"] = str(num_threads)
+        if "torch" in sys.modules:  # the user's main script may have imported it
+            sys.modules["torch"].set_num_threads(num_threads)
 
 
 def draw_seed() -> int:

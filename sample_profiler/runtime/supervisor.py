@@ -58,6 +58,7 @@ class Child:
         self, settings: ChildSettings, process: BaseProcess, reports: PipeReports, control: PipeChannel
     ) -> None:
         self.name = settings.name
+        self.patience_s = settings.patience_s
         self.reports = reports
         self._process = process
         self._control = control
@@ -134,10 +135,10 @@ class Supervisor:
             self.note_shared_memory()
 
     def stop(self, grace_s: float, while_waiting: Callable[[], None]) -> list[Child]:
-        """Ask all children to finish, kill those that have not after `grace_s` seconds, and clean up.
+        """Ask all children to finish, kill those that have not after their time, and clean up.
 
         Args:
-            grace_s: time for all of them together.
+            grace_s: at most, whatever the children's own patience is.
             while_waiting: is called again and again until all are gone: takes what the children still report.
 
         Returns:
@@ -147,8 +148,10 @@ class Supervisor:
         for child in self.children:
             if child.is_alive():
                 child.stop()
-        deadline_s = time.monotonic() + grace_s
-        while any(child.is_alive() for child in self.children) and time.monotonic() < deadline_s:
+        begin_s = time.monotonic()
+        while any(
+            child.is_alive() and time.monotonic() < begin_s + min(grace_s, child.patience_s) for child in self.children
+        ):
             while_waiting()
             time.sleep(_POLL_S)
         killed = self.kill()

@@ -15,6 +15,7 @@ from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWork
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.child import Heartbeat
 
 
 class LocalRun:
@@ -218,6 +219,7 @@ def test_episodes_are_reported_now_and_then_and_at_the_end(local_run):
     (worker,) = run.workers
     run.start()
     (timer,) = worker.timers()
+    assert {type(report) for report in run.reports.receive()} == {Heartbeat}  # one for each step of the start
     timer.callback()
     assert run.reports.receive() == [], "no news is no report"
     for number in range(6):

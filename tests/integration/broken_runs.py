@@ -34,7 +34,8 @@ class BrokenEnv(gymnasium.Env):
         self._num_steps += 1
         if BREAK == "step" and self._is_last and self._num_steps > 50:
             raise ValueError("broken step")
-        return np.zeros(3, np.float32), 1.0, False, self._num_steps % 20 == 0, {}
+        value = np.nan if BREAK == "nan" and self._is_last and self._num_steps > 50 else 0.0
+        return np.full(3, value, np.float32), 1.0, False, self._num_steps % 20 == 0, {}
 
 
 register_env("broken", lambda name, cfg, placement, render_mode=None: BrokenEnv(placement))

@@ -150,3 +150,12 @@ def test_gpu_without_one_is_a_clear_error(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "--device=gpu" in result.stdout
     assert "Traceback" not in result.stdout
+
+
+def test_numbers_that_are_not_finite_end_the_run_before_they_reach_a_checkpoint(tmp_path: Path) -> None:
+    result = run_broken("nan", tmp_path)
+    assert result.returncode == 1
+    assert "Learner_0 failed: TrainingError" in result.stdout
+    assert "NaN or infinite" in result.stdout
+    weights = load_latest_checkpoint(tmp_path / "default_experiment")["model"]
+    assert all(bool(tensor.isfinite().all()) for tensor in weights.values())

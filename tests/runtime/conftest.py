@@ -31,8 +31,6 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     yield supervisor
     supervisor.kill()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-    for child in supervisor.children:
-        child.exit.close()
 
 
 @pytest.fixture
