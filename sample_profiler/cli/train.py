@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
+import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from sample_profiler.components.run import RunResult, check_spaces, choose_devic
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.reports.trees import format_trees
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine import Machine, draw_seed
 
 __all__ = ["train"]
 
@@ -80,10 +83,16 @@ def _train(
     handlers: list[logging.Handler],
     stack: contextlib.ExitStack,
 ) -> int:
-    config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
+    config = _with_seed(parse_run_config(argv, extra_parts=extra_parts, defaults=defaults))
     env_spec, device = probe_env(config), choose_device(config)
     check_spaces(config, env_spec)
-    folder = _prepare_folder(config)
+    folder = config.run.folder
+    is_new = not folder.exists()
+    if not is_new:
+        _lock(folder, stack)
+    _prepare_folder(config)
+    if is_new or config.run.restart_behavior != "resume":
+        _lock(folder, stack)
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / "log.txt"))
     save_config(config, config_path(folder))
@@ -104,7 +113,29 @@ def _remove_handlers(handlers: list[logging.Handler]) -> None:
         handler.close()
 
 
-def _prepare_folder(config: Config) -> Path:
+def _with_seed(config: Config) -> Config:
+    """Draw a seed if none was given: what happened can be repeated."""
+    if config.run.seed is not None:
+        return config
+    return replace(config, run=replace(config.run, seed=draw_seed()), origins={**config.origins, "seed": "automatic"})
+
+
+def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
+    """Keep other runs out of a run's folder for as long as this process has it open.
+
+    Raises:
+        ConfigError: another run is in it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        problem = f"another run is writing to {folder}: wait for its end, or use another --experiment"
+        raise ConfigError([problem]) from None
+
+
+def _prepare_folder(config: Config) -> None:
     """Make the run's folder, doing with an earlier run what `--restart_behavior` says."""
     folder = config.run.folder
     if folder.exists():
@@ -121,7 +152,6 @@ def _prepare_folder(config: Config) -> Path:
     except OSError as error:
         problem = f"cannot make the run's folder {folder}: {error.strerror}: use another --train_dir"
         raise ConfigError([problem]) from error
-    return folder
 
 
 def _log_start(config: Config, folder: Path) -> None:

@@ -159,3 +159,13 @@ def test_numbers_that_are_not_finite_end_the_run_before_they_reach_a_checkpoint(
     assert "NaN or infinite" in result.stdout
     weights = load_latest_checkpoint(tmp_path / "default_experiment")["model"]
     assert all(bool(tensor.isfinite().all()) for tensor in weights.values())
+
+
+def test_two_runs_of_one_experiment_do_not_mix(tmp_path: Path) -> None:
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=1", folder=tmp_path) as live:
+        live.wait_until_training()
+        result = run(*CARTPOLE, *SMALL, "--restart_behavior=overwrite", folder=tmp_path, timeout_s=30)
+        assert result.returncode == 2
+        assert "another run is writing to" in result.stdout
+        assert live.process.poll() is None
+    assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
