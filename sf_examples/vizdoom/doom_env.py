@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, NoReturn, cast
 
@@ -86,7 +87,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
         self.action_space = spaces.Discrete(len(self._button_rows))
         self._game: vizdoom.DoomGame | None = None
-        self._watch: GameWatch | None = None
+        self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
         self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
         self._health = 0.0
@@ -106,7 +107,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             else:
                 if seed is not None:
                     self._game.set_seed(self._draw_seed())
-                self._game.new_episode()
+                with self._watched:
+                    self._game.new_episode()
             self._look(self._game)
             self._health = self._read_health(self._game)
         except GAME_ERRORS as error:
@@ -123,7 +125,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         if game is None:
             raise EnvError(f"{self.name}: step() before reset(); call reset() first")
         try:
-            reward = game.make_action(self._button_rows[action], self._frameskip) * self._scenario.reward_scale
+            with self._watched:
+                reward = game.make_action(self._button_rows[action], self._frameskip) * self._scenario.reward_scale
             if game.is_episode_finished():
                 is_truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
                 return self._observation, reward, not is_truncated, is_truncated, {}
@@ -142,10 +145,11 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         """Ends the game; a closed environment can be reset and starts a new one."""
         game, self._game = self._game, None
         if game is not None:
-            game.close()
-        if self._watch is not None:
-            self._watch.end()  # only now: closing, too, can wait for a dead game for ever
-            self._watch = None
+            with self._watched:  # closing, too, can wait for a dead game for ever
+                game.close()
+        if isinstance(self._watched, GameWatch):
+            self._watched.end()
+            self._watched = contextlib.nullcontext()
 
     def _start_game(self) -> vizdoom.DoomGame:
         game = self._configure()
@@ -153,7 +157,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         others = children_of_this_process()
         game.init()
         for pid in children_of_this_process() - others:
-            self._watch = GameWatch(pid, self._title)
+            self._watched = GameWatch(pid, self._title, self)
         return game
 
     def _draw_seed(self) -> int:

@@ -27,14 +27,16 @@ class StuckPlayer:
 
     def start(self) -> None:
         game = subprocess.Popen(["sleep", "300"])
-        watch = GameWatch(game.pid, "environment 5 (doom)")
+        watch = GameWatch(game.pid, "environment 5 (doom)", self)
         game.kill()
         game.wait()
         if self._notices:
-            watch.end()
+            with watch:
+                pass
             self._reports.send("noticed")
-        while not self._notices:
-            time.sleep(60)
+        else:
+            with watch:
+                time.sleep(60)
 
     def wait_block(self) -> str:
         return "wait"
