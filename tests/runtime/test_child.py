@@ -29,7 +29,8 @@ from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.supervisor import Supervisor
 
 if __name__ == "__main__":
-    child = Supervisor().spawn(ChildSettings("Orphan"), partial(spawned.make_spawned, start=spawned.{action}))
+    supervisor = Supervisor()  # kept: with it goes the lifeline
+    child = supervisor.spawn(ChildSettings("Orphan"), partial(spawned.make_spawned, start=spawned.{action}))
     while True:
         for report in child.reports.receive():
             if isinstance(report, list):
