@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pickle
 import random
@@ -246,26 +247,24 @@ def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch
     assert events == ["sync", "rename", "sync"], "the file, its name, the folder"
 
 
-@pytest.fixture
-def small_disk():
-    """Files cannot grow beyond some kilobytes."""
+@contextlib.contextmanager
+def small_disk(num_bytes: int) -> Iterator[None]:
+    """Files cannot grow beyond so many bytes; only inside, since the tests' own output may go to a file, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(num_bytes: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("num_numbers", [500, 500_000])
-def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(folder, small_disk, num_numbers):
+def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(folder, num_numbers):
     folder.save(make_state(1), 1, 1)
-    small_disk(1500)
-    with pytest.raises(
-        CheckpointError, match=r"cannot write the checkpoint .*checkpoint_000000002_2.pth \(\d+ MiB free"
-    ):
-        folder.save({"w": torch.arange(float(num_numbers)), "v": torch.ones(100)}, 2, 2)
+    state = {"w": torch.arange(float(num_numbers)), "v": torch.ones(100)}
+    message = r"cannot write the checkpoint .*checkpoint_000000002_2.pth \(\d+ MiB free"
+    with pytest.raises(CheckpointError, match=message), small_disk(1500):
+        folder.save(state, 2, 2)
     assert names(folder) == ["checkpoint_000000001_1.pth"], "half a file would keep the disk full"
     assert folder.load("latest")["frames"] == 1
 
