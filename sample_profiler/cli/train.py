@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
-import os
 import shutil
 import signal
 import sys
@@ -26,6 +24,7 @@ from sample_profiler.components.run import RunResult, check_spaces, choose_devic
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.reports.trees import format_trees
+from sample_profiler.runtime.folder_lock import folder_locked
 from sample_profiler.runtime.machine import Machine, draw_seed
 
 __all__ = ["train"]
@@ -89,10 +88,10 @@ def _train(
     folder = config.run.folder
     is_new = not folder.exists()
     if not is_new:
-        _lock(folder, stack)
+        stack.enter_context(folder_locked(folder))
     _prepare_folder(config)
     if is_new or config.run.restart_behavior != "resume":
-        _lock(folder, stack)
+        stack.enter_context(folder_locked(folder))
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / "log.txt"))
     save_config(config, config_path(folder))
@@ -118,21 +117,6 @@ def _with_seed(config: Config) -> Config:
     if config.run.seed is not None:
         return config
     return replace(config, run=replace(config.run, seed=draw_seed()), origins={**config.origins, "seed": "automatic"})
-
-
-def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
-    """Keep other runs out of a run's folder for as long as this process has it open.
-
-    Raises:
-        ConfigError: another run is in it.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    stack.callback(os.close, descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        problem = f"another run is writing to {folder}: wait for its end, or use another --experiment"
-        raise ConfigError([problem]) from None
 
 
 def _prepare_folder(config: Config) -> None:

@@ -8,6 +8,7 @@ import pickle
 import random
 import resource
 import zipfile
+from collections.abc import Iterator
 
 import pytest
 import torch
