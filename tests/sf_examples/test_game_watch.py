@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from functools import partial
@@ -20,6 +21,7 @@ def supervisor():
     supervisor = Supervisor()
     yield supervisor
     supervisor.kill()
+    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: other tests' orphans are not ours
 
 
 def test_player_stuck_after_the_death_of_its_game_is_ended_and_told(supervisor: Supervisor) -> None:
