@@ -30,7 +30,7 @@ ROWS = {
 # profiling is usable alone, its errors are those of the package.
 ALLOWED_IN_A_ROW = {("profiling", "errors")}
 # The only package that knows how processes are started, found and talked to.
-OF_RUNTIME = {"ctypes", "fcntl", "mmap", "multiprocessing", "select", "psutil"}
+OF_RUNTIME = {"ctypes", "fcntl", "multiprocessing", "select", "psutil"}
 
 
 def modules() -> list[Path]:

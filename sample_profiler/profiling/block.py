@@ -98,6 +98,15 @@ class Block:
         """Close the block, also when an exception leaves it; the exception goes on."""
         self.end_ns = self.recorder.clock_ns()
 
+    def path(self) -> tuple[str, ...]:
+        """Return the keys from the root to this block, which has been entered."""
+        keys: list[str] = []
+        node = self.node.shared
+        while node.parent is not None:
+            keys.append(node.key)
+            node = node.parent
+        return tuple(reversed(keys))
+
     def forget_closed(self) -> None:
         """Let go of the closed blocks outside of this one: tasks that start each other would chain them for ever."""
         outer = self.outer

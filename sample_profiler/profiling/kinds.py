@@ -54,6 +54,45 @@ def average_kind(window: int) -> Kind:
     return Kind("time_avg", window)
 
 
+def check_kind(key: str, kind: Kind, existing: Kind | None, path: str, window: Kind | None) -> None:
+    """Check whether a key may be used as this kind of block.
+
+    Args:
+        key: The key.
+        kind: What it is to be used as.
+        existing: What it is under the same parent; None if it is not there yet.
+        path: The keys from the root to it, for the message.
+        window: The kind that the key has as a ``time_avg``, anywhere in the tree; None if it is none yet.
+
+    Raises:
+        TimingError: The key is no string, or has another kind or window.
+    """
+    if not isinstance(key, str):
+        raise TimingError(f"the key of a block is {key!r}; allowed are strings")
+    if existing is not None and existing.method != kind.method:
+        raise TimingError(
+            f"the block {path!r} is {existing} and is now used as {kind}; "
+            f"allowed is one kind for one key under one parent: give the second block a key other than {key!r}"
+        )
+    if kind.window is not None and window is not None and window is not kind:
+        raise TimingError(
+            f"the block {key!r} averages {window.window} passes since its first use and is now asked for "
+            f"{kind.window}; allowed is one window for a key: leave out `average` or use another key"
+        )
+
+
+def check_pass(key: str, start_ns: int, end_ns: int) -> None:
+    """Check a pass that somebody else has measured.
+
+    Raises:
+        TimingError: It ends before its start.
+    """
+    if end_ns < start_ns:
+        raise TimingError(
+            f"the pass of {key!r} ends {start_ns - end_ns} ns before its start; allowed is an end after the start"
+        )
+
+
 def make_kind(method: str, window: int | None) -> Kind:
     """Return the one `Kind` object with these attributes, for reading back plain data.
 

@@ -8,13 +8,26 @@ from __future__ import annotations
 import operator
 import threading
 import weakref
+from typing import Protocol
 
 from sample_profiler.profiling.block import NOT_ENTERED, OPEN, Block
 from sample_profiler.profiling.kinds import Kind
-from sample_profiler.profiling.statistics import Statistics
+from sample_profiler.profiling.statistics import DeviceStatistics, Statistics
+from sample_profiler.profiling.thread_names import number_of_thread
 from sample_profiler.profiling.tree import TreeNode
 
 _FOLD_AT = 64
+
+
+class EventSink(Protocol):
+    """Takes what is to be seen in a timeline."""
+
+    def add_passes(self, node: Node, thread: int, blocks: list[Block]) -> None:
+        """Take passes of a node that are over, in the order of their ends, with the number of their thread."""
+
+    def add_flow_point(self, node: Node, thread: int, now_ns: int, number: int) -> None:
+        """Take a point of a flow, inside of a block of that node."""
+
 
 _end_ns = operator.attrgetter("end_ns")
 
@@ -22,18 +35,23 @@ _end_ns = operator.attrgetter("end_ns")
 class ThreadNode:
     """What one thread recorded at one node: the latest blocks as they are, and the statistics of all earlier ones."""
 
-    __slots__ = ("blocks", "children", "fold_at", "kind", "shared", "statistics")
+    __slots__ = ("blocks", "children", "fold_at", "kind", "shared", "statistics", "tree")
 
-    def __init__(self, shared: Node) -> None:
+    def __init__(self, shared: Node, tree: ThreadTree) -> None:
         self.shared = shared
+        self.tree = tree
         self.kind = shared.kind
         self.children: dict[str, ThreadNode] = {}
         self.blocks: list[Block] = []
         self.fold_at = _FOLD_AT
         self.statistics = Statistics()
 
-    def fold(self) -> None:
-        """Move the closed blocks into the statistics. Only for the thread that owns this node, or after its end."""
+    def fold(self, sink: EventSink | None = None) -> None:
+        """Move the closed blocks into the statistics. Only for the thread that owns this node, or after its end.
+
+        Args:
+            sink: Is shown these blocks, before.
+        """
         blocks, still_open = self.blocks, []
         ends = [block.end_ns for block in blocks]
         # The usual case is quick; else something is open, or passes of several tasks overlapped.
@@ -42,6 +60,8 @@ class ThreadNode:
             blocks = sorted((block for block in blocks if block.end_ns >= 0), key=_end_ns)
         statistics = self.statistics.copy()
         if blocks:
+            if sink is not None:
+                sink.add_passes(self.shared, self.tree.thread_number, blocks)
             durations = [block.end_ns - block.start_ns for block in blocks]
             statistics.add(durations, last_end_ns=blocks[-1].end_ns, window=self.kind.window)
         # Many tasks may have this node open at once: then wait until as many more have gone by.
@@ -65,14 +85,24 @@ class ThreadNode:
             new.add(durations, last_end_ns=passes[-1][0], window=self.kind.window)
         return new
 
+    def read_closed(self) -> tuple[Statistics, list[Block]]:
+        """Return the statistics of all passes that are over, and the blocks that are open."""
+        statistics, blocks = self.statistics.copy(), self.blocks
+        ends = sorted((block.end_ns, block.start_ns) for block in blocks if block.end_ns >= 0)
+        if ends:
+            durations = [end_ns - start_ns for end_ns, start_ns in ends]
+            statistics.add(durations, last_end_ns=ends[-1][0], window=self.kind.window)
+        return statistics, [block for block in blocks if block.end_ns == OPEN]
+
 
 class ThreadTree:
     """The thread nodes of one thread."""
 
-    __slots__ = ("nodes", "root", "thread")
+    __slots__ = ("nodes", "root", "thread", "thread_number")
 
     def __init__(self, shared_root: Node) -> None:
-        self.root = ThreadNode(shared_root)
+        self.root = ThreadNode(shared_root, self)
+        self.thread_number = number_of_thread()
         self.nodes: list[ThreadNode] = []
         self.thread = weakref.ref(threading.current_thread())
 
@@ -89,12 +119,16 @@ class Node:
 
     Attributes:
         settled: What ended threads and merged recordings contributed.
+        device: What an accelerator did for it; None where that was not measured.
         num_ended_threads: How many threads have contributed to it.
         is_parallel: Whether a merged recording has the mark.
         thread_nodes: What the living threads recorded here.
     """
 
-    __slots__ = ("children", "is_parallel", "key", "kind", "num_ended_threads", "parent", "settled", "thread_nodes")
+    __slots__ = (
+        *("children", "device", "is_parallel", "key", "kind", "num_ended_threads", "parent", "settled"),
+        "thread_nodes",
+    )
 
     def __init__(self, key: str, kind: Kind, parent: Node | None) -> None:
         self.key = key
@@ -102,6 +136,7 @@ class Node:
         self.parent = parent
         self.children: dict[str, Node] = {}
         self.settled = Statistics()
+        self.device: DeviceStatistics | None = None
         self.num_ended_threads = 0
         self.is_parallel = False
         self.thread_nodes: list[ThreadNode] = []
@@ -115,6 +150,19 @@ class Node:
             node = node.parent
         return "/".join(reversed(keys))
 
+    def num_threads(self) -> int:
+        """Return how many threads have entered it."""
+        return self.num_ended_threads + len(self.thread_nodes)
+
+    def read_closed(self) -> tuple[Statistics, list[Block]]:
+        """Return the statistics of all passes that are over, and the blocks that are open, over all threads."""
+        statistics, open_blocks = self.settled.copy(), list[Block]()
+        for node in self.thread_nodes:
+            closed, blocks = node.read_closed()
+            statistics.merge(closed)
+            open_blocks += blocks
+        return statistics, open_blocks
+
     def read(self, now_ns: int) -> TreeNode:
         """Return this node as plain data, without its children."""
         new = TreeNode(self.key, self.kind)
@@ -124,4 +172,5 @@ class Node:
             new.statistics.merge(statistics)
             num_threads += statistics.count > 0
         new.is_parallel = self.is_parallel or num_threads > 1
+        new.add_device(self.device)
         return new

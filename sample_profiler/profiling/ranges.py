@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,6 +30,21 @@ if _IS_ARMED:
             f"{ENVIRONMENT_VARIABLE} is 1 and PyTorch cannot be imported: {error}; ranges need it: install torch, or "
             "unset the variable"
         ) from error
+
+
+class Range(Protocol):
+    """What `profile_range` returns: a context manager, and a decorator that keeps the function's type."""
+
+    def __enter__(self) -> None:
+        """Begin the range."""
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End it."""
+
+    def __call__(self, func: Function) -> Function:
+        """Return a function whose calls are this range; the same object where ranges are unarmed."""
 
 
 class _NoRange(contextlib.nullcontext[None]):
@@ -83,7 +98,7 @@ class _Range:
 _NO_RANGE = _NoRange()
 
 
-def profile_range(name: str) -> _Range | _NoRange:
+def profile_range(name: str) -> Range:
     """Return a range with this name, to be entered or to decorate a function with.
 
     Write ``with profile_range("update"):`` or ``@profile_range("update")``.

@@ -6,11 +6,12 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any, Protocol
 
-from sample_profiler.errors import TimingError
-from sample_profiler.profiling.block import Block
-from sample_profiler.profiling.kinds import ADD_TIME, Kind
-from sample_profiler.profiling.nodes import Node, ThreadNode, ThreadTree
+from sample_profiler.profiling.block import NOT_ENTERED, Block, get_open_blocks
+from sample_profiler.profiling.kinds import ADD_TIME, Kind, check_kind, check_pass
+from sample_profiler.profiling.nodes import EventSink, Node, ThreadNode, ThreadTree
+from sample_profiler.profiling.statistics import DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
 
 ClockNs = Callable[[], int]
@@ -39,10 +40,11 @@ class Recorder:
         self.root = Node("", ADD_TIME, None)
         self.windows: dict[str, Kind] = {}
         self.lock = threading.RLock()
-        self._start_ns = clock_ns() if is_running else None
+        self.start_ns = clock_ns() if is_running else None
+        self.sink: EventSink | None = None
         self._trees: list[ThreadTree] = []
         self.threads = _ThreadLocal(self)
-        _recorders.add(self)
+        renew_lock_after_fork(self)
 
     def make_thread_tree(self) -> ThreadTree:
         """Return a tree for the current thread, and settle those of threads that have ended."""
@@ -60,9 +62,9 @@ class Recorder:
             TimingError: The key is no string, or has another kind or window here.
         """
         with self.lock:
-            node = ThreadNode(self._make_child(parent.shared, key, kind))
-            if self._start_ns is None:
-                self._start_ns = self.clock_ns()
+            node = ThreadNode(self._make_child(parent.shared, key, kind), tree)
+            if self.start_ns is None:
+                self.start_ns = self.clock_ns()
             node.shared.thread_nodes.append(node)
             tree.nodes.append(node)
             parent.children[key] = node
@@ -71,8 +73,62 @@ class Recorder:
     def fold(self, node: ThreadNode) -> list[Block]:
         """Move a thread node's closed blocks into its statistics and return its now short list of blocks."""
         with self.lock:
-            node.fold()
+            node.fold(self.sink)
             return node.blocks
+
+    def fold_thread(self) -> None:
+        """Move all closed blocks of the current thread into their statistics."""
+        with self.lock:
+            for node in self.threads.tree.nodes:
+                node.fold(self.sink)
+
+    def make_block(self, key: str, kind: Kind) -> Block:
+        """Return a block of any kind, to be entered once."""
+        block = Block.__new__(Block)
+        block.recorder = self
+        block.key = key
+        block.kind = kind
+        block.end_ns = NOT_ENTERED
+        return block
+
+    def record(self, key: str, start_ns: int, end_ns: int) -> None:
+        """Add a pass that is over to a block inside the one that is open now.
+
+        Raises:
+            TimingError: The key has another kind there, or the pass ends before its start.
+        """
+        check_pass(key, start_ns, end_ns)
+        parent, tree = self.current_node(), self.threads.tree
+        node = parent.children.get(key)
+        if node is None or node.kind is not ADD_TIME:
+            node = self.make_thread_node(tree, parent, key, ADD_TIME)
+        blocks = node.blocks if len(node.blocks) < node.fold_at else self.fold(node)
+        block = self.make_block(key, ADD_TIME)
+        block.tree, block.node, block.outer = tree, node, None
+        block.start_ns, block.end_ns = start_ns, end_ns
+        blocks.append(block)
+
+    def mark_flow(self, number: int) -> None:
+        """Put a point of a flow into the ring of the record file, inside the block that is open now."""
+        if self.sink is not None:
+            node = self.current_node()
+            with self.lock:
+                self.sink.add_flow_point(node.shared, node.tree.thread_number, self.clock_ns(), number)
+
+    def current_node(self) -> ThreadNode:
+        """Return the node of the innermost open block of this recorder in the current thread."""
+        tree = self.threads.tree
+        return next((block.node for block in get_open_blocks() if block.tree is tree), tree.root)
+
+    def add_device_statistics(self, path: tuple[str, ...], device: DeviceStatistics) -> None:
+        """Add what an accelerator did for a block; of a block that is not there nothing is noted."""
+        node: Node | None = self.root
+        for key in path:
+            node = node.children.get(key) if node is not None else None
+        if node is not None:
+            with self.lock:
+                node.device = node.device or DeviceStatistics()
+                node.device.merge(device)
 
     def read(self) -> TreeNode:
         """Return everything recorded up to now as plain data; open blocks count with their open part."""
@@ -107,12 +163,15 @@ class Recorder:
                 is_in_both = bool(node.settled.count or node.thread_nodes)
                 node.is_parallel |= source.is_parallel or (is_parallel and is_in_both)
                 node.settled.merge(source.statistics)
+                if source.device is not None:
+                    node.device = node.device or DeviceStatistics()
+                    node.device.merge(source.device)
                 stack.extend((child, self._make_child(node, key, child.kind)) for key, child in source.children.items())
 
     def _read_root(self, now_ns: int) -> TreeNode:
         root = self.root.read(now_ns)
-        if self._start_ns is not None:
-            root.statistics.add([now_ns - self._start_ns], last_end_ns=now_ns)
+        if self.start_ns is not None:
+            root.statistics.add([now_ns - self.start_ns], last_end_ns=now_ns)
         root.is_parallel |= self.root.num_ended_threads + sum(1 for tree in self._trees if tree.nodes) > 1
         return root
 
@@ -126,20 +185,9 @@ class Recorder:
         return child
 
     def _check_kind(self, parent: Node | None, key: str, kind: Kind) -> None:
-        if not isinstance(key, str):
-            raise TimingError(f"the key of a block is {key!r}; allowed are strings")
-        child = parent.children.get(key) if parent is not None else None
-        if child is not None and child.kind.method != kind.method:
-            raise TimingError(
-                f"the block {child.path()!r} is {child.kind} and is now used as {kind}; "
-                f"allowed is one kind for one key under one parent: give the second block a key other than {key!r}"
-            )
-        window = self.windows.get(key, kind)
-        if kind.window is not None and window is not kind:
-            raise TimingError(
-                f"the block {key!r} averages {window.window} passes since its first use and is now asked for "
-                f"{kind.window}; allowed is one window for a key: leave out `average` or use another key"
-            )
+        child = parent.children.get(key) if parent is not None and isinstance(key, str) else None
+        existing, path = (None, "") if child is None else (child.kind, child.path())
+        check_kind(key, kind, existing, path, self.windows.get(key) if isinstance(key, str) else None)
 
     def _check_kinds(self, tree: TreeNode) -> None:
         stack: list[tuple[TreeNode, Node | None]] = [(tree, self.root)]
@@ -151,7 +199,7 @@ class Recorder:
 
     def _settle_thread(self, tree: ThreadTree) -> None:
         for node in tree.nodes:
-            node.fold()
+            node.fold(self.sink)
             shared = node.shared
             shared.thread_nodes.remove(node)
             shared.settled.merge(node.statistics)
@@ -162,12 +210,21 @@ class Recorder:
         self._trees.remove(tree)
 
 
-_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+class _Locked(Protocol):
+    lock: Any
+
+
+_locked: weakref.WeakSet[_Locked] = weakref.WeakSet()
+
+
+def renew_lock_after_fork(recorder: _Locked) -> None:
+    """Give a recorder's copy in a forked process a lock of its own."""
+    _locked.add(recorder)
 
 
 def _renew_locks() -> None:
     """Free a forked child of locks that other threads of its parent held at that moment."""
-    for recorder in _recorders:
+    for recorder in _locked:
         recorder.lock = threading.RLock()
 
 

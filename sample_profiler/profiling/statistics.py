@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _SUB_BUCKET_BITS = 4
@@ -29,6 +30,42 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
     shift = (index >> _SUB_BUCKET_BITS) - 1
     mantissa = index - (shift << _SUB_BUCKET_BITS)
     return mantissa << shift, (mantissa + 1) << shift
+
+
+@dataclass
+class DeviceStatistics:
+    """How long an accelerator worked on what the passes of one node gave it.
+
+    Attributes:
+        count: Number of passes that the device has done.
+        total_ns: Their sum on the device's own line.
+        num_unresolved: Passes whose device time is not known.
+    """
+
+    count: int = 0
+    total_ns: int = 0
+    num_unresolved: int = 0
+
+    def merge(self, other: DeviceStatistics) -> None:
+        """Add what was measured of the same node elsewhere."""
+        self.count += other.count
+        self.total_ns += other.total_ns
+        self.num_unresolved += other.num_unresolved
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready data; seconds."""
+        return {"count": self.count, "total": self.total_ns / NS_PER_S, "unresolved": self.num_unresolved}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> DeviceStatistics:
+        """Return what `to_dict` described.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A field is of another type.
+            ValueError: A field is not a number.
+        """
+        return cls(int(plain["count"]), *_to_ns((plain["total"],)), int(plain["unresolved"]))
 
 
 class Statistics:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
 from sample_profiler.profiling.timer_nodes import ROOT_NAME, GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import copy_gauges, merge_gauges_into
 
@@ -49,6 +50,27 @@ class WorkerTimers:
     process: int
     root: TimerNode
     gauges: Mapping[str, GaugeNode] = field(default_factory=dict)
+
+
+def worker_timers(record: ProcessRecord) -> list[WorkerTimers]:
+    """Return what each component of a process has recorded.
+
+    Gauges named ``component/name`` are the component's; the others are the process's, and go to its first component, as
+    do the timers of code that has no Timing at hand.
+    """
+    workers = []
+    for component in record.components:
+        root = TimerNode.from_tree(record.trees[component])
+        prefix = f"{component}/"
+        gauges = {name.removeprefix(prefix): g for name, g in record.gauges.items() if name.startswith(prefix)}
+        if component == record.components[0]:
+            gauges |= {name: gauge for name, gauge in record.gauges.items() if "/" not in name}
+            if TIMERS in record.trees:
+                for name, child in TimerNode.from_tree(record.trees[TIMERS]).children.items():
+                    root.merge(child, root_name=name, is_parallel=False)
+        group = component.partition("_")[0]
+        workers.append(WorkerTimers(worker=component, group=group, process=record.pid, root=root, gauges=gauges))
+    return workers
 
 
 def keep_latest(deliveries: Iterable[WorkerTimers]) -> list[WorkerTimers]:

@@ -256,6 +256,7 @@ def merge_trees(target: TreeNode, source: TreeNode) -> None:
         node, other = stack.pop()
         node.statistics.merge(other.statistics)
         node.is_parallel |= other.is_parallel
+        node.add_device(other.device)
         for key, child in other.children.items():
             stack.append((node.children.setdefault(key, TreeNode(key)), child))
 

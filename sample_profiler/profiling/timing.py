@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from sample_profiler.profiling.block import NOT_ENTERED, Block
 from sample_profiler.profiling.kinds import ADD_TIME, DEFAULT_WINDOW, TIMEIT, average_kind
 from sample_profiler.profiling.recorder import ClockNs, Recorder
 from sample_profiler.profiling.render import format_flat, format_tree
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.twins import RECORDER_CLASS
 
 DEFAULT_NAME = "Profile"
 
@@ -28,14 +31,28 @@ class Timing:
         clock_ns: Returns integer nanoseconds that never go back; for tests.
     """
 
+    _recorder_class: ClassVar[type[Recorder]] = RECORDER_CLASS
+
     def __init__(self, name: str = DEFAULT_NAME, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
         self.name = name
-        self._recorder = Recorder(clock_ns)
+        self._use(self._recorder_class(clock_ns))
 
-    def add_time(self, key: str) -> Block:
+    def _use(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        if not isinstance(recorder, Recorder):
+            # The compiled twin's own methods, which make and enter a block without a call of Python's in between.
+            vars(self).update(add_time=recorder.add_time, timeit=recorder.timeit, mark_flow=recorder.mark_flow)
+            recorder.device_hook = partial(_with_device, weakref.ref(self))
+
+    def add_time(self, key: str, *, device: bool = False) -> Block:
         """Return a block whose value is the sum of all its passes: ``with timing.add_time("env_step"):``.
 
         Entering it raises `TimingError` if the key has another kind under the same parent.
+
+        Args:
+            key: The name of the block.
+            device: Whether to measure, too, how long the process's accelerator works on what the block gives it. That
+                waits for nothing, and costs nothing in a process without one (see `device_clock`).
         """
         # Twice as quick as a constructor call; NOT_ENTERED is all that a Block wants to know at first.
         block = Block.__new__(Block)
@@ -43,21 +60,22 @@ class Timing:
         block.key = key
         block.kind = ADD_TIME
         block.end_ns = NOT_ENTERED
-        return block
+        return _with_device(lambda: self, block) if device else block
 
-    def timeit(self, key: str) -> Block:
+    def timeit(self, key: str, *, device: bool = False) -> Block:
         """Return a block whose value is its last pass.
 
-        Entering it raises `TimingError` if the key has another kind under the same parent.
+        Entering it raises `TimingError` if the key has another kind under the same parent. The arguments are those of
+        `add_time`.
         """
         block = Block.__new__(Block)
         block.recorder = self._recorder
         block.key = key
         block.kind = TIMEIT
         block.end_ns = NOT_ENTERED
-        return block
+        return _with_device(lambda: self, block) if device else block
 
-    def time_avg(self, key: str, average: int | None = None) -> Block:
+    def time_avg(self, key: str, average: int | None = None, *, device: bool = False) -> Block:
         """Return a block whose value is the mean of its latest passes.
 
         Entering it raises `TimingError` if the key has another kind under the same parent, or another window.
@@ -65,19 +83,63 @@ class Timing:
         Args:
             key: The name of the block.
             average: The number of passes, set by the first use of the key; None stands for that, or for 10.
+            device: As in `add_time`.
 
         Raises:
             TimingError: `average` is not a whole number of at least 1.
         """
-        block = Block.__new__(Block)
-        block.recorder = self._recorder
-        block.key = key
         if average is None:
-            block.kind = self._recorder.windows.get(key) or average_kind(DEFAULT_WINDOW)
+            kind = self._recorder.windows.get(key) or average_kind(DEFAULT_WINDOW)
         else:
-            block.kind = average_kind(average)
-        block.end_ns = NOT_ENTERED
-        return block
+            kind = average_kind(average)
+        block = self._recorder.make_block(key, kind)
+        return _with_device(lambda: self, block) if device else block
+
+    def record(self, key: str, start_ns: int, end_ns: int) -> None:
+        """Add a pass that is over already, inside the block that is open now; its value is the sum of all passes.
+
+        Args:
+            key: The name of the block.
+            start_ns: When it began, on the clock of this Timing, `time.perf_counter_ns`.
+            end_ns: When it ended.
+
+        Raises:
+            TimingError: The key has another kind under the same parent, or the end is before the start.
+        """
+        self._recorder.record(key, start_ns, end_ns)
+
+    def backdate(self, start_ns: int, key: str = "start_up") -> None:
+        """Let the root count from an earlier moment; the time from there to its former start is a pass of a block.
+
+        Args:
+            start_ns: When the root began, such as the start of this process (see `process_start_ns`).
+            key: The name of that block.
+        """
+        former_ns = self._recorder.start_ns
+        if former_ns is not None and start_ns < former_ns:
+            self._recorder.start_ns = start_ns
+            self._recorder.record(key, start_ns, former_ns)
+
+    def mark_flow(self, number: int) -> None:
+        """Note that a flow passes through the innermost open block; shown in timelines, nowhere else.
+
+        Args:
+            number: From `flows.flow_point`.
+        """
+        self._recorder.mark_flow(number)
+
+    def add_device_time(self, path: tuple[str, ...], duration_ns: int) -> None:
+        """Add how long an accelerator worked on one pass of a block.
+
+        Args:
+            path: The keys from the root to the block.
+            duration_ns: Nanoseconds on the device's own line.
+        """
+        self._recorder.add_device_statistics(path, DeviceStatistics(count=1, total_ns=duration_ns))
+
+    def add_unresolved(self, path: tuple[str, ...], num_passes: int) -> None:
+        """Count passes of a block whose device time is not known."""
+        self._recorder.add_device_statistics(path, DeviceStatistics(num_unresolved=num_passes))
 
     def __getitem__(self, key: str) -> float:
         """Return the value of a key in seconds, summed over all parents.
@@ -167,9 +229,16 @@ class Timing:
     @classmethod
     def _from_tree(cls, name: str, tree: TreeNode) -> Timing:
         new = cls(name)
-        new._recorder = Recorder(time.perf_counter_ns, is_running=False)
+        new._use(cls._recorder_class(time.perf_counter_ns, is_running=False))
         new._recorder.adopt(tree, is_parallel=False)
         return new
+
+
+def _with_device(timing: Callable[[], Timing | None], block: Block) -> Block:
+    from sample_profiler.profiling import device_clock  # only processes that measure a device need it
+
+    owner = timing()
+    return block if owner is None else device_clock.make_device_block(owner, block)  # type: ignore[return-value]
 
 
 def _load_timing(timing_class: type[Timing], name: str, tree: TreeNode) -> Timing:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, make_kind
-from sample_profiler.profiling.statistics import NS_PER_S, Statistics
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
 
 
 class TreeNode:
@@ -23,9 +23,10 @@ class TreeNode:
         statistics: What is known of its passes.
         children: The blocks inside it by key, in the order first seen.
         is_parallel: Whether it ran in several threads or processes, so that its total may exceed its parent's.
+        device: What an accelerator did for it; None where that was not measured.
     """
 
-    __slots__ = ("children", "is_parallel", "key", "kind", "statistics")
+    __slots__ = ("children", "device", "is_parallel", "key", "kind", "statistics")
 
     def __init__(self, key: str = "", kind: Kind = ADD_TIME) -> None:
         self.key = key
@@ -33,6 +34,13 @@ class TreeNode:
         self.statistics = Statistics()
         self.children: dict[str, TreeNode] = {}
         self.is_parallel = False
+        self.device: DeviceStatistics | None = None
+
+    def add_device(self, device: DeviceStatistics | None) -> None:
+        """Add what an accelerator did for this block elsewhere; None adds nothing."""
+        if device is not None:
+            self.device = self.device or DeviceStatistics()
+            self.device.merge(device)
 
     @property
     def value_ns(self) -> float:
@@ -106,13 +114,16 @@ class TreeNode:
         while stack:
             node, parent = stack.pop()
             stack.extend((child, len(rows)) for child in reversed(node.children.values()))
-            rows.append((parent, node.key, node.kind.method, node.kind.window, node.statistics, node.is_parallel))
+            kind = node.kind
+            rows.append((parent, node.key, kind.method, kind.window, node.statistics, node.is_parallel, node.device))
         return _tree_from_rows, (rows,)
 
     def _fields(self) -> dict[str, Any]:
         plain = self.statistics.to_dict()
         if self.is_parallel:
             plain["is_parallel"] = True
+        if self.device is not None:
+            plain["device"] = self.device.to_dict()
         return plain
 
     @classmethod
@@ -123,6 +134,7 @@ class TreeNode:
             node, fields = stack.pop()
             node.statistics = Statistics.from_dict(fields)
             node.is_parallel = bool(fields.get("is_parallel", False))
+            node.device = DeviceStatistics.from_dict(fields["device"]) if "device" in fields else None
             for key, child_fields in fields["children"].items():
                 kind = make_kind(child_fields.get("kind", ADD_TIME.method), child_fields.get("window"))
                 child = node.children[key] = cls(key, kind)
@@ -130,15 +142,16 @@ class TreeNode:
         return root
 
 
-_Row = tuple[int, str, str, "int | None", Statistics, bool]
+_Row = tuple[int, str, str, "int | None", Statistics, bool, "DeviceStatistics | None"]
 
 
 def _tree_from_rows(rows: list[_Row]) -> TreeNode:
     nodes: list[TreeNode] = []
-    for parent, key, method, window, statistics, is_parallel in rows:
+    for parent, key, method, window, statistics, is_parallel, device in rows:
         node = TreeNode(key, make_kind(method, window))
         node.statistics = statistics
         node.is_parallel = is_parallel
+        node.device = device
         if nodes:
             nodes[parent].children[key] = node
         nodes.append(node)

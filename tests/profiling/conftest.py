@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.block import get_open_blocks
+from sample_profiler.profiling.twins import TWIN, get_open_blocks
+
+FOLDER = str(Path(__file__).parent)
+if FOLDER not in sys.path:  # tests find `record_writer` with it
+    sys.path.insert(0, FOLDER)
+
+from pure_timing import PureTiming  # noqa: E402
 
 MakeTiming = Callable[..., Timing]
 
 # Every implementation of the recorder passes the same tests: a further one gets its factory here.
-TWINS: dict[str, MakeTiming] = {"python": Timing}
+TWINS: dict[str, MakeTiming] = {"python": PureTiming} | ({"compiled": Timing} if TWIN == "compiled" else {})
 
 
 class FakeClock:

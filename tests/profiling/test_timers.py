@@ -17,7 +17,6 @@ import pytest
 import sample_profiler
 from sample_profiler import timers
 from sample_profiler.errors import TimingError
-from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.timers import GaugeNode, TimerNode, TimerStack, hierarchical_timer, timed
 
@@ -66,8 +65,9 @@ def test_timers_import_only_the_standard_library():
 
 def test_timers_are_recorded_by_the_recorder_of_timing(stack, monkeypatch):
     recorded = []
-    add_time = Timing.add_time
-    monkeypatch.setattr(Timing, "add_time", lambda timing, key: (recorded.append(key), add_time(timing, key))[1])
+    timing = stack.recording.timing
+    add_time = timing.add_time
+    monkeypatch.setattr(timing, "add_time", lambda key: (recorded.append(key), add_time(key))[1])
     with hierarchical_timer("outer", stack), hierarchical_timer("inner", stack):
         pass
     timed(lambda: None, stack)()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from sample_profiler.profiling import Timing, TimingError, get_timing, set_timing
-from sample_profiler.profiling.block import get_open_blocks
+from sample_profiler.profiling.twins import get_open_blocks
 
 
 def children(timing):
@@ -425,7 +427,13 @@ def test_t12_a_pickled_timing_arrives_whole_in_another_process(timing, clock, tm
         "import pickle, json, sys; timing = pickle.load(open(sys.argv[1], 'rb'));"
         "print(json.dumps([timing.to_dict(), str(timing)]))"
     )
-    output = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", code, str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    ).stdout
     plain, text = json.loads(output)
     assert plain == timing.to_dict()
     assert text == str(timing)

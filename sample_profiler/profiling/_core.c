@@ -1,0 +1,1373 @@
+/* The compiled twin of the recorder: what block.py and nodes.py do, in the memory that a record file shows to others.
+
+   Every node has a slot. It lies on the heap, or in the process's mapped record file once its recorder is attached to
+   one, and is the same in both, so that a file costs a block nothing but its event in the ring. The figures of a slot are kept twice: an update writes the copy that is not
+   in use and then publishes it by adding 1 to the sequence number. So a process that is killed at any instruction
+   leaves a whole copy behind, and a reader in another process knows from the number whether what it copied is whole.
+   Nothing here waits, locks or allocates on the way of a known block, beyond the block object itself.
+
+   The GIL keeps threads apart: entering and leaving are one piece each, so all threads share a slot.
+
+   Which block is open: every thread has a chain of the blocks it entered in its own context, which costs nothing. In a
+   copied context (an asyncio task) a context variable carries the chain; a task whose ancestors set none was started
+   from the thread's own context, which stands still while the loop runs, so the thread's chain is its chain, too. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <structmember.h>
+#include <time.h>
+
+/* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
+
+#define RECORD_VERSION 1
+#define SUB_BUCKET_BITS 4
+#define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
+#define NUM_RECENT 32
+#define NUM_THREAD_NAMES 64
+#define NO_KEY UINT32_MAX
+#define NO_SLOT UINT32_MAX
+#define FLAG_PARALLEL 1u
+#define FLOW_POINT 0
+#define NOT_STARTED 0
+
+typedef struct __attribute__((packed)) {
+    char magic[8];
+    uint32_t version, byte_order, header_size, slot_size, num_slots, num_buckets, gauge_size, num_gauge_slots, event_size,
+        pid;
+    uint64_t slots_offset, gauges_offset, strings_offset, strings_size, metadata_offset, metadata_size, ring_offset,
+        num_events, file_size, is_compiled;
+    int64_t start_anchors[3], end_anchors[3], process_started_ns;
+    uint64_t num_nodes, strings_used, num_gauges, metadata_used, events_written, nodes_dropped, flushed_ns, is_closed,
+        num_threads;
+    uint32_t thread_names[NUM_THREAD_NAMES];
+} Header;
+
+typedef struct {
+    uint64_t count;
+    int64_t total_ns, min_ns, max_ns, last_ns, last_end_ns;
+    int64_t num_open, open_start_sum_ns, open_since_ns;
+    uint64_t open_thread;
+} Figures;
+
+typedef struct {
+    uint64_t sequence;
+    int32_t parent;
+    uint32_t key, kind, window;
+    uint64_t flags;
+    uint32_t title, unused;
+    int64_t started_ns;
+    uint64_t device_total_ns, device_count, device_unresolved;
+    Figures figures[2];
+    uint64_t num_recent;
+    int64_t recent_ns[NUM_RECENT];
+    uint64_t histogram[NUM_BUCKETS];
+    uint8_t reserved[16];
+} Slot;
+
+typedef struct {
+    int64_t start_ns, end_ns;
+    uint32_t node, thread;
+    uint64_t flow;
+} Event;
+
+_Static_assert(sizeof(Header) == 512, "as HEADER_FIXED and HEADER_LIVE");
+_Static_assert(sizeof(Slot) == 6272, "as SLOT_SIZE; slots begin on cache lines");
+_Static_assert(sizeof(Event) == 32, "two events fill a cache line");
+
+/* ---- Objects ---- */
+
+typedef struct Node Node;
+typedef struct Block Block;
+typedef struct Recorder Recorder;
+
+struct Node {
+    Slot *slot;
+    PyObject *key, *kind;
+    Node *parent, **children;
+    PyObject *indices; /* key to index, only where there are many children */
+    Py_ssize_t num_children, room_for_children;
+    Block *newest_open, *oldest_open;
+    uint64_t thread; /* who recorded here first */
+    uint32_t index, window;
+    uint32_t file_index; /* NO_SLOT: it is not in a file */
+    int64_t *recent_ns; /* the window, oldest first until it is full, then a ring */
+    uint64_t num_recent, room_for_recent;
+};
+
+struct Recorder {
+    PyObject_HEAD
+    PyObject *clock;       /* NULL: the monotonic clock itself */
+    PyObject *device_hook; /* makes a block that measures the device, too, of a block */
+    Node **nodes;
+    Py_ssize_t num_nodes, room_for_nodes;
+    uint64_t thread;
+    int is_parallel;
+    Py_buffer file; /* file.buf is NULL without one */
+    Header *header;
+    Event *events;
+    uint64_t num_events;
+};
+
+enum { NEW, OPEN, CLOSED, OFF };
+
+struct Block {
+    PyObject_HEAD
+    Recorder *recorder;
+    PyObject *key, *kind;
+    Block *outer;
+    Node *node;
+    Block *newer, *older; /* neighbours among the open blocks of the node; borrowed */
+    int64_t start_ns;
+    uint64_t thread;
+    int state;
+};
+
+/* What a thread knows; lives in the thread's dictionary and dies with it. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *context; /* the thread's own one; NULL if it could not be told */
+    Block *entered_last;
+    uint64_t number;
+} Thread;
+
+static PyTypeObject recorder_type, block_type, thread_type;
+static _Thread_local Thread *current_thread;
+static uint64_t num_threads;
+static PyObject *entered_last_variable, *thread_key, *add_time_kind, *timeit_kind, *timing_error, *note_thread;
+static Block *off_block; /* what every block is while recording is off */
+static int is_enabled = 1;
+
+#define MAX_SPARE 128
+static Block *spare_blocks[MAX_SPARE];
+static int num_spare;
+
+#define PUBLISH(target, value) __atomic_store_n(&(target), (value), __ATOMIC_RELEASE)
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+static inline int64_t
+monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline int
+read_clock(Recorder *self, int64_t *now_ns)
+{
+    if (LIKELY(self->clock == NULL)) {
+        *now_ns = monotonic_ns();
+        return 0;
+    }
+    PyObject *value = PyObject_CallNoArgs(self->clock);
+    if (value == NULL)
+        return -1;
+    *now_ns = PyLong_AsLongLong(value);
+    Py_DECREF(value);
+    return *now_ns == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+/* ---- Figures ---- */
+
+static inline uint32_t
+bucket_index(int64_t duration_ns)
+{
+    uint64_t duration = duration_ns > 0 ? (uint64_t)duration_ns : 0;
+    if (duration < (2u << SUB_BUCKET_BITS))
+        return (uint32_t)duration;
+    uint32_t shift = 63 - SUB_BUCKET_BITS - (uint32_t)__builtin_clzll(duration);
+    uint64_t index = ((uint64_t)shift << SUB_BUCKET_BITS) + (duration >> shift);
+    return index < NUM_BUCKETS ? (uint32_t)index : NUM_BUCKETS - 1;
+}
+
+static inline const Figures *
+figures_of(const Slot *slot)
+{
+    return &slot->figures[slot->sequence & 1];
+}
+
+/* Return the copy that is not in use, to be filled and published. */
+static inline Figures *
+begin_update(Slot *slot)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    Figures *new = &slot->figures[(slot->sequence + 1) & 1];
+    *new = slot->figures[slot->sequence & 1];
+    return new;
+}
+
+static inline void
+end_update(Slot *slot)
+{
+    PUBLISH(slot->sequence, slot->sequence + 1);
+}
+
+static int
+keep_recent(Node *node, int64_t duration_ns)
+{
+    if (node->num_recent < node->window && node->num_recent == node->room_for_recent) {
+        uint64_t room = node->room_for_recent ? 2 * node->room_for_recent : 16;
+        if (room > node->window)
+            room = node->window;
+        int64_t *grown = PyMem_Realloc(node->recent_ns, room * sizeof(int64_t));
+        if (grown == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        node->recent_ns = grown;
+        node->room_for_recent = room;
+    }
+    node->recent_ns[node->num_recent % node->window] = duration_ns;
+    node->num_recent++;
+    Slot *slot = node->slot;
+    uint64_t room_in_slot = node->window < NUM_RECENT ? node->window : NUM_RECENT;
+    slot->recent_ns[slot->num_recent % room_in_slot] = duration_ns;
+    PUBLISH(slot->num_recent, slot->num_recent + 1);
+    return 0;
+}
+
+static inline void
+add_pass(Figures *figures, int64_t duration_ns, int64_t end_ns)
+{
+    figures->min_ns = figures->count == 0 || duration_ns < figures->min_ns ? duration_ns : figures->min_ns;
+    figures->max_ns = duration_ns > figures->max_ns ? duration_ns : figures->max_ns;
+    figures->count++;
+    figures->total_ns += duration_ns;
+    figures->last_ns = duration_ns;
+    figures->last_end_ns = end_ns;
+}
+
+/* ---- Threads and what is open ---- */
+
+static int
+is_loop_running(void)
+{
+    PyObject *name = PyUnicode_FromString("asyncio.events");
+    PyObject *events = name != NULL ? PyImport_GetModule(name) : NULL;
+    Py_XDECREF(name);
+    PyObject *loop = events != NULL ? PyObject_CallMethod(events, "_get_running_loop", NULL) : NULL;
+    int is_running = loop != NULL && loop != Py_None;
+    Py_XDECREF(loop);
+    Py_XDECREF(events);
+    PyErr_Clear();
+    return is_running;
+}
+
+static Thread *
+make_thread(void)
+{
+    PyObject *mine = PyThreadState_GetDict();
+    if (mine == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this thread cannot record blocks: Python is shutting down");
+        return NULL;
+    }
+    Thread *thread = (Thread *)PyDict_GetItemWithError(mine, thread_key);
+    if (thread == NULL) {
+        if (PyErr_Occurred())
+            return NULL;
+        thread = PyObject_New(Thread, &thread_type);
+        if (thread == NULL)
+            return NULL;
+        thread->context = NULL;
+        thread->entered_last = NULL;
+        thread->number = ++num_threads;
+        if (!is_loop_running()) {
+            /* A thread gets its context at the first use of a context variable: use one. */
+            PyObject *token = PyContextVar_Set(entered_last_variable, Py_None);
+            if (token == NULL || PyContextVar_Reset(entered_last_variable, token) < 0) {
+                Py_XDECREF(token);
+                Py_DECREF(thread);
+                return NULL;
+            }
+            Py_DECREF(token);
+            thread->context = Py_XNewRef(PyThreadState_Get()->context);
+        }
+        int failed = PyDict_SetItem(mine, thread_key, (PyObject *)thread);
+        Py_DECREF(thread);
+        if (failed)
+            return NULL;
+        current_thread = thread; /* the hook may record blocks */
+        PyObject *noted = note_thread != NULL ? PyObject_CallFunction(note_thread, "K", thread->number) : Py_NewRef(Py_None);
+        if (noted == NULL)
+            PyErr_WriteUnraisable(note_thread);
+        Py_XDECREF(noted);
+    }
+    current_thread = thread;
+    return thread;
+}
+
+static inline Thread *
+get_thread(void)
+{
+    Thread *thread = current_thread;
+    return LIKELY(thread != NULL) ? thread : make_thread();
+}
+
+static inline int
+is_in_own_context(Thread *thread)
+{
+    PyObject *context = PyThreadState_Get()->context;
+    return LIKELY(context == thread->context && context != NULL);
+}
+
+/* Return the block outside of this one that is open, and forget the closed ones between: tasks that start each other
+   would chain them for ever. Borrowed. */
+static inline Block *
+open_outer(Block *block)
+{
+    Block *outer = block->outer;
+    if (LIKELY(outer == NULL || outer->state == OPEN))
+        return outer;
+    while (outer != NULL && outer->state != OPEN)
+        outer = outer->outer;
+    Py_XINCREF(outer);
+    Py_SETREF(block->outer, outer);
+    return outer;
+}
+
+/* Return the innermost open block as a new reference, or NULL without an error if there is none. */
+static Block *
+innermost_open(Thread *thread, int is_own_context, int *failed)
+{
+    *failed = 0;
+    if (!is_own_context) {
+        PyObject *value = NULL;
+        if (PyContextVar_Get(entered_last_variable, NULL, &value) < 0) {
+            *failed = 1;
+            return NULL;
+        }
+        if (value != NULL && Py_IS_TYPE(value, &block_type)) {
+            Block *block = (Block *)value;
+            if (block->state == OPEN)
+                return block;
+            Block *outer = open_outer(block);
+            Py_XINCREF(outer);
+            Py_DECREF(value);
+            return outer;
+        }
+        Py_XDECREF(value);
+    }
+    Block *block = thread->entered_last;
+    if (block != NULL && block->state != OPEN) {
+        Block *outer = open_outer(block);
+        Py_XINCREF(outer);
+        Py_SETREF(thread->entered_last, outer);
+        block = outer;
+    }
+    Py_XINCREF(block);
+    return block;
+}
+
+/* ---- Nodes ---- */
+
+static void
+free_node(Node *node)
+{
+    if (node->file_index == NO_SLOT)
+        PyMem_Free(node->slot);
+    Py_XDECREF(node->key);
+    Py_XDECREF(node->kind);
+    Py_XDECREF(node->indices);
+    PyMem_Free(node->children);
+    PyMem_Free(node->recent_ns);
+    PyMem_Free(node);
+}
+
+#define NUM_SEARCHED 8
+
+static inline Node *
+find_child(Recorder *self, Node *parent, PyObject *key)
+{
+    Py_ssize_t num = parent->num_children < NUM_SEARCHED ? parent->num_children : NUM_SEARCHED;
+    for (Py_ssize_t i = 0; i < num; i++)
+        if (parent->children[i]->key == key)
+            return parent->children[i];
+    if (parent->indices == NULL || !PyUnicode_Check(key))
+        return NULL;
+    PyObject *index = PyDict_GetItemWithError(parent->indices, key);
+    return index != NULL ? self->nodes[PyLong_AsSsize_t(index)] : NULL;
+}
+
+/* Write a string behind the others and return its key, or NO_KEY if there is no room or it is no UTF-8. */
+static uint32_t
+put_string(Recorder *self, PyObject *string)
+{
+    Header *header = self->header;
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(string, &length);
+    if (text == NULL) {
+        PyErr_Clear(); /* lone surrogates: the tree is worth more than this name */
+        return NO_KEY;
+    }
+    uint64_t used = header->strings_used, size = (4 + (uint64_t)length + 3) & ~(uint64_t)3;
+    if (used + size > header->strings_size)
+        return NO_KEY;
+    char *place = (char *)self->file.buf + header->strings_offset + used;
+    uint32_t stored_length = (uint32_t)length;
+    memcpy(place, &stored_length, 4);
+    memcpy(place + 4, text, (size_t)length);
+    PUBLISH(header->strings_used, used + size);
+    return (uint32_t)used;
+}
+
+static void
+put_into_file(Recorder *self, Node *node, PyObject *name, PyObject *title)
+{
+    Header *header = self->header;
+    if (header->num_nodes >= header->num_slots || (node->parent != NULL && node->parent->file_index == NO_SLOT)) {
+        PUBLISH(header->nodes_dropped, header->nodes_dropped + 1);
+        return;
+    }
+    uint32_t index = (uint32_t)header->num_nodes;
+    Slot *slot = (Slot *)((char *)self->file.buf + header->slots_offset) + index;
+    memcpy(slot, node->slot, sizeof(Slot));
+    slot->key = put_string(self, name);
+    slot->title = title != NULL ? put_string(self, title) : NO_KEY;
+    slot->parent = node->parent != NULL ? (int32_t)node->parent->file_index : -1;
+    PyMem_Free(node->slot);
+    node->slot = slot;
+    node->file_index = index;
+    PUBLISH(header->num_nodes, (uint64_t)index + 1);
+}
+
+static Node *
+add_node(Recorder *self, Node *parent, PyObject *key, PyObject *kind, uint32_t kind_number, uint32_t window)
+{
+    if (self->num_nodes == self->room_for_nodes) {
+        Py_ssize_t room = self->room_for_nodes ? 2 * self->room_for_nodes : 16;
+        Node **grown = PyMem_Realloc(self->nodes, (size_t)room * sizeof(Node *));
+        if (grown == NULL)
+            goto no_memory;
+        self->nodes = grown;
+        self->room_for_nodes = room;
+    }
+    if (parent != NULL && parent->num_children == parent->room_for_children) {
+        Py_ssize_t room = parent->room_for_children ? 2 * parent->room_for_children : 4;
+        Node **grown = PyMem_Realloc(parent->children, (size_t)room * sizeof(Node *));
+        if (grown == NULL)
+            goto no_memory;
+        parent->children = grown;
+        parent->room_for_children = room;
+    }
+    Node *node = PyMem_Calloc(1, sizeof(Node));
+    if (node == NULL)
+        goto no_memory;
+    node->slot = PyMem_Calloc(1, sizeof(Slot));
+    if (node->slot == NULL) {
+        PyMem_Free(node);
+        goto no_memory;
+    }
+    node->key = Py_NewRef(key);
+    node->kind = Py_XNewRef(kind);
+    node->parent = parent;
+    node->index = (uint32_t)self->num_nodes;
+    node->window = window;
+    node->file_index = NO_SLOT;
+    node->slot->key = NO_KEY;
+    node->slot->kind = kind_number;
+    node->slot->window = window;
+    if (parent != NULL) {
+        PyObject *index = PyLong_FromUnsignedLong(node->index);
+        if (parent->indices == NULL)
+            parent->indices = PyDict_New();
+        if (index == NULL || parent->indices == NULL || PyDict_SetItem(parent->indices, key, index) < 0) {
+            Py_XDECREF(index);
+            free_node(node);
+            return NULL;
+        }
+        Py_DECREF(index);
+        parent->children[parent->num_children++] = node;
+    }
+    self->nodes[self->num_nodes++] = node;
+    if (self->header != NULL)
+        put_into_file(self, node, key, NULL);
+    return node;
+no_memory:
+    PyErr_NoMemory();
+    return NULL;
+}
+
+/* Ask the Python side for a node that is not there, or has another kind: it raises, or calls add_node. */
+static Node *
+make_node(Recorder *self, Node *parent, PyObject *key, PyObject *kind)
+{
+    PyObject *index = PyObject_CallMethod((PyObject *)self, "make_node", "IOO", parent->index, key, kind);
+    if (index == NULL)
+        return NULL;
+    Py_ssize_t number = PyLong_AsSsize_t(index);
+    Py_DECREF(index);
+    if (number < 0 || number >= self->num_nodes) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_SystemError, "make_node() returned the index of no node");
+        return NULL;
+    }
+    return self->nodes[number];
+}
+
+/* ---- Block: the hot path ---- */
+
+static inline Block *
+new_block(Recorder *recorder, PyObject *key, PyObject *kind)
+{
+    Block *block;
+    if (UNLIKELY(!is_enabled))
+        return (Block *)Py_NewRef(off_block);
+    if (LIKELY(num_spare > 0)) {
+        block = spare_blocks[--num_spare];
+        PyObject_Init((PyObject *)block, &block_type);
+    }
+    else {
+        block = PyObject_New(Block, &block_type);
+        if (block == NULL)
+            return NULL;
+    }
+    Py_INCREF(recorder);
+    block->recorder = recorder;
+    block->key = Py_NewRef(key);
+    block->kind = Py_NewRef(kind);
+    block->outer = NULL;
+    block->node = NULL;
+    block->newer = block->older = NULL;
+    block->start_ns = 0;
+    block->thread = 0;
+    block->state = NEW;
+    return block;
+}
+
+static inline void
+unlink_open(Block *block)
+{
+    Node *node = block->node;
+    if (block->newer != NULL)
+        block->newer->older = block->older;
+    else
+        node->newest_open = block->older;
+    if (block->older != NULL)
+        block->older->newer = block->newer;
+    else
+        node->oldest_open = block->newer;
+}
+
+static inline void
+note_closed(Figures *figures, Block *block)
+{
+    Node *node = block->node;
+    figures->num_open--;
+    figures->open_start_sum_ns -= block->start_ns;
+    figures->open_since_ns = node->oldest_open != NULL ? node->oldest_open->start_ns : 0;
+    if (node->newest_open != NULL)
+        figures->open_thread = node->newest_open->thread;
+}
+
+/* Return the node of the innermost open block of this recorder and thread: those of others do not count. */
+static inline Node *
+parent_of(Recorder *self, Thread *thread, Block *outer)
+{
+    for (; outer != NULL; outer = outer->outer)
+        if (LIKELY(outer->recorder == self && outer->thread == thread->number && outer->state == OPEN))
+            return outer->node;
+    return self->nodes[0];
+}
+
+static inline void
+note_writer(Recorder *self, Node *node, Thread *thread, int64_t now_ns)
+{
+    if (self->nodes[0]->slot->started_ns == NOT_STARTED)
+        PUBLISH(self->nodes[0]->slot->started_ns, now_ns);
+    if (node->thread != 0)
+        node->slot->flags |= FLAG_PARALLEL;
+    else
+        node->thread = thread->number;
+    if (self->thread != 0 && self->thread != thread->number)
+        self->is_parallel = 1;
+    else
+        self->thread = thread->number;
+}
+
+static inline void
+put_event(Recorder *self, Node *node, int64_t start_ns, int64_t end_ns, uint64_t thread, uint64_t flow)
+{
+    if (UNLIKELY(self->events == NULL || node->file_index == NO_SLOT))
+        return;
+    Header *header = self->header;
+    uint64_t number = header->events_written;
+    Event *event = &self->events[number % self->num_events];
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    event->start_ns = start_ns;
+    event->end_ns = end_ns;
+    event->node = node->file_index;
+    event->thread = (uint32_t)thread;
+    event->flow = flow;
+    PUBLISH(header->events_written, number + 1);
+}
+
+static PyObject *
+block_enter(Block *block)
+{
+    Recorder *self = block->recorder;
+    if (UNLIKELY(block->state != NEW)) {
+        if (block->state == OFF)
+            Py_RETURN_NONE;
+        PyObject *method = PyObject_GetAttrString(block->kind, "method");
+        if (method != NULL)
+            PyErr_Format(timing_error,
+                         "the block %R is entered twice; allowed is once: call %S() for each pass", block->key, method);
+        Py_XDECREF(method);
+        return NULL;
+    }
+    Thread *thread = get_thread();
+    if (UNLIKELY(thread == NULL))
+        return NULL;
+    int is_own_context = is_in_own_context(thread), failed;
+    Block *outer;
+    if (LIKELY(is_own_context && (thread->entered_last == NULL || thread->entered_last->state == OPEN))) {
+        outer = thread->entered_last;
+        Py_XINCREF(outer);
+    }
+    else {
+        outer = innermost_open(thread, is_own_context, &failed);
+        if (UNLIKELY(failed))
+            return NULL;
+    }
+    if (outer != NULL)
+        open_outer(outer);
+    Node *parent = parent_of(self, thread, outer);
+    Node *node = find_child(self, parent, block->key);
+    if (UNLIKELY(node == NULL || node->kind != block->kind)) {
+        node = make_node(self, parent, block->key, block->kind);
+        if (node == NULL)
+            goto failed;
+    }
+    int64_t now_ns;
+    if (UNLIKELY(read_clock(self, &now_ns) < 0))
+        goto failed;
+    if (UNLIKELY(!is_own_context)) {
+        PyObject *token = PyContextVar_Set(entered_last_variable, (PyObject *)block);
+        if (token == NULL)
+            goto failed;
+        Py_DECREF(token);
+    }
+    block->outer = outer;
+    block->node = node;
+    block->thread = thread->number;
+    block->start_ns = now_ns;
+    block->state = OPEN;
+    block->older = node->newest_open;
+    if (node->newest_open != NULL)
+        node->newest_open->newer = block;
+    else
+        node->oldest_open = block;
+    node->newest_open = block;
+    Slot *slot = node->slot;
+    Figures *figures = begin_update(slot);
+    figures->num_open++;
+    figures->open_start_sum_ns += now_ns;
+    figures->open_since_ns = node->oldest_open->start_ns;
+    figures->open_thread = thread->number;
+    end_update(slot);
+    if (UNLIKELY(node->thread != thread->number))
+        note_writer(self, node, thread, now_ns);
+    if (LIKELY(is_own_context)) {
+        Block *previous = thread->entered_last;
+        Py_INCREF(block);
+        thread->entered_last = block;
+        Py_XDECREF(previous);
+    }
+    Py_RETURN_NONE;
+failed:
+    Py_XDECREF(outer);
+    return NULL;
+}
+
+static PyObject *
+block_exit(Block *block)
+{
+    if (UNLIKELY(block->state != OPEN))
+        Py_RETURN_NONE;
+    Recorder *self = block->recorder;
+    int64_t now_ns;
+    if (UNLIKELY(read_clock(self, &now_ns) < 0))
+        return NULL;
+    if (UNLIKELY(block->state != OPEN)) /* the clock itself may have left it */
+        Py_RETURN_NONE;
+    int64_t duration_ns = now_ns - block->start_ns;
+    Node *node = block->node;
+    Slot *slot = node->slot;
+    if (UNLIKELY(node->window != 0) && keep_recent(node, duration_ns) < 0)
+        return NULL;
+    block->state = CLOSED;
+    unlink_open(block);
+    slot->histogram[bucket_index(duration_ns)]++;
+    Figures *figures = begin_update(slot);
+    add_pass(figures, duration_ns, now_ns);
+    note_closed(figures, block);
+    end_update(slot);
+    put_event(self, node, block->start_ns, now_ns, block->thread, 0);
+    Thread *thread = current_thread;
+    if (LIKELY(thread != NULL && thread->entered_last == block)) {
+        thread->entered_last = (Block *)Py_XNewRef((PyObject *)block->outer);
+        Py_DECREF(block);
+    }
+    Py_RETURN_NONE;
+}
+
+static void
+block_dealloc(Block *block)
+{
+    /* A loop, since recursion in the measured code makes chains as deep as Python's own stack. */
+    while (block != NULL) {
+        Block *outer = block->outer;
+        if (UNLIKELY(block->state == OPEN)) { /* entered, never left, and forgotten by everybody */
+            unlink_open(block);
+            note_closed(begin_update(block->node->slot), block);
+            end_update(block->node->slot);
+        }
+        Py_XDECREF(block->key);
+        Py_XDECREF(block->kind);
+        Py_XDECREF(block->recorder);
+        if (num_spare < MAX_SPARE)
+            spare_blocks[num_spare++] = block;
+        else
+            PyObject_Free(block);
+        block = NULL;
+        if (outer != NULL) {
+            if (Py_REFCNT(outer) > 1)
+                Py_DECREF(outer);
+            else
+                block = outer;
+        }
+    }
+}
+
+static PyObject *
+block_method_enter(PyObject *block, PyObject *Py_UNUSED(ignored))
+{
+    return block_enter((Block *)block);
+}
+
+static PyObject *
+block_method_exit(PyObject *block, PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(num_arguments))
+{
+    return block_exit((Block *)block);
+}
+
+static PyObject *block_path(PyObject *op, PyObject *ignored);
+
+static PyMethodDef block_methods[] = {
+    {"path", block_path, METH_NOARGS, "Return the keys from the root to this block, which has been entered."},
+    {"__enter__", block_method_enter, METH_NOARGS, "Open the block inside the one that is open now."},
+    {"__exit__", (PyCFunction)(void (*)(void))block_method_exit, METH_FASTCALL, "Close the block."},
+    {NULL},
+};
+
+static PyMemberDef block_members[] = {
+    {"key", T_OBJECT, offsetof(Block, key), READONLY, "Its name under the block outside of it."},
+    {"kind", T_OBJECT, offsetof(Block, kind), READONLY, "What its node's value means."},
+    {"outer", T_OBJECT, offsetof(Block, outer), READONLY, "The block that was open when this one was entered."},
+    {NULL},
+};
+
+static PyTypeObject block_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "sample_profiler.profiling._core.Block",
+    .tp_doc = "One pass through a block: a context manager that is entered once.",
+    .tp_basicsize = sizeof(Block),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)block_dealloc,
+    .tp_methods = block_methods,
+    .tp_members = block_members,
+};
+
+/* ---- Recorder ---- */
+
+static PyObject *
+recorder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"clock", NULL};
+    PyObject *clock;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &clock))
+        return NULL;
+    Recorder *self = (Recorder *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->clock = clock == Py_None ? NULL : Py_NewRef(clock);
+    self->device_hook = NULL;
+    PyObject *empty = PyUnicode_FromString("");
+    Node *root = empty != NULL ? add_node(self, NULL, empty, add_time_kind, 0, 0) : NULL;
+    Py_XDECREF(empty);
+    if (root == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+recorder_traverse(Recorder *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->clock);
+    Py_VISIT(self->device_hook);
+    return 0;
+}
+
+static int
+recorder_clear(Recorder *self)
+{
+    Py_CLEAR(self->clock);
+    Py_CLEAR(self->device_hook);
+    return 0;
+}
+
+/* Move every slot back to the heap and let the file go, as it is. */
+static int
+leave_file(Recorder *self)
+{
+    if (self->header == NULL)
+        return 0;
+    for (Py_ssize_t i = 0; i < self->num_nodes; i++) {
+        Node *node = self->nodes[i];
+        if (node->file_index == NO_SLOT)
+            continue;
+        Slot *slot = PyMem_Malloc(sizeof(Slot));
+        if (slot == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memcpy(slot, node->slot, sizeof(Slot));
+        node->slot = slot;
+        node->file_index = NO_SLOT;
+    }
+    self->header = NULL;
+    self->events = NULL;
+    PyBuffer_Release(&self->file);
+    return 0;
+}
+
+static void
+recorder_dealloc(Recorder *self)
+{
+    PyObject_GC_UnTrack(self);
+    recorder_clear(self);
+    for (Py_ssize_t i = 0; i < self->num_nodes; i++)
+        free_node(self->nodes[i]);
+    PyMem_Free(self->nodes);
+    if (self->header != NULL)
+        PyBuffer_Release(&self->file);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* Return a block of this kind for the arguments of add_time() and timeit(): a key, and perhaps device=True. */
+static PyObject *
+make_block_of(PyObject *op, PyObject *kind, PyObject *const *arguments, Py_ssize_t num_arguments, PyObject *names)
+{
+    Recorder *self = (Recorder *)op;
+    if (LIKELY(num_arguments == 1 && names == NULL))
+        return (PyObject *)new_block(self, arguments[0], kind);
+    Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *key = num_arguments == 1 ? arguments[0] : NULL;
+    int has_device = 0;
+    for (Py_ssize_t i = 0; i < num_names; i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i), *value = arguments[num_arguments + i];
+        if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
+            has_device = PyObject_IsTrue(value);
+            if (has_device < 0)
+                return NULL;
+        }
+        else if (PyUnicode_CompareWithASCIIString(name, "key") == 0 && key == NULL)
+            key = value;
+        else {
+            PyErr_Format(PyExc_TypeError, "a block takes a key and device=, and got %R", name);
+            return NULL;
+        }
+    }
+    if (key == NULL || num_arguments > 1) {
+        PyErr_SetString(PyExc_TypeError, "a block takes one key, and device= by name");
+        return NULL;
+    }
+    Block *block = new_block(self, key, kind);
+    if (block == NULL || !has_device || block->state == OFF || self->device_hook == NULL)
+        return (PyObject *)block;
+    PyObject *with_device = PyObject_CallOneArg(self->device_hook, (PyObject *)block);
+    Py_DECREF(block);
+    return with_device;
+}
+
+static PyObject *
+recorder_add_time(PyObject *self, PyObject *const *arguments, Py_ssize_t num_arguments, PyObject *names)
+{
+    return make_block_of(self, add_time_kind, arguments, num_arguments, names);
+}
+
+static PyObject *
+recorder_timeit(PyObject *self, PyObject *const *arguments, Py_ssize_t num_arguments, PyObject *names)
+{
+    return make_block_of(self, timeit_kind, arguments, num_arguments, names);
+}
+
+static PyObject *
+recorder_make_block(PyObject *self, PyObject *const *arguments, Py_ssize_t num_arguments)
+{
+    if (num_arguments != 2) {
+        PyErr_SetString(PyExc_TypeError, "make_block() takes a key and a kind");
+        return NULL;
+    }
+    return (PyObject *)new_block((Recorder *)self, arguments[0], arguments[1]);
+}
+
+static PyObject *
+recorder_clock_ns(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    int64_t now_ns;
+    if (read_clock((Recorder *)self, &now_ns) < 0)
+        return NULL;
+    return PyLong_FromLongLong(now_ns);
+}
+
+/* Return the innermost open block of the current context, borrowed: somebody outside of it holds it open. */
+static Node *
+current_node(Recorder *self, Thread **thread)
+{
+    *thread = get_thread();
+    if (*thread == NULL)
+        return NULL;
+    int failed;
+    Block *innermost = innermost_open(*thread, is_in_own_context(*thread), &failed);
+    if (failed)
+        return NULL;
+    Node *node = parent_of(self, *thread, innermost);
+    Py_XDECREF(innermost);
+    return node;
+}
+
+static PyObject *
+recorder_record(PyObject *op, PyObject *const *arguments, Py_ssize_t num_arguments)
+{
+    Recorder *self = (Recorder *)op;
+    if (num_arguments != 3) {
+        PyErr_SetString(PyExc_TypeError, "record() takes a key, a start and an end in nanoseconds");
+        return NULL;
+    }
+    int64_t start_ns = PyLong_AsLongLong(arguments[1]), end_ns = PyLong_AsLongLong(arguments[2]);
+    if ((start_ns == -1 || end_ns == -1) && PyErr_Occurred())
+        return NULL;
+    if (end_ns < start_ns) {
+        PyErr_Format(timing_error, "the pass of %R ends %lld ns before its start; allowed is an end after the start",
+                     arguments[0], (long long)(start_ns - end_ns));
+        return NULL;
+    }
+    if (!is_enabled)
+        Py_RETURN_NONE;
+    Thread *thread;
+    Node *parent = current_node(self, &thread);
+    if (parent == NULL)
+        return NULL;
+    Node *node = find_child(self, parent, arguments[0]);
+    if (node == NULL || node->kind != add_time_kind) {
+        if (PyErr_Occurred() || (node = make_node(self, parent, arguments[0], add_time_kind)) == NULL)
+            return NULL;
+    }
+    node->slot->histogram[bucket_index(end_ns - start_ns)]++;
+    add_pass(begin_update(node->slot), end_ns - start_ns, end_ns);
+    end_update(node->slot);
+    if (node->thread != thread->number)
+        note_writer(self, node, thread, start_ns);
+    put_event(self, node, start_ns, end_ns, thread->number, 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_mark_flow(PyObject *op, PyObject *number)
+{
+    Recorder *self = (Recorder *)op;
+    if (self->events == NULL || !is_enabled)
+        Py_RETURN_NONE;
+    uint64_t flow = PyLong_AsUnsignedLongLong(number);
+    if (flow == (uint64_t)-1 && PyErr_Occurred())
+        return NULL;
+    Thread *thread;
+    Node *node = current_node(self, &thread);
+    int64_t now_ns;
+    if (node == NULL || read_clock(self, &now_ns) < 0)
+        return NULL;
+    put_event(self, node, now_ns, FLOW_POINT, thread->number, flow);
+    Py_RETURN_NONE;
+}
+
+static Node *
+node_at(Recorder *self, Py_ssize_t index)
+{
+    if (index < 0 || index >= self->num_nodes) {
+        PyErr_Format(PyExc_IndexError, "there is no node %zd; there are %zd", index, self->num_nodes);
+        return NULL;
+    }
+    return self->nodes[index];
+}
+
+static PyObject *
+recorder_add_node(PyObject *self, PyObject *arguments)
+{
+    Py_ssize_t parent_index;
+    PyObject *key, *kind;
+    unsigned int kind_number, window;
+    if (!PyArg_ParseTuple(arguments, "nUOII", &parent_index, &key, &kind, &kind_number, &window))
+        return NULL;
+    Node *parent = node_at((Recorder *)self, parent_index);
+    Node *node = parent != NULL ? add_node((Recorder *)self, parent, key, kind, kind_number, window) : NULL;
+    return node != NULL ? PyLong_FromUnsignedLong(node->index) : NULL;
+}
+
+static PyObject *
+recorder_find_child(PyObject *self, PyObject *arguments)
+{
+    Py_ssize_t parent_index;
+    PyObject *key;
+    if (!PyArg_ParseTuple(arguments, "nO", &parent_index, &key))
+        return NULL;
+    Node *parent = node_at((Recorder *)self, parent_index);
+    Node *node = parent != NULL ? find_child((Recorder *)self, parent, key) : NULL;
+    if (node == NULL && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLong(node != NULL ? (long)node->index : -1);
+}
+
+static PyObject *
+path_of(Node *node)
+{
+    PyObject *keys = PyList_New(0);
+    for (; keys != NULL && node->parent != NULL; node = node->parent)
+        if (PyList_Append(keys, node->key) < 0)
+            Py_CLEAR(keys);
+    if (keys != NULL && PyList_Reverse(keys) < 0)
+        Py_CLEAR(keys);
+    return keys;
+}
+
+static PyObject *
+recorder_describe_node(PyObject *self, PyObject *index)
+{
+    Node *node = node_at((Recorder *)self, PyLong_AsSsize_t(index));
+    if (node == NULL)
+        return NULL;
+    PyObject *path = path_of(node);
+    return path != NULL ? Py_BuildValue("NOO", path, node->kind != NULL ? node->kind : Py_None,
+                                        node->thread != 0 ? Py_True : Py_False)
+                        : NULL;
+}
+
+static PyObject *
+block_path(PyObject *op, PyObject *Py_UNUSED(ignored))
+{
+    Block *block = (Block *)op;
+    if (block->node == NULL)
+        return PyTuple_New(0);
+    PyObject *keys = path_of(block->node);
+    PyObject *path = keys != NULL ? PyList_AsTuple(keys) : NULL;
+    Py_XDECREF(keys);
+    return path;
+}
+
+/* Add to the time that the device spent in a node: its index, nanoseconds, passes, passes that were not resolved. */
+static PyObject *
+recorder_add_device(PyObject *op, PyObject *arguments)
+{
+    Py_ssize_t index;
+    long long duration_ns;
+    unsigned long long count, unresolved;
+    if (!PyArg_ParseTuple(arguments, "nLKK", &index, &duration_ns, &count, &unresolved))
+        return NULL;
+    Node *node = node_at((Recorder *)op, index);
+    if (node == NULL)
+        return NULL;
+    Slot *slot = node->slot;
+    PUBLISH(slot->device_total_ns, slot->device_total_ns + (uint64_t)duration_ns);
+    PUBLISH(slot->device_count, slot->device_count + count);
+    PUBLISH(slot->device_unresolved, slot->device_unresolved + unresolved);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_start_at(PyObject *op, PyObject *start)
+{
+    int64_t start_ns = PyLong_AsLongLong(start);
+    if (start_ns == -1 && PyErr_Occurred())
+        return NULL;
+    PUBLISH(((Recorder *)op)->nodes[0]->slot->started_ns, start_ns);
+    Py_RETURN_NONE;
+}
+
+static int
+append_number(PyObject *list, int64_t number)
+{
+    PyObject *value = PyLong_FromLongLong(number);
+    int failed = value == NULL || PyList_Append(list, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+/* Return the figures of a node as of now_ns as a tuple; what is open counts with its open part. */
+static PyObject *
+read_node(Node *node, int64_t now_ns)
+{
+    PyObject *recent = PyList_New(0), *histogram = PyDict_New(), *row = NULL;
+    if (recent == NULL || histogram == NULL)
+        goto done;
+    Figures figures = *figures_of(node->slot);
+    uint64_t num_recent = node->num_recent < node->window ? node->num_recent : node->window;
+    for (uint64_t i = node->num_recent - num_recent; i < node->num_recent; i++)
+        if (append_number(recent, node->recent_ns[i % node->window]) < 0)
+            goto done;
+    uint64_t counts[NUM_BUCKETS];
+    memcpy(counts, node->slot->histogram, sizeof(counts));
+    for (Block *block = node->oldest_open; block != NULL; block = block->newer) {
+        if (block->start_ns > now_ns)
+            continue;
+        int64_t duration_ns = now_ns - block->start_ns;
+        add_pass(&figures, duration_ns, now_ns);
+        counts[bucket_index(duration_ns)]++;
+        if (node->window != 0 && append_number(recent, duration_ns) < 0)
+            goto done;
+    }
+    Py_ssize_t num_kept = PyList_GET_SIZE(recent);
+    if (num_kept > (Py_ssize_t)node->window && PyList_SetSlice(recent, 0, num_kept - node->window, NULL) < 0)
+        goto done;
+    for (uint32_t i = 0; i < NUM_BUCKETS; i++) {
+        if (counts[i] == 0)
+            continue;
+        PyObject *index = PyLong_FromUnsignedLong(i), *count = PyLong_FromUnsignedLongLong(counts[i]);
+        int failed = index == NULL || count == NULL || PyDict_SetItem(histogram, index, count) < 0;
+        Py_XDECREF(index);
+        Py_XDECREF(count);
+        if (failed)
+            goto done;
+    }
+    row = Py_BuildValue("iOOO(KKK)KLLLLLOO", node->parent != NULL ? (int)node->parent->index : -1, node->key,
+                        node->kind != NULL ? node->kind : Py_None,
+                        node->slot->flags & FLAG_PARALLEL ? Py_True : Py_False,
+                        (unsigned long long)node->slot->device_count, (unsigned long long)node->slot->device_total_ns,
+                        (unsigned long long)node->slot->device_unresolved, (unsigned long long)figures.count,
+                        (long long)figures.total_ns, (long long)figures.min_ns, (long long)figures.max_ns,
+                        (long long)figures.last_ns, (long long)figures.last_end_ns, recent, histogram);
+done:
+    Py_XDECREF(recent);
+    Py_XDECREF(histogram);
+    return row;
+}
+
+static PyObject *
+recorder_read_nodes(PyObject *op, PyObject *now)
+{
+    Recorder *self = (Recorder *)op;
+    int64_t now_ns = PyLong_AsLongLong(now);
+    if (now_ns == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *rows = PyList_New(0);
+    for (Py_ssize_t i = 0; rows != NULL && i < self->num_nodes; i++) {
+        PyObject *row = read_node(self->nodes[i], now_ns);
+        if (row == NULL || PyList_Append(rows, row) < 0)
+            Py_CLEAR(rows);
+        Py_XDECREF(row);
+    }
+    return rows;
+}
+
+static PyObject *
+recorder_attach(PyObject *op, PyObject *arguments)
+{
+    Recorder *self = (Recorder *)op;
+    PyObject *file, *name, *title;
+    if (!PyArg_ParseTuple(arguments, "OUU", &file, &name, &title))
+        return NULL;
+    if (self->header != NULL) {
+        PyErr_SetString(PyExc_ValueError, "this recorder is attached to a record file already: detach it first");
+        return NULL;
+    }
+    if (PyObject_GetBuffer(file, &self->file, PyBUF_WRITABLE) < 0)
+        return NULL;
+    Header *header = self->file.buf;
+    if ((size_t)self->file.len < sizeof(Header) || header->version != RECORD_VERSION ||
+        header->slot_size != sizeof(Slot) || header->event_size != sizeof(Event) ||
+        header->file_size > (uint64_t)self->file.len) {
+        PyBuffer_Release(&self->file);
+        PyErr_SetString(PyExc_ValueError, "this is no record file of the version that this core writes");
+        return NULL;
+    }
+    self->header = header;
+    self->num_events = header->num_events;
+    self->events = header->num_events ? (Event *)((char *)self->file.buf + header->ring_offset) : NULL;
+    for (Py_ssize_t i = 0; i < self->num_nodes; i++)
+        put_into_file(self, self->nodes[i], i > 0 ? self->nodes[i]->key : name, i > 0 ? NULL : title);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_detach(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    if (leave_file((Recorder *)self) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_started_ns(PyObject *op, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLongLong(((Recorder *)op)->nodes[0]->slot->started_ns);
+}
+
+static PyMethodDef recorder_methods[] = {
+    {"add_time", (PyCFunction)(void (*)(void))recorder_add_time, METH_FASTCALL | METH_KEYWORDS,
+     "Return a block whose value is the sum of all its passes."},
+    {"timeit", (PyCFunction)(void (*)(void))recorder_timeit, METH_FASTCALL | METH_KEYWORDS,
+     "Return a block whose value is its last pass."},
+    {"record", (PyCFunction)(void (*)(void))recorder_record, METH_FASTCALL, "Add a pass that is over."},
+    {"mark_flow", recorder_mark_flow, METH_O, "Put a point of a flow into the ring."},
+    {"add_device", recorder_add_device, METH_VARARGS, "Add to the time that the device spent in a node."},
+    {"started_ns", recorder_started_ns, METH_NOARGS, "Return when the root began; 0: not yet."},
+    {"start_at", recorder_start_at, METH_O, "Note when the root began, for readers of the file."},
+    {"make_block", (PyCFunction)(void (*)(void))recorder_make_block, METH_FASTCALL, "Return a block of any kind."},
+    {"clock_ns", recorder_clock_ns, METH_NOARGS, "Read the recorder's clock."},
+    {"add_node", recorder_add_node, METH_VARARGS, "Add a node and return its index."},
+    {"find_child", recorder_find_child, METH_VARARGS, "Return the index of a child, or -1."},
+    {"describe_node", recorder_describe_node, METH_O, "Return the path of a node as a list of keys, its kind, and whether it was entered here."},
+    {"read_nodes", recorder_read_nodes, METH_O, "Return the figures of all nodes as of a moment, in one piece."},
+    {"attach", recorder_attach, METH_VARARGS,
+     "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there."},
+    {"detach", recorder_detach, METH_NOARGS, "Leave the file as it is and record on without one."},
+    {NULL},
+};
+
+static PyMemberDef recorder_members[] = {
+    {"is_parallel", T_INT, offsetof(Recorder, is_parallel), READONLY, "Whether several threads have recorded."},
+    {"device_hook", T_OBJECT, offsetof(Recorder, device_hook), 0, "Makes a block that measures the device, too."},
+    {NULL},
+};
+
+static PyTypeObject recorder_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "sample_profiler.profiling._core.Recorder",
+    .tp_doc = "The nodes of all threads and tasks of a process. clock is None for the monotonic clock.",
+    .tp_basicsize = sizeof(Recorder),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = recorder_new,
+    .tp_traverse = (traverseproc)recorder_traverse,
+    .tp_clear = (inquiry)recorder_clear,
+    .tp_dealloc = (destructor)recorder_dealloc,
+    .tp_methods = recorder_methods,
+    .tp_members = recorder_members,
+};
+
+/* ---- Thread ---- */
+
+static void
+thread_dealloc(Thread *thread)
+{
+    if (current_thread == thread)
+        current_thread = NULL;
+    Py_CLEAR(thread->entered_last);
+    Py_CLEAR(thread->context);
+    PyObject_Free(thread);
+}
+
+static PyTypeObject thread_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "sample_profiler.profiling._core.Thread",
+    .tp_basicsize = sizeof(Thread),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)thread_dealloc,
+};
+
+/* ---- Module ---- */
+
+static PyObject *
+core_get_open_blocks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    Thread *thread = get_thread();
+    if (thread == NULL)
+        return NULL;
+    int failed;
+    Block *innermost = innermost_open(thread, is_in_own_context(thread), &failed);
+    if (failed)
+        return NULL;
+    PyObject *blocks = PyList_New(0);
+    for (Block *block = innermost; blocks != NULL && block != NULL; block = block->outer)
+        if (block->state == OPEN && PyList_Append(blocks, (PyObject *)block) < 0)
+            Py_CLEAR(blocks);
+    Py_XDECREF(innermost);
+    return blocks;
+}
+
+static PyObject *
+core_set_enabled(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    int wanted = PyObject_IsTrue(value);
+    if (wanted < 0)
+        return NULL;
+    is_enabled = wanted;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_set_up(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *sum, *latest, *error, *hook;
+    if (!PyArg_ParseTuple(arguments, "OOOO", &sum, &latest, &error, &hook))
+        return NULL;
+    Py_XSETREF(note_thread, Py_NewRef(hook));
+    Py_XSETREF(add_time_kind, Py_NewRef(sum));
+    Py_XSETREF(timeit_kind, Py_NewRef(latest));
+    Py_XSETREF(timing_error, Py_NewRef(error));
+    /* The thread that imports this is most likely in its own context now. */
+    if (get_thread() == NULL)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef core_methods[] = {
+    {"get_open_blocks", core_get_open_blocks, METH_NOARGS, "Return the open blocks of the context, innermost first."},
+    {"set_enabled", core_set_enabled, METH_O, "Let blocks record from now on, or not."},
+    {"set_up", core_set_up, METH_VARARGS,
+     "Take the kinds of add_time and timeit, the error to raise, and what is told of each new thread's number."},
+    {NULL},
+};
+
+static struct PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "The compiled twin of the recorder.",
+    .m_size = -1,
+    .m_methods = core_methods,
+};
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    if (PyType_Ready(&recorder_type) < 0 || PyType_Ready(&block_type) < 0 || PyType_Ready(&thread_type) < 0)
+        return NULL;
+    thread_key = PyUnicode_InternFromString("sample_profiler.profiling._core.thread");
+    entered_last_variable = PyContextVar_New("sample_profiler_compiled_block_entered_last", NULL);
+    PyObject *module = thread_key != NULL && entered_last_variable != NULL ? PyModule_Create(&core_module) : NULL;
+    if (module == NULL)
+        return NULL;
+    off_block = PyObject_New(Block, &block_type);
+    if (off_block == NULL)
+        return NULL;
+    memset((char *)off_block + sizeof(PyObject), 0, sizeof(Block) - sizeof(PyObject));
+    off_block->state = OFF;
+    PyObject *sizes = Py_BuildValue("{snsnsnsnsnsn}", "header", (Py_ssize_t)sizeof(Header), "live",
+                                    (Py_ssize_t)offsetof(Header, num_nodes), "slot", (Py_ssize_t)sizeof(Slot), "event",
+                                    (Py_ssize_t)sizeof(Event), "figures", (Py_ssize_t)offsetof(Slot, figures), "histogram",
+                                    (Py_ssize_t)offsetof(Slot, histogram));
+    if (sizes == NULL || PyModule_AddIntConstant(module, "RECORD_VERSION", RECORD_VERSION) < 0 ||
+        PyModule_AddObjectRef(module, "SIZES", sizes) < 0 ||
+        PyModule_AddObjectRef(module, "Recorder", (PyObject *)&recorder_type) < 0 ||
+        PyModule_AddObjectRef(module, "Block", (PyObject *)&block_type) < 0) {
+        Py_XDECREF(sizes);
+        Py_DECREF(module);
+        return NULL;
+    }
+    Py_DECREF(sizes);
+    return module;
+}

@@ -1,0 +1,156 @@
+"""The recorder whose hot path is compiled (`_core.c`): its slow paths and its exact reads."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+from sample_profiler.errors import TimingError
+from sample_profiler.profiling import _core
+from sample_profiler.profiling.kinds import ADD_TIME, TIMEIT, Kind, check_kind
+from sample_profiler.profiling.record_format import KINDS
+from sample_profiler.profiling.recorder import ClockNs, renew_lock_after_fork
+from sample_profiler.profiling.statistics import DeviceStatistics
+from sample_profiler.profiling.thread_names import note_thread
+from sample_profiler.profiling.tree import TreeNode
+
+__all__ = ["CompiledRecorder"]
+
+_core.set_up(ADD_TIME, TIMEIT, TimingError, note_thread)
+
+# The clock that the core reads by itself is this one, on Linux.
+_OWN_CLOCK = time.perf_counter_ns if sys.platform == "linux" else None
+
+
+class CompiledRecorder(_core.Recorder):  # type: ignore[misc]  # the core has no annotations
+    """Records blocks of all threads and tasks of this process into one tree.
+
+    What was merged from elsewhere is kept beside what the core keeps of each node.
+
+    Args:
+        clock_ns: Returns integer nanoseconds that never go back.
+        is_running: Whether the root counts from now on; otherwise from the first block, as for a loaded recording.
+    """
+
+    def __new__(cls, clock_ns: ClockNs, *, is_running: bool = True) -> CompiledRecorder:  # noqa: ARG004
+        """Make the core's part."""
+        new: CompiledRecorder = super().__new__(cls, None if clock_ns is _OWN_CLOCK else clock_ns)
+        return new
+
+    def __init__(self, clock_ns: ClockNs, *, is_running: bool = True) -> None:
+        self.windows: dict[str, Kind] = {}
+        self.lock = threading.RLock()
+        self._adopted: dict[int, TreeNode] = {}
+        renew_lock_after_fork(self)
+        if is_running:
+            self.start_ns = clock_ns()
+
+    @property
+    def start_ns(self) -> int | None:
+        """When the root began; None: not yet."""
+        return self.started_ns() or None
+
+    @start_ns.setter
+    def start_ns(self, start_ns: int) -> None:
+        self.start_at(start_ns)
+
+    def make_node(self, parent: int, key: str, kind: Kind) -> int:
+        """Return the index of a node that is not there yet; the core calls this where it finds none of this kind.
+
+        Raises:
+            TimingError: The key is no string, or has another kind or window here.
+        """
+        with self.lock:
+            self._check_kind(parent, key, kind)
+            return self._find_or_add(parent, key, kind)
+
+    def read(self) -> TreeNode:
+        """Return everything recorded up to now as plain data; open blocks count with their open part."""
+        with self.lock:
+            now_ns = self.clock_ns()
+            nodes: list[TreeNode] = []
+            for index, row in enumerate(self.read_nodes(now_ns)):
+                node = self._read_node(index, row)
+                nodes.append(node)
+                # Where nothing has been entered by this moment, nothing inside has been either.
+                if index and node.statistics.count:
+                    nodes[row[0]].children[node.key] = node
+            root = nodes[0]
+            if self.start_ns is not None:
+                root.statistics.add([now_ns - self.start_ns], last_end_ns=now_ns)
+            root.is_parallel |= bool(self.is_parallel)
+            return root
+
+    def adopt(self, tree: TreeNode, *, is_parallel: bool) -> None:
+        """Add another recording, path by path.
+
+        Args:
+            tree: The other recording; it stays as it is.
+            is_parallel: Whether the two ran beside each other, which marks what both have.
+
+        Raises:
+            TimingError: A key of one parent has two kinds or windows; then nothing is added.
+        """
+        with self.lock:
+            self._check_kinds(tree)
+            stack = [(tree, 0)]
+            while stack:
+                source, index = stack.pop()
+                node = self._adopted.setdefault(index, TreeNode())
+                is_in_both = bool(node.statistics.count) or self.describe_node(index)[2]
+                node.is_parallel |= source.is_parallel or (is_parallel and is_in_both)
+                node.statistics.merge(source.statistics)
+                node.add_device(source.device)
+                for key, child in source.children.items():
+                    stack.append((child, self._find_or_add(index, key, child.kind)))
+
+    def add_device_statistics(self, path: tuple[str, ...], device: DeviceStatistics) -> None:
+        """Add what an accelerator did for a block; of a block that is not there nothing is noted."""
+        index = 0
+        for key in path:
+            index = self.find_child(index, key) if index >= 0 else -1
+        if index >= 0:
+            self.add_device(index, device.total_ns, device.count, device.num_unresolved)
+
+    def _find_or_add(self, parent: int, key: str, kind: Kind) -> int:
+        index: int = self.find_child(parent, key)
+        if index < 0:
+            if kind.window is not None:
+                self.windows[key] = kind
+            index = self.add_node(parent, key, kind, KINDS.index(kind.method), kind.window or 0)
+        return index
+
+    def _check_kind(self, parent: int, key: str, kind: Kind) -> int:
+        """Check a key below a node, or below nothing (-1); return its index, or -1."""
+        index: int = self.find_child(parent, key) if parent >= 0 and isinstance(key, str) else -1
+        path, existing = self.describe_node(index)[:2] if index >= 0 else ((), None)
+        check_kind(key, kind, existing, "/".join(path), self.windows.get(key) if isinstance(key, str) else None)
+        return index
+
+    def _check_kinds(self, tree: TreeNode) -> None:
+        stack = [(tree, 0)]
+        while stack:
+            source, index = stack.pop()
+            for key, child in source.children.items():
+                stack.append((child, self._check_kind(index, key, child.kind)))
+
+    def _read_node(self, index: int, row: tuple[Any, ...]) -> TreeNode:
+        _, key, kind, is_parallel, device, count, total, shortest, longest, last, last_end, recent, histogram = row
+        node = TreeNode(key, kind or ADD_TIME)
+        node.is_parallel = is_parallel
+        if device[0] or device[2]:
+            node.device = DeviceStatistics(*device)
+        statistics = node.statistics
+        statistics.count, statistics.total_ns = count, total
+        statistics.min_ns, statistics.max_ns = shortest, longest
+        statistics.last_ns, statistics.last_end_ns = last, last_end
+        statistics.recent_ns, statistics.histogram = recent, histogram
+        adopted = self._adopted.get(index)
+        if adopted is not None:
+            node.is_parallel |= adopted.is_parallel
+            node.add_device(adopted.device)
+            node.statistics = adopted.statistics.copy()
+            node.statistics.merge(statistics)
+        return node

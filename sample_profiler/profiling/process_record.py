@@ -1,0 +1,151 @@
+"""What one process recorded, as plain data: what a record file held at one moment, or what a session has kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from sample_profiler.profiling.record_format import FLOW_POINT
+from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.profiling.tree import TreeNode
+
+__all__ = ["TIMERS", "Anchor", "Event", "OpenBlock", "ProcessRecord", "ProcessState"]
+
+TIMERS = "timers"
+"""The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
+
+ProcessState = Literal["alive", "stopped", "gone", "ended", "unknown"]
+"""Of a process: it runs; it was stopped (SIGSTOP, a debugger); it ended without closing its file, as when killed; it
+closed its file; or it cannot be seen from here, as on another machine."""
+
+
+class Event(NamedTuple):
+    """A pass of a block that is over, or a point of a flow.
+
+    Attributes:
+        start_ns: when it began, on the monotonic clock.
+        end_ns: when it ended; `FLOW_POINT` for a point of a flow.
+        node: its block, an index into `ProcessRecord.paths`; of a flow point the block that it lies in.
+        thread: number of the thread, from 1 on.
+        flow: the number of a flow point (see `flows`), else 0.
+    """
+
+    start_ns: int
+    end_ns: int
+    node: int
+    thread: int
+    flow: int
+
+    @property
+    def is_flow_point(self) -> bool:
+        """Whether this is a point of a flow, not a pass."""
+        return self.end_ns == FLOW_POINT
+
+
+class OpenBlock(NamedTuple):
+    """A block that was open.
+
+    Attributes:
+        component: whose tree it is in.
+        path: keys below the root of that tree, its own last.
+        since_ns: when its oldest open pass began, on the monotonic clock.
+        thread: number of the thread that is in it.
+    """
+
+    component: str
+    path: tuple[str, ...]
+    since_ns: int
+    thread: int
+
+
+class Anchor(NamedTuple):
+    """One moment on three clocks, in nanoseconds.
+
+    Attributes:
+        monotonic_ns: the clock of all blocks.
+        wall_ns: time since 1970.
+        boot_ns: time since the machine was started, sleep included.
+    """
+
+    monotonic_ns: int
+    wall_ns: int
+    boot_ns: int
+
+
+@dataclass
+class ProcessRecord:
+    """What one process recorded.
+
+    Attributes:
+        name: of the process, as it gave it.
+        pid: its number on its machine.
+        host: its machine; empty if not known.
+        is_compiled: whether the compiled recorder wrote it.
+        is_closed: whether it ended in order.
+        state: how the process was when its file was read.
+        process_started_ns: when it started, on the monotonic clock.
+        read_ns: up to when open blocks count, on the monotonic clock: the moment of reading, or its end; for a process
+            that was killed its latest sign of life.
+        start_anchor: when the file was made.
+        end_anchor: when it was closed; None: it was not.
+        metadata: what it said of itself.
+        trees: by component; the root's total is the time from its start to `read_ns`.
+        titles: of those trees, by component.
+        gauges: by name.
+        events: its latest passes and flow points in the order in which they ended; empty where not asked for.
+        paths: of each node: the component, then keys; `Event.node` is an index into it.
+        thread_names: by number of the thread.
+        num_events_lost: events that were overwritten before anybody read them.
+        num_nodes_dropped: blocks for which there was no room.
+        open_blocks: outer ones first.
+    """
+
+    name: str
+    pid: int
+    host: str
+    is_compiled: bool
+    is_closed: bool
+    state: ProcessState
+    process_started_ns: int
+    read_ns: int
+    start_anchor: Anchor
+    end_anchor: Anchor | None
+    metadata: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, TreeNode] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    gauges: dict[str, GaugeNode] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    paths: list[tuple[str, ...]] = field(default_factory=list)
+    thread_names: dict[int, str] = field(default_factory=dict)
+    num_events_lost: int = 0
+    num_nodes_dropped: int = 0
+    open_blocks: list[OpenBlock] = field(default_factory=list)
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether the process was there when its file was read; None if that cannot be seen from here."""
+        return None if self.state == "unknown" else self.state in ("alive", "stopped")
+
+    @property
+    def anchors(self) -> list[Anchor]:
+        """The anchors there are, in order."""
+        return [self.start_anchor] if self.end_anchor is None else [self.start_anchor, self.end_anchor]
+
+    @property
+    def components(self) -> list[str]:
+        """The components with a tree, without the timers."""
+        return [component for component in self.trees if component != TIMERS]
+
+    def wall_ns(self, monotonic_ns: int) -> int:
+        """Return a moment of the monotonic clock on the clock of the wall, by the nearest anchor before it."""
+        anchor = self.start_anchor
+        if self.end_anchor is not None and monotonic_ns >= self.end_anchor.monotonic_ns:
+            anchor = self.end_anchor
+        return anchor.wall_ns + monotonic_ns - anchor.monotonic_ns
+
+    def innermost_open_block(self, component: str) -> OpenBlock | None:
+        """Return the block that a component sits in: of the innermost ones, the one entered last."""
+        blocks = [block for block in self.open_blocks if block.component == component]
+        outer = {(block.path[:-1], block.thread) for block in blocks}
+        innermost = [block for block in blocks if (block.path, block.thread) not in outer]
+        return max(innermost or blocks, key=lambda block: (block.since_ns, len(block.path)), default=None)

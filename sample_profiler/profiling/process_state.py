@@ -1,0 +1,63 @@
+"""Whether the process that wrote a record file is still there, as seen from another process of the same machine."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sample_profiler.profiling.process_record import Anchor, ProcessState
+
+__all__ = ["host_name", "process_state"]
+
+# /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
+_TOLERANCE_NS = 100_000_000
+_STATES: dict[str, ProcessState] = {"T": "stopped", "t": "stopped", "Z": "gone", "X": "gone"}
+
+
+def host_name() -> str:
+    """Return the name of this machine, as record files have it."""
+    return os.uname().nodename
+
+
+def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
+    """Return how the writer of a file is that has not been closed.
+
+    A process that got the number of one that is gone is not taken for it: it started after the file was made.
+
+    Args:
+        pid: of the writer.
+        host: its machine; empty: this one.
+        start_anchor: when it made the file.
+    """
+    if host and host != host_name():
+        return "unknown"
+    if not 0 < pid < 2**31:
+        return "gone"
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in parentheses, may itself have spaces and parentheses.
+            fields = file.read().rpartition(b")")[2].split()
+        state, start_ticks = fields[0].decode(), int(fields[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return _state_without_proc(pid)
+    except (OSError, IndexError, ValueError):
+        return "unknown"
+    boot_now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
+    if boot_now_ns is not None and start_anchor.boot_ns:
+        started_ns = start_ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        has_rebooted = boot_now_ns < start_anchor.boot_ns
+        if has_rebooted or started_ns > start_anchor.boot_ns + _TOLERANCE_NS:
+            return "gone"
+    return _STATES.get(state, "alive")
+
+
+def _state_without_proc(pid: int) -> ProcessState:
+    if os.path.exists("/proc/self/stat"):
+        return "gone"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return "gone"
+    except PermissionError:
+        return "alive"
+    return "alive"

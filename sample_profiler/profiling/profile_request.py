@@ -1,0 +1,156 @@
+"""Owns what may be asked of a rollout-counted capture, for whom, and where its traces go; all checks are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ACTIVITIES", "ProfileRequest", "plan_profiles"]
+
+ACTIVITIES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRequest:
+    """A capture of one rollout worker; travels to it.
+
+    Attributes:
+        path: absolute name of the trace; its folder exists.
+        num_rollouts: after which the capture ends, warm-up included.
+        warmup_rollouts: at the front, in no trace.
+        activities: names among `ACTIVITIES`; None: the processor, and the GPU where the process already uses it.
+        record_shapes, profile_memory, with_stack, with_flops: as in `torch.profiler.profile`.
+        on_trace_ready: is called in the worker with the `torch.profiler.profile` once the trace has been written.
+    """
+
+    path: str
+    num_rollouts: int = 3
+    warmup_rollouts: int = 1
+    activities: tuple[str, ...] | None = None
+    record_shapes: bool = True
+    profile_memory: bool = False
+    with_stack: bool = True
+    with_flops: bool = False
+    on_trace_ready: Callable[[Any], object] | None = None
+
+
+def plan_profiles(
+    num_workers: int,
+    folder: Path,
+    *,
+    workers: Iterable[int] | None = None,
+    num_rollouts: int = 3,
+    warmup_rollouts: int = 1,
+    save_path: str | Path | None = None,
+    activities: Iterable[Any] | None = None,
+    record_shapes: bool = True,
+    profile_memory: bool = False,
+    with_stack: bool = True,
+    with_flops: bool = False,
+    on_trace_ready: Callable[[Any], object] | None = None,
+) -> dict[int, ProfileRequest]:
+    """Check what is asked for, make the folders of the traces, and return a request for each worker, by its index.
+
+    Args:
+        num_workers: rollout workers that there are.
+        folder: of the run, for the default of `save_path`.
+        workers: which of them; None: worker 0.
+        num_rollouts: after which each capture ends by itself, warm-up included.
+        warmup_rollouts: how many of them, at the front, are in no trace.
+        save_path: where traces go, with ``{worker_idx}`` for the worker's index; None:
+            ``{folder}/profile/worker_{worker_idx}.json``. A name that ends in ``.gz`` is compressed.
+        activities: "cpu", "cuda", or members of `torch.profiler.ProfilerActivity`; None: what the worker uses.
+        record_shapes: note the shapes of the arguments of operators.
+        profile_memory: note allocations of tensors.
+        with_stack: also record every call of a Python function.
+        with_flops: estimate floating-point operations.
+        on_trace_ready: is called in each worker with its `torch.profiler.profile`, after the trace has been written.
+
+    Raises:
+        ValueError: the numbers do not fit each other; a worker that does not exist; an unknown activity; a save_path
+            that cannot be formatted, or that several workers would write to.
+        OSError: a folder cannot be made.
+    """
+    _check_counts(num_rollouts, warmup_rollouts)
+    if on_trace_ready is not None and not callable(on_trace_ready):
+        raise ValueError(
+            f"on_trace_ready={on_trace_ready!r} cannot be called: give a function of the profiler, or None"
+        )
+    names = None if activities is None else _activity_names(activities)
+    pattern = str(folder / "profile" / "worker_{worker_idx}.json") if save_path is None else str(save_path)
+    if save_path is None:
+        # Braces in the names of the run's folders are none of the pattern's.
+        pattern = str(folder).replace("{", "{{").replace("}", "}}") + "/profile/worker_{worker_idx}.json"
+    paths = _format_paths(pattern, _choose_workers(workers, num_workers))
+    for path in paths.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return {
+        worker: ProfileRequest(
+            path=str(path),
+            num_rollouts=num_rollouts,
+            warmup_rollouts=warmup_rollouts,
+            activities=names,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            on_trace_ready=on_trace_ready,
+        )
+        for worker, path in paths.items()
+    }
+
+
+def _check_counts(num_rollouts: int, warmup_rollouts: int) -> None:
+    for name, value in (("num_rollouts", num_rollouts), ("warmup_rollouts", warmup_rollouts)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name}={value!r} is no whole number of rollouts")
+    if not num_rollouts > warmup_rollouts >= 0:
+        raise ValueError(
+            f"num_rollouts={num_rollouts} and warmup_rollouts={warmup_rollouts} do not fit: num_rollouts > "
+            "warmup_rollouts >= 0 is needed, since num_rollouts counts the warm-up rollouts, which are in no trace"
+        )
+
+
+def _choose_workers(workers: Iterable[int] | None, num_workers: int) -> list[int]:
+    if isinstance(workers, (int, str)) or (workers is not None and not isinstance(workers, Iterable)):
+        raise ValueError(f"workers={workers!r} is no list of workers: give their indices, as in workers=[0]")
+    chosen = [0] if workers is None else list(dict.fromkeys(workers))
+    if not chosen:
+        raise ValueError("workers is empty: name at least one rollout worker, or None for worker 0")
+    for worker in chosen:
+        if isinstance(worker, bool) or not isinstance(worker, int) or not 0 <= worker < num_workers:
+            raise ValueError(f"there is no rollout worker {worker!r}: there are {num_workers}, counted from 0")
+    return chosen
+
+
+def _activity_names(activities: Iterable[Any]) -> tuple[str, ...]:
+    wanted = [activities] if isinstance(activities, str) else list(activities)
+    # Members of ProfilerActivity are told by their name: nobody has to import torch for this.
+    names = [str(getattr(activity, "name", activity)).lower() for activity in wanted]
+    for name, activity in zip(names, wanted, strict=True):
+        if name not in ACTIVITIES:
+            raise ValueError(f"unknown activity {activity!r}: there are {', '.join(map(repr, ACTIVITIES))}")
+    if not names:
+        raise ValueError(f"activities is empty, so nothing would be recorded: name some of {ACTIVITIES}, or None")
+    return tuple(dict.fromkeys(names))
+
+
+def _format_paths(pattern: str, workers: list[int]) -> dict[int, Path]:
+    try:
+        paths = {worker: Path(pattern.format(worker_idx=worker)).expanduser().absolute() for worker in workers}
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"save_path={pattern!r} cannot be formatted ({type(error).__name__}: {error}): the only field is "
+            "{worker_idx}, and other braces have to be doubled"
+        ) from error
+    if len(set(paths.values())) < len(paths):
+        raise ValueError(
+            f"save_path={pattern!r} is the same file for {len(paths)} workers: put {{worker_idx}} into it, as in "
+            "'./traces/worker_{worker_idx}.json'"
+        )
+    for path in paths.values():
+        if path.is_dir():
+            raise ValueError(f"save_path={pattern!r}: {path} is a folder: name the file of the trace")
+    return paths

@@ -1,0 +1,105 @@
+"""Reads the ring of a record file: the latest blocks of a process as events, also while it goes on."""
+
+from __future__ import annotations
+
+import os
+
+from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.record_header import OpenRecord
+
+__all__ = ["EventFollower", "last_event", "read_events"]
+
+
+def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, list[Event]]:
+    """Return events by number, without those that the writer may have overwritten before or meanwhile.
+
+    Args:
+        record: the file.
+        begin: number of the first event.
+        end: number after the last; has been written.
+
+    Returns:
+        The number of the first event returned, and the events.
+
+    Raises:
+        RecordError: the file has become shorter or was damaged.
+    """
+    num_events, size = record.header.num_events, layout.EVENT.size
+    begin = max(begin, end - num_events)
+    data = bytearray()
+    position = begin
+    while position < end:
+        index = position % num_events
+        length = min(end - position, num_events - index)
+        data += record.read(length * size, record.header.ring_offset + index * size)
+        position += length
+    # The next event may be half written already, and it takes the place of the oldest.
+    overwritten = record.read_live().events_written - num_events + 1
+    first = begin if end == begin else min(end, max(begin, overwritten))
+    kept = memoryview(data)[(first - begin) * size :]
+    events = list(map(Event._make, layout.EVENT.iter_unpack(kept)))
+    num_newer = _count_newer(events) if position > num_events else 0
+    return first + num_newer, events[num_newer:]
+
+
+def _count_newer(events: list[Event]) -> int:
+    """Return how many of the first events are newer than the last: of a batch that was being written over them."""
+    newest_ns = max(events[-1][:2], default=0) if events else 0
+    return next((index for index, event in enumerate(events) if max(event[:2]) <= newest_ns), 0)
+
+
+def last_event(record: OpenRecord, events_written: int) -> Event | None:
+    """Return the newest event; None if there is no ring or nothing in it."""
+    num_events, size = record.header.num_events, layout.EVENT.size
+    if not num_events or not events_written:
+        return None
+    offset = record.header.ring_offset + (events_written - 1) % num_events * size
+    return Event._make(layout.EVENT.unpack(record.read(size, offset)))
+
+
+class EventFollower:
+    """Follows the events of a process: each poll returns those since the one before. A context manager.
+
+    The first poll returns what the ring still has. The file stays open, so that the last events can be had after the
+    process and its file are gone.
+
+    Args:
+        path: the record file.
+
+    Attributes:
+        num_lost: events that were overwritten before a poll came for them.
+
+    Raises:
+        RecordError: the file cannot be read, or is no whole record file of this version and byte order.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.num_lost = 0
+        self._record = OpenRecord(path)
+        written = self._record.read_live().events_written
+        self._next = max(0, written - self._record.header.num_events)
+
+    def __enter__(self) -> EventFollower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def poll(self) -> list[Event]:
+        """Return the events since the last poll, in the order in which they ended.
+
+        Raises:
+            RecordError: the file has become shorter or was damaged.
+        """
+        end = self._record.read_live().events_written
+        if end <= self._next or not self._record.header.num_events:
+            return []
+        first, events = read_events(self._record, self._next, end)
+        self.num_lost += first - self._next
+        self._next = end
+        return events
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._record.close()

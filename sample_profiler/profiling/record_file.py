@@ -1,0 +1,194 @@
+"""The writing side of a record file: what this process shows of itself to others while it runs.
+
+The compiled recorder writes into the mapped file as it records. The one in pure Python keeps its blocks to itself and
+writes them at each `RecordFile.flush` (see `record_writing`). Layout: `record_format`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.process_clock import anchor_now, process_start_ns
+from sample_profiler.profiling.process_state import host_name
+from sample_profiler.profiling.record_memory import RecordMemory
+from sample_profiler.profiling.record_writing import TreeWriter
+from sample_profiler.profiling.recorder import Recorder
+from sample_profiler.profiling.thread_names import thread_names
+from sample_profiler.profiling.timer_nodes import GaugeNode
+
+if TYPE_CHECKING:
+    from sample_profiler.profiling.timing import Timing
+
+__all__ = ["DEFAULT_RING_BYTES", "RecordFile"]
+
+DEFAULT_RING_BYTES = 8 << 20
+
+
+class RecordFile:
+    """A record file of this process; any number of Timings may be attached to it.
+
+    A forked child does not write to its parent's file: its Timings record on in its own memory.
+
+    Args:
+        path: of the file; one that is there is replaced. Its folder exists.
+        process_name: what the process is.
+        metadata: what else it says of itself.
+        process_started_ns: when it started, on the clock of blocks; None: as the system tells.
+        ring_bytes: room for the latest blocks, 32 bytes each; 0 keeps none.
+        num_slots: room for so many blocks of trees; those beyond it are recorded and not shown.
+
+    Attributes:
+        path: of the file.
+
+    Raises:
+        OSError: the file cannot be made, or there is no room for it. Its whole size is taken at once: a disk that is
+            full later cannot end the process.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        process_name: str,
+        metadata: Mapping[str, str] | None = None,
+        process_started_ns: int | None = None,
+        ring_bytes: int = DEFAULT_RING_BYTES,
+        num_slots: int = 512,
+    ) -> None:
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._attached: dict[str, Timing] = {}
+        self._writers: dict[str, TreeWriter] = {}
+        self._gauges: dict[str, GaugeNode] = {}
+        text = json.dumps({"process_name": process_name, "host": host_name(), **(metadata or {})}).encode()
+        sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
+        started_ns = process_start_ns() if process_started_ns is None else process_started_ns
+        # Others see it once it is whole.
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        try:
+            self._map: mmap.mmap | None = _map_new_file(temporary, sizes.file_size)
+            self._memory: RecordMemory | None = RecordMemory(self._map, sizes)
+            self._memory.write_header(anchor_now(), started_ns, is_compiled=_is_compiled(), metadata=text)
+            os.replace(temporary, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _files.add(self)
+
+    def attach(self, timing: Timing, component: str) -> None:
+        """Show what a Timing has recorded and records from now on, as the tree of `component`, with its title.
+
+        A Timing that had this name before is let go.
+        """
+        with self._lock:
+            if self._map is None or self._memory is None:
+                return
+            self._detach(component)
+            self._attached[component] = timing
+            recorder: Any = timing._recorder
+            if isinstance(recorder, Recorder):
+                self._writers[component] = TreeWriter(self._memory, recorder, component, timing.name)
+            else:
+                recorder.attach(self._map, component, timing.name)
+
+    def set_gauge(self, name: str, value: float) -> None:
+        """Set a gauge; NaN is ignored.
+
+        Raises:
+            TimingError: `value` is no number.
+        """
+        with self._lock:
+            gauge = self._gauges.setdefault(name, GaugeNode())
+            gauge.update(value)
+            if self._memory is not None and gauge.count:
+                self._memory.write_gauge(name, gauge)
+
+    def flush(self) -> None:
+        """Write what does not write itself: names of threads; of the recorder in pure Python all that is new."""
+        with self._lock:
+            if self._memory is None:
+                return
+            for writer in self._writers.values():
+                writer.flush()
+            self._memory.write_thread_names(thread_names())
+            self._memory.mark_flushed(anchor_now().monotonic_ns)
+
+    def close(self) -> None:
+        """Write everything for the last time and mark the file as whole; the Timings record on in their own memory."""
+        with self._lock:
+            if self._memory is None or self._map is None:
+                return
+            self.flush()
+            self._memory.mark_closed(anchor_now())
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for component in list(self._attached):
+            self._detach(component)
+        if self._memory is not None and self._map is not None:
+            self._memory.release()
+            self._map.close()
+        self._memory = self._map = None
+
+    def _detach(self, component: str) -> None:
+        timing = self._attached.pop(component, None)
+        writer = self._writers.pop(component, None)
+        if writer is not None:
+            writer.flush()
+            writer.detach()
+        elif timing is not None:
+            recorder: Any = timing._recorder
+            recorder.detach()
+
+    def _leave_to_parent(self) -> None:
+        self._lock = threading.RLock()
+        for writer in self._writers.values():
+            writer.detach()
+        for component in set(self._attached) - set(self._writers):
+            recorder: Any = self._attached[component]._recorder
+            recorder.detach()
+        self._attached.clear()
+        self._writers.clear()
+        self._let_go()
+
+
+def _is_compiled() -> bool:
+    from sample_profiler.profiling.twins import TWIN
+
+    return TWIN == "compiled"
+
+
+def _map_new_file(path: Path, size: int) -> mmap.mmap:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)
+        return mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+_files: weakref.WeakSet[RecordFile] = weakref.WeakSet()
+
+
+def _leave_files_to_parent() -> None:
+    for file in list(_files):
+        file._leave_to_parent()
+    _files.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_files_to_parent)

@@ -1,0 +1,176 @@
+"""The mapped memory of a record file, as its writer in Python sees it: header, slots, gauges, strings and ring.
+
+Numbers that readers watch are stored whole, through views of 8 bytes each, and after what they stand for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+
+from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.process_record import Anchor
+from sample_profiler.profiling.timer_nodes import GaugeNode
+
+__all__ = ["RecordMemory"]
+
+_LIVE = layout.HEADER_LIVE_OFFSET // 8
+_NUM_NODES, _STRINGS_USED, _NUM_GAUGES, _METADATA_USED, _EVENTS_WRITTEN, _NODES_DROPPED = range(_LIVE, _LIVE + 6)
+_FLUSHED_NS, _IS_CLOSED, _NUM_THREADS = range(_LIVE + 6, _LIVE + 9)
+_THREAD_NAMES = (_LIVE + 9) * 2
+_END_ANCHORS = (layout.HEADER_FIXED.size - 4 * 8) // 8
+
+
+class RecordMemory:
+    """Writes to a mapped record file. Its callers see to it that one thread at a time does.
+
+    Args:
+        memory: the mapping, zeros at first.
+        sizes: where everything is in it.
+    """
+
+    def __init__(self, memory: mmap.mmap, sizes: layout.RecordSizes) -> None:
+        self._memory = memory
+        self._sizes = sizes
+        self._view = memoryview(memory)
+        self._words = self._view.cast("Q")
+        self._halves = self._view.cast("I")
+        self._gauges: dict[str, int | None] = {}
+        self._num_threads_named = 0
+
+    @property
+    def num_events(self) -> int:
+        """How many events the ring holds."""
+        return self._sizes.num_events
+
+    def write_header(self, anchor: Anchor, process_started_ns: int, *, is_compiled: bool, metadata: bytes) -> None:
+        """Write what stays as it is, once, before anybody else sees the file."""
+        sizes = self._sizes
+        start = sizes.metadata_offset
+        self._view[start : start + len(metadata)] = metadata
+        self._words[_METADATA_USED] = len(metadata)
+        layout.HEADER_FIXED.pack_into(
+            self._memory,
+            0,
+            *(layout.MAGIC, layout.VERSION, layout.BYTE_ORDER, layout.HEADER_SIZE, layout.SLOT_SIZE, sizes.num_slots),
+            *(layout.NUM_BUCKETS, layout.GAUGE_SIZE, sizes.num_gauges, layout.EVENT.size, os.getpid()),
+            *(sizes.slots_offset, sizes.gauges_offset, sizes.strings_offset, sizes.strings_size),
+            *(sizes.metadata_offset, sizes.metadata_size, sizes.ring_offset, sizes.num_events, sizes.file_size),
+            *(is_compiled, *anchor, 0, 0, 0, process_started_ns),
+        )
+
+    def add_node(self, parent: int, name: str, title: str | None, kind: int, window: int) -> int | None:
+        """Take a slot for a node and return its index; None if there is none left."""
+        index = self._words[_NUM_NODES]
+        if index >= self._sizes.num_slots:
+            self._words[_NODES_DROPPED] += 1
+            return None
+        keys = self._add_string(name), layout.NO_KEY if title is None else self._add_string(title)
+        head = (0, parent, keys[0], kind, window, 0, keys[1], 0, 0, 0, 0, 0)
+        layout.SLOT_HEAD.pack_into(self._memory, self._slot(index), *head)
+        self._words[_NUM_NODES] = index + 1
+        return index
+
+    def write_root(self, index: int, started_ns: int) -> None:
+        """Write when a root began."""
+        self._words[self._slot(index) // 8 + 5] = started_ns
+
+    def write_node(
+        self, index: int, figures: Sequence[int], histogram: Mapping[int, int], recent_ns: Sequence[int], flags: int
+    ) -> None:
+        """Write all figures of a node.
+
+        Args:
+            index: of its slot.
+            figures: the fields of `record_format.FIGURES`.
+            histogram: passes by bucket.
+            recent_ns: the latest passes, oldest first.
+            flags: of the slot.
+        """
+        slot = self._slot(index)
+        sequence = self._words[slot // 8]
+        copy = slot + layout.FIGURES_OFFSET + (sequence + 1) % 2 * layout.FIGURES.size
+        counts = [0] * layout.NUM_BUCKETS
+        for bucket, count in histogram.items():
+            counts[min(bucket, layout.NUM_BUCKETS - 1)] += count
+        recent = [*recent_ns[-layout.NUM_RECENT :]]
+        padding = [0] * (layout.NUM_RECENT - len(recent))
+        layout.FIGURES.pack_into(self._memory, copy, *figures)
+        layout.RECENT.pack_into(self._memory, slot + layout.RECENT_OFFSET, len(recent), *recent, *padding)
+        layout.HISTOGRAM.pack_into(self._memory, slot + layout.HISTOGRAM_OFFSET, *counts)
+        self._words[slot // 8 + 3] = flags
+        self._words[slot // 8] = sequence + 1
+
+    def write_device(self, index: int, total_ns: int, count: int, num_unresolved: int) -> None:
+        """Write what an accelerator did for a node."""
+        slot = self._slot(index) // 8
+        self._words[slot + 6], self._words[slot + 7], self._words[slot + 8] = total_ns, count, num_unresolved
+
+    def write_gauge(self, name: str, gauge: GaugeNode) -> None:
+        """Write a gauge; one for which there is no room is left out."""
+        if name not in self._gauges:
+            self._gauges[name] = self._add_gauge(name)
+        offset = self._gauges[name]
+        if offset is None:
+            return
+        sequence = self._words[offset // 8]
+        copy = offset + layout.GAUGE_VALUES_OFFSET + (sequence + 1) % 2 * layout.GAUGE_VALUES.size
+        values = (gauge.value, gauge.min_value, gauge.max_value, gauge.count, gauge.updated_ns)
+        layout.GAUGE_VALUES.pack_into(self._memory, copy, *values)
+        self._words[offset // 8] = sequence + 1
+
+    def write_event(self, start_ns: int, end_ns: int, node: int, thread: int, flow: int) -> None:
+        """Put an event into the ring."""
+        number = self._words[_EVENTS_WRITTEN]
+        offset = self._sizes.ring_offset + number % self._sizes.num_events * layout.EVENT.size
+        layout.EVENT.pack_into(self._memory, offset, start_ns, end_ns, node, thread, flow)
+        self._words[_EVENTS_WRITTEN] = number + 1
+
+    def write_thread_names(self, names: Mapping[int, str]) -> None:
+        """Write the names of threads by number, from 1 on; there is room for so many."""
+        while self._num_threads_named < min(len(names), layout.NUM_THREAD_NAMES):
+            name = names.get(self._num_threads_named + 1, "")
+            self._halves[_THREAD_NAMES + self._num_threads_named] = self._add_string(name)
+            self._num_threads_named += 1
+            self._words[_NUM_THREADS] = self._num_threads_named
+
+    def mark_flushed(self, now_ns: int) -> None:
+        """Write up to when everything is in the file."""
+        self._words[_FLUSHED_NS] = now_ns
+
+    def mark_closed(self, anchor: Anchor) -> None:
+        """Write that nothing will be added."""
+        for index, clock_ns in enumerate(anchor):
+            self._words[_END_ANCHORS + index] = clock_ns
+        self._words[_IS_CLOSED] = 1
+
+    def release(self) -> None:
+        """Let go of the mapping, so that it can be closed."""
+        for view in (self._halves, self._words, self._view):
+            view.release()
+
+    def _slot(self, index: int) -> int:
+        return self._sizes.slots_offset + index * layout.SLOT_SIZE
+
+    def _add_gauge(self, name: str) -> int | None:
+        index = self._words[_NUM_GAUGES]
+        if index >= self._sizes.num_gauges:
+            return None
+        offset = self._sizes.gauges_offset + index * layout.GAUGE_SIZE
+        layout.GAUGE_HEAD.pack_into(self._memory, offset, 0, self._add_string(name), 0)
+        layout.GAUGE_VALUES.pack_into(self._memory, offset + layout.GAUGE_VALUES_OFFSET, 0, 0, 0, 0, 0)
+        self._words[_NUM_GAUGES] = index + 1
+        return offset
+
+    def _add_string(self, string: str) -> int:
+        text = string.encode("utf-8", "replace")
+        used = self._words[_STRINGS_USED]
+        size = -(-(4 + len(text)) // 4) * 4
+        if used + size > self._sizes.strings_size:
+            return layout.NO_KEY
+        start = self._sizes.strings_offset + used
+        self._halves[start // 4] = len(text)
+        self._view[start + 4 : start + 4 + len(text)] = text
+        self._words[_STRINGS_USED] = used + size
+        return used

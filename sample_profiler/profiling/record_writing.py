@@ -1,0 +1,93 @@
+"""How the recorder in pure Python shows what it has recorded: all at once, now and then."""
+
+from __future__ import annotations
+
+from sample_profiler.profiling.block import Block
+from sample_profiler.profiling.nodes import Node
+from sample_profiler.profiling.record_format import FLAG_PARALLEL, FLOW_POINT, KINDS
+from sample_profiler.profiling.record_memory import RecordMemory
+from sample_profiler.profiling.recorder import Recorder
+
+__all__ = ["TreeWriter"]
+
+
+class TreeWriter:
+    """Writes one recorder's tree into a record file, and its passes into the ring as it folds them.
+
+    Args:
+        memory: of the file.
+        recorder: what to write.
+        component: the name of the tree.
+        title: of it.
+    """
+
+    def __init__(self, memory: RecordMemory, recorder: Recorder, component: str, title: str) -> None:
+        self._memory = memory
+        self._recorder = recorder
+        self._slots: dict[Node, int | None] = {recorder.root: memory.add_node(-1, component, title, 0, 0)}
+        self._written: dict[Node, tuple[int, int]] = {}
+        if memory.num_events:
+            recorder.sink = self
+
+    def detach(self) -> None:
+        """Leave the file as it is; the recorder goes on without it."""
+        self._recorder.sink = None
+
+    def flush(self) -> None:
+        """Write everything that has changed since the last time.
+
+        Passes of other threads than the current one are in the figures, and in the ring when their thread folds them.
+        """
+        recorder = self._recorder
+        with recorder.lock:
+            recorder.fold_thread()
+            root = self._slots[recorder.root]
+            if root is not None and recorder.start_ns is not None:
+                self._memory.write_root(root, recorder.start_ns)
+            stack = [recorder.root]
+            while stack:
+                node = stack.pop()
+                self._write(node)
+                stack.extend(node.children.values())
+
+    def add_passes(self, node: Node, thread: int, blocks: list[Block]) -> None:
+        """Put passes that are over into the ring."""
+        slot = self._slot_of(node)
+        if slot is not None:
+            for block in blocks:
+                self._memory.write_event(block.start_ns, block.end_ns, slot, thread, 0)
+
+    def add_flow_point(self, node: Node, thread: int, now_ns: int, number: int) -> None:
+        """Put a point of a flow into the ring."""
+        slot = self._slot_of(node)
+        if slot is not None:
+            self._memory.write_event(now_ns, FLOW_POINT, slot, thread, number)
+
+    def _slot_of(self, node: Node) -> int | None:
+        if node not in self._slots:
+            assert node.parent is not None, "the root has its slot from the beginning"
+            parent = self._slot_of(node.parent)
+            kind, window = KINDS.index(node.kind.method), node.kind.window or 0
+            self._slots[node] = None if parent is None else self._memory.add_node(parent, node.key, None, kind, window)
+        return self._slots[node]
+
+    def _write(self, node: Node) -> None:
+        slot = self._slot_of(node)
+        if slot is None:
+            return
+        statistics, open_blocks = node.read_closed()
+        if node.device is not None:
+            self._memory.write_device(slot, node.device.total_ns, node.device.count, node.device.num_unresolved)
+        starts_ns = [block.start_ns for block in open_blocks]
+        state = (statistics.count, sum(starts_ns))
+        if self._written.get(node) == state:
+            return
+        self._written[node] = state
+        thread = open_blocks[-1].tree.thread_number if open_blocks else 0
+        figures = (
+            *(statistics.count, statistics.total_ns, statistics.min_ns, statistics.max_ns),
+            *(statistics.last_ns, statistics.last_end_ns),
+            *(len(starts_ns), sum(starts_ns), min(starts_ns, default=0), thread),
+        )
+        flags = FLAG_PARALLEL if node.is_parallel or node.num_threads() > 1 else 0
+        self._memory.write_node(slot, figures, statistics.histogram, statistics.recent_ns, flags)

@@ -1,0 +1,275 @@
+"""Owns captures of `torch.profiler` that count rollouts, in the process of the rollout worker that is captured.
+
+A capture is the worker's post-collect hook while it is on. It begins when no rollout is under way, so every rollout
+that it counts is whole, and no warm-up rollout reaches into the trace. Where a worker has several groups of
+environments, these wait for each other once, and the trace ends with beginnings of rollouts that end after it.
+
+PyTorch is imported when a capture is asked for, not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from sample_profiler.profiling import ranges
+from sample_profiler.profiling.profile_request import ProfileRequest
+from sample_profiler.profiling.trace_notes import add_note, has_activity
+
+__all__ = [
+    "METADATA_KEY",
+    "ROLLOUT_END",
+    "PostCollectHook",
+    "ProfiledWorker",
+    "RolloutProfiler",
+    "disable_profile",
+    "enable_profile",
+    "end_profile",
+    "replace_hook",
+]
+
+logger = logging.getLogger(__name__)
+
+PostCollectHook = Callable[[int, int], object]
+"""(index of the worker, number of the rollout counted from 0): is called after each rollout of a worker."""
+
+ROLLOUT_END = "RolloutProfiler.rollout_end"
+"""A very short range in the trace at the end of each rollout that counts."""
+
+METADATA_KEY = "sample_profiler"
+"""The key under which a trace says what it is of."""
+
+
+class ProfiledWorker(Protocol):
+    """What a capture needs of the worker."""
+
+    post_collect_hook: PostCollectHook | None
+
+    def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
+        """Call `callback` as soon as no rollout is under way, and let none begin before."""
+
+
+class RolloutProfiler:
+    """A capture: warm-up, then the rollouts that count, then the trace; it puts the hook back that was there.
+
+    Args:
+        worker: who is captured.
+        worker_idx: its index.
+        request: what is asked for.
+
+    Attributes:
+        previous_hook: what the worker's hook was and will be again; it is called meanwhile, too.
+        trace: the trace, once it has been written.
+
+    Raises:
+        ImportError: there is no PyTorch.
+        ValueError: PyTorch can record none of the activities here.
+    """
+
+    def __init__(self, worker: ProfiledWorker, worker_idx: int, request: ProfileRequest) -> None:
+        self.previous_hook = worker.post_collect_hook
+        self.trace: Path | None = None
+        self._worker = worker
+        self._worker_idx = worker_idx
+        self._request = request
+        self._activities = _find_activities(request.activities)
+        self._profiler: Any = None
+        self._is_over = False
+        self._num_warmup = 0
+        self._rollouts: list[int] = []
+
+    def install(self) -> None:
+        """Become the worker's hook; without warm-up, begin before its next rollout does."""
+        _warm_up(self._activities)
+        self._worker.post_collect_hook = self
+        if not self._request.warmup_rollouts:
+            self._begin_at_boundary()
+
+    def __call__(self, worker_idx: int, rollout: int) -> None:
+        """Count a rollout."""
+        if self.previous_hook is not None:
+            self.previous_hook(worker_idx, rollout)
+        if self._profiler is None:
+            self._num_warmup += 1
+            if self._num_warmup >= self._request.warmup_rollouts:
+                self._begin_at_boundary()
+            return
+        self._rollouts.append(rollout)
+        _mark(ROLLOUT_END)
+        if len(self._rollouts) == self._request.num_rollouts - self._request.warmup_rollouts:
+            end_profile(self._worker)
+
+    def finish(self) -> Path | None:
+        """End the capture, write its trace and put the previous hook back; doing so again does nothing.
+
+        Returns:
+            The trace; None if it ended before anything could be captured.
+
+        Raises:
+            OSError: the trace cannot be written.
+        """
+        if self._is_over:
+            return self.trace
+        self._is_over = True
+        if self._worker.post_collect_hook is self:
+            self._worker.post_collect_hook = self.previous_hook
+        if self._profiler is None:
+            logger.warning(
+                "The capture of rollout worker %d ended after %d of %d warm-up rollouts: there is no trace",
+                self._worker_idx,
+                self._num_warmup,
+                self._request.warmup_rollouts,
+            )
+            return None
+        self._profiler.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
+        self._profiler.stop()
+        self.trace = self._export()
+        logger.info(
+            "Wrote the trace of %d rollouts of rollout worker %d: %s", len(self._rollouts), self._worker_idx, self.trace
+        )
+        if self._request.on_trace_ready is not None:
+            self._request.on_trace_ready(self._profiler)
+        return self.trace
+
+    def _begin_at_boundary(self) -> None:
+        # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
+        if not _is_torch_capturing():
+            self._worker.at_rollout_boundary(self._begin)
+
+    def _begin(self) -> None:
+        if self._is_over or self._profiler is not None or _is_torch_capturing():
+            return
+        from torch.profiler import profile
+
+        request = self._request
+        self._profiler = profile(
+            activities=self._activities,
+            record_shapes=request.record_shapes,
+            profile_memory=request.profile_memory,
+            with_stack=request.with_stack,
+            with_flops=request.with_flops,
+        )
+        self._profiler.start()
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "worker": self._worker_idx,
+            "process": os.getpid(),
+            "rollouts": self._rollouts,
+            "warmup_rollouts": self._request.warmup_rollouts,
+            "activities": [activity.name.lower() for activity in self._activities],
+            "named_ranges": "unarmed" if isinstance(ranges.profile_range(""), contextlib.nullcontext) else "armed",
+            "monotonic_ns": time.monotonic_ns(),
+            "time_ns": time.time_ns(),
+        }
+
+    def _export(self) -> Path:
+        """Write the trace: under another name first, so that a trace that is there is whole."""
+        path = Path(self._request.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".partial_{path.name}")  # its ending says whether it is compressed
+        try:
+            self._profiler.export_chrome_trace(str(partial))
+            if not partial.exists() or not partial.stat().st_size:
+                raise OSError(f"PyTorch has not written the trace {path}: is the disk full?")
+            if not has_activity(partial, ignored=(ROLLOUT_END,)):
+                note = (
+                    f"nothing was recorded in {len(self._rollouts)} rollouts of rollout worker {self._worker_idx}: it "
+                    f"ran no PyTorch operator, and no named range; set {ranges.ENVIRONMENT_VARIABLE}=1 before Python "
+                    "starts, or capture with with_stack=True"
+                )
+                logger.warning("The trace %s is empty: %s", path, note)
+                add_note(partial, METADATA_KEY, note)
+            partial.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+        return path
+
+
+def enable_profile(worker: ProfiledWorker, worker_idx: int, request: ProfileRequest) -> None:
+    """Begin a capture of this worker.
+
+    Raises:
+        ValueError: one is on already, or PyTorch can record none of the activities here.
+    """
+    if isinstance(worker.post_collect_hook, RolloutProfiler):
+        raise ValueError(f"a capture of rollout worker {worker_idx} is on already: end it with disable_profile()")
+    RolloutProfiler(worker, worker_idx, request).install()
+
+
+def disable_profile(worker: ProfiledWorker) -> str | None:
+    """End the capture of this worker, if one is on, and return the name of its trace, if there is one.
+
+    Raises:
+        OSError: the trace cannot be written.
+    """
+    profiler = worker.post_collect_hook
+    trace = profiler.finish() if isinstance(profiler, RolloutProfiler) else None
+    return None if trace is None else str(trace)
+
+
+def end_profile(worker: ProfiledWorker) -> None:
+    """End the capture of this worker, if one is on; what goes wrong is told in the log, and harms nobody else."""
+    try:
+        disable_profile(worker)
+    except Exception:
+        logger.exception("A capture has not ended well")
+
+
+def replace_hook(worker: ProfiledWorker, hook: PostCollectHook | None) -> None:
+    """Give the worker another hook; a capture that is on stays on, and leaves the new hook behind when it ends."""
+    current = worker.post_collect_hook
+    if isinstance(current, RolloutProfiler):
+        current.previous_hook = hook
+    else:
+        worker.post_collect_hook = hook
+
+
+def _find_activities(names: tuple[str, ...] | None) -> list[Any]:
+    import torch
+    from torch.profiler import ProfilerActivity
+
+    known = {"cpu": ProfilerActivity.CPU, "cuda": ProfilerActivity.CUDA}
+    if names is None:
+        # A worker that does not use the GPU shall not begin to because it is being looked at.
+        names = ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",)  # type: ignore[no-untyped-call]
+    supported = torch.profiler.supported_activities()  # type: ignore[no-untyped-call]
+    usable = [name for name in names if known[name] in supported and (name != "cuda" or torch.cuda.is_available())]
+    missing = [name for name in names if name not in usable]
+    if not usable:
+        raise ValueError(
+            f"no activity can be recorded: PyTorch offers no {' or '.join(missing)} here; use activities=['cpu']"
+        )
+    if missing:
+        logger.warning("PyTorch offers no %s here: only %s is recorded", " or ".join(missing), ", ".join(usable))
+    return [known[name] for name in usable]
+
+
+def _warm_up(activities: list[Any]) -> None:
+    """Make PyTorch's profiler load what it needs, most of a second, before rollouts are measured."""
+    if _is_torch_capturing():
+        return
+    from torch.profiler import profile
+
+    with profile(activities=activities):
+        pass
+
+
+def _is_torch_capturing() -> bool:
+    from torch._C._autograd import _profiler_enabled
+
+    return bool(_profiler_enabled())
+
+
+def _mark(name: str) -> None:
+    from torch.profiler import record_function
+
+    with record_function(name):
+        pass

@@ -1,0 +1,246 @@
+"""A Session: all that is known of a run, as plain data. Every analysis and report reads Sessions only.
+
+Where it comes from makes no difference: record files of a run that goes on, hangs or was killed; the file that a run
+leaves behind; or a script of your own (see `profile_session`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sample_profiler.errors import RecordError, SessionError
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_state import host_name
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
+
+if TYPE_CHECKING:
+    from sample_profiler.profiling.timing import Timing
+
+__all__ = ["Session", "live_folder", "profile_session", "read_live", "read_session", "session_path"]
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX = ".rec"
+
+
+@dataclass
+class Session:
+    """What was recorded of a run.
+
+    Attributes:
+        created_s: when it was put together, seconds since 1970.
+        run: facts about the run, such as why it ended.
+        machine: what it ran on; empty if not known.
+        config: values of the run's flags; empty if not known.
+        processes: one record each, in the order of their starts.
+        problems: what could not be read, one sentence each.
+    """
+
+    created_s: float
+    run: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    processes: list[ProcessRecord] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def noting_problems(self) -> Iterator[None]:
+        """Add a record file that cannot be read to the problems, and go on."""
+        try:
+            yield
+        except RecordError as error:
+            self.problems.append(str(error))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file; a crash leaves the old file or the new one. Of events those of the last 10 s are kept.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        text = json.dumps(session_to_dict(vars(self)), separators=(",", ":"))
+        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Session:
+        """Return what `save` wrote, or what runs of version 0.1 left behind.
+
+        Raises:
+            SessionError: it cannot be read, or is no session.
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SessionError(
+                f"{path} cannot be read: {error.strerror or error}; check the path and its permissions"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise SessionError(f"{path} is no session: {error}; give a session.json that a run left behind") from error
+        return cls(**session_from_dict(document, source=str(path)))
+
+    def merge(self, other: Session) -> None:
+        """Add the processes of another session; `other` stays as it is.
+
+        Of a process that both have, the later reading counts. Facts that only the other one has are taken over.
+        """
+        ours = {_identity(record): index for index, record in enumerate(self.processes)}
+        for record in other.processes:
+            index = ours.get(_identity(record)) if record.pid else None
+            if index is None:
+                self.processes.append(record)
+            elif record.read_ns > self.processes[index].read_ns:
+                self.processes[index] = record
+        self.processes.sort(key=_start)
+        for mine, theirs in ((self.run, other.run), (self.machine, other.machine), (self.config, other.config)):
+            mine |= {key: value for key, value in theirs.items() if key not in mine}
+        self.problems += [problem for problem in other.problems if problem not in self.problems]
+        self.created_s = max(self.created_s, other.created_s)
+
+
+@contextlib.contextmanager
+def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iterator[Timing]:
+    """Record any script, by a ``with`` around its training.
+
+    Within, ``timing`` is also what `get_timing` returns. Its blocks, and those of `sample_profiler.timers` in the main
+    thread, can be read from outside at any time (`read_session`, ``sample-profiler status``), also after a kill. At the
+    end, however it comes, ``{run_dir}/profile/session.json`` is written. The time counts from here on.
+
+    Args:
+        run_dir: the run's folder; is made. Several processes may share one, each with a name of its own.
+        name: of this process and of its tree.
+
+    Raises:
+        OSError: the record file cannot be made.
+    """
+    # Only now: who reads sessions needs no recorder.
+    from sample_profiler.profiling.session_recording import ScriptRecording
+
+    recording = ScriptRecording(live_folder(run_dir), name)
+    reason = "ended"
+    try:
+        yield recording.timing
+    except BaseException as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        if recording.close():
+            session = read_live(run_dir)
+            session.run["reason"] = reason
+            try:
+                session.save(session_path(run_dir))
+            except OSError as error:
+                logger.warning("The session cannot be saved: %s; what it has is in %s", error, live_folder(run_dir))
+
+
+def session_path(run_dir: str | os.PathLike[str]) -> Path:
+    """Return where a run leaves its session."""
+    return Path(run_dir) / "profile" / "session.json"
+
+
+def live_folder(run_dir: str | os.PathLike[str]) -> Path:
+    """Return where the record files of a run are, as far as its config.json says that they are elsewhere."""
+    folder = _read_config(Path(run_dir)).get("profile_dir")
+    return Path(folder) if isinstance(folder, str) and folder else Path(run_dir) / "profile" / "live"
+
+
+def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
+    """Return the session of a run, whether it goes on, hangs, was killed or has ended.
+
+    Of the record files and the saved session the one that tells of later things counts.
+
+    Args:
+        run_dir: the run's folder.
+        with_events: whether to read the latest events of record files, too.
+        with_histograms: whether the statistics of record files have their histograms.
+
+    Raises:
+        SessionError: the folder is no run's, or nothing in it can be read.
+    """
+    folder = Path(run_dir)
+    if not folder.is_dir():
+        raise SessionError(f"{folder} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}")
+    saved_path = session_path(folder)
+    live = read_live(folder, with_events=with_events, with_histograms=with_histograms)
+    if saved_path.exists() and not any(record.is_alive for record in live.processes):
+        try:
+            saved = Session.load(saved_path)
+        except SessionError as error:
+            if not live.processes:
+                raise
+            live.problems.append(str(error))
+        else:
+            if saved.created_s >= max((record.wall_ns(record.read_ns) for record in live.processes), default=0) / 1e9:
+                saved.config = saved.config or live.config
+                for record in saved.processes:
+                    if record.is_alive:  # it wrote the session, and has ended since
+                        record.state = "ended"
+                return saved
+    if not live.processes:
+        raise SessionError(
+            f"{folder} has nothing to read: no {saved_path.relative_to(folder)}, and "
+            f"{live.problems[0] if live.problems else f'no record files in {live_folder(folder)}'}; "
+            "give the folder of a run, {train_dir}/{experiment}"
+        )
+    return live
+
+
+def read_live(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
+    """Return a session of a run's record files alone; it has no processes if there are none.
+
+    Files that cannot be read are among its problems. The arguments are those of `read_session`.
+    """
+    folder = Path(run_dir)
+    session = Session(created_s=time.time(), run={"folder": str(folder.absolute())}, config=_read_config(folder))
+    for path in sorted(live_folder(folder).glob(f"*{_SUFFIX}")):
+        with session.noting_problems():
+            record = read_record_file(path, with_events=with_events, with_histograms=with_histograms)
+            session.processes.append(record)
+    session.processes.sort(key=_start)
+    if any(record.host == host_name() for record in session.processes):
+        session.machine = describe_machine()
+    return session
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return facts about this machine."""
+    return {
+        "host": host_name(),
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": platform.machine(),
+        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """Return the values of a run's flags; of one that cannot be read none, for it only adds to the recordings."""
+    try:
+        flags = json.loads((folder / "config.json").read_text(encoding="utf-8"))["flags"]
+        return {name: entry["value"] for name, entry in flags.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _identity(record: ProcessRecord) -> tuple[str, int, str, int]:
+    return record.host, record.pid, record.name, record.start_anchor.wall_ns
+
+
+def _start(record: ProcessRecord) -> tuple[int, str]:
+    return record.wall_ns(record.process_started_ns), record.name

@@ -1,0 +1,90 @@
+"""Records a script of anybody's: one record file for its process, kept up to date by a thread that mostly sleeps."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+from sample_profiler.errors import RecordError
+from sample_profiler.profiling.process_gauges import process_gauges
+from sample_profiler.profiling.process_record import TIMERS
+from sample_profiler.profiling.process_state import host_name
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.timing import Timing, set_timing
+
+__all__ = ["ScriptRecording"]
+
+_INTERVAL_S = 2.0
+
+
+class ScriptRecording:
+    """A Timing that is the current one of the process, and its record file.
+
+    Args:
+        folder: for the file; made if missing.
+        name: of the process and of its tree.
+
+    Attributes:
+        timing: what the script records with.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_earlier(folder, name)
+        self.timing = Timing(name)
+        self._pid = os.getpid()
+        self._timers: Timing | None = None
+        path = folder / f"{name}.{self._pid}.rec"
+        self._file = RecordFile(path, process_name=name, metadata={"host": host_name()})
+        self._file.attach(self.timing, name)
+        self._update()
+        self._previous = set_timing(self.timing, process_wide=True)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_up_to_date, name="sample_profiler recording", daemon=True)
+        self._thread.start()
+
+    def close(self) -> bool:
+        """Write everything for the last time; return whether there was anything to do: not so in a forked child."""
+        if os.getpid() != self._pid:
+            return False
+        self._is_over.set()
+        self._thread.join()
+        set_timing(self._previous, process_wide=True)
+        self._update()
+        self._file.close()
+        return True
+
+    def _keep_up_to_date(self) -> None:
+        while not self._is_over.wait(_INTERVAL_S):
+            self._update()
+
+    def _update(self) -> None:
+        for name, value in process_gauges().items():
+            self._file.set_gauge(name, value)
+        stack = get_thread_stacks().main
+        timers = stack.recording.timing
+        if timers is not None and timers is not self._timers:  # new after a reset
+            self._timers = timers
+            self._file.attach(timers, TIMERS)
+        for name, gauge in stack.gauges.items():
+            self._file.set_gauge(name, gauge.value)
+        self._file.flush()
+
+
+def _remove_earlier(folder: Path, name: str) -> None:
+    """Remove what earlier runs of the same script left behind; not what a process that goes on is writing."""
+    for path in folder.glob(f"{name}.*.rec"):
+        try:
+            is_alive = read_record_file(path, with_histograms=False).is_alive
+        except RecordError:
+            is_alive = None
+        if is_alive is False:
+            with contextlib.suppress(OSError):
+                path.unlink()

@@ -1,0 +1,93 @@
+"""`profile_session`: any script's training, recorded, readable meanwhile and afterwards."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from sample_profiler import timers
+from sample_profiler.analysis.accounts import accounts
+from sample_profiler.profiling import get_timing
+from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
+
+pytest.importorskip("sample_profiler.profiling.record_file")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_timers():
+    timers.reset_timers()
+    yield
+    timers.reset_timers()
+
+
+def train():
+    with get_timing().add_time("rollout"), timers.hierarchical_timer("env"):
+        pass
+    with get_timing().add_time("train"):
+        timers.set_gauge("loss", 0.5)
+
+
+def test_a_script_is_recorded_into_one_session(tmp_path):
+    before = get_timing()
+    with profile_session(tmp_path) as timing:
+        assert get_timing() is timing
+        train()
+    assert get_timing() is before
+    session = Session.load(session_path(tmp_path))
+    (record,) = session.processes
+    assert (record.name, record.pid, record.is_closed, record.components) == ("main", os.getpid(), True, ["main"])
+    assert list(record.trees["main"].children) == ["rollout", "train"]
+    assert list(record.trees["timers"].children) == ["env"]
+    assert record.gauges["loss"].value == 0.5
+    assert record.gauges["memory_mib"].value > 0
+    assert session.run["reason"] == "ended"
+    assert [record.paths[event.node][-1] for event in record.events] == ["env", "rollout", "train"]
+    (figures,) = accounts(session)
+    assert sorted(figures.work_ns) == ["rollout", "train"]
+    assert figures.wall_ns == sum(figures.work_ns.values()) + figures.unaccounted_ns
+
+
+def test_it_can_be_read_while_it_goes_on(tmp_path):
+    with profile_session(tmp_path, name="mine") as timing, timing.add_time("train"):
+        (path,) = live_folder(tmp_path).iterdir()
+        assert path.name == f"mine.{os.getpid()}.rec"
+        (record,) = read_session(tmp_path).processes
+        assert record.is_alive and record.name == "mine"
+
+
+def test_an_exception_is_told_in_the_session_and_goes_on(tmp_path):
+    with pytest.raises(ValueError, match="bad luck"), profile_session(tmp_path):
+        train()
+        raise ValueError("bad luck")
+    session = read_session(tmp_path)
+    assert session.run["reason"] == "ValueError: bad luck"
+    assert list(session.processes[0].trees["main"].children) == ["rollout", "train"]
+
+
+def test_a_second_run_in_the_same_folder_replaces_the_first(tmp_path):
+    for _ in range(2):
+        with profile_session(tmp_path):
+            train()
+    assert len(read_session(tmp_path).processes) == 1
+    assert read_session(tmp_path).processes[0].trees["main"].children["train"].statistics.count == 1
+
+
+def test_a_forked_child_leaves_its_parents_recording_alone(tmp_path):
+    with profile_session(tmp_path) as timing:
+        train()
+        pid = os.fork()
+        if not pid:
+            with timing.add_time("in the child"):
+                pass
+            os._exit(0)
+        os.waitpid(pid, 0)
+    (record,) = read_session(tmp_path).processes
+    assert list(record.trees["main"].children) == ["rollout", "train"]
+
+
+def test_no_thread_is_left(tmp_path):
+    with profile_session(tmp_path):
+        assert any("sample_profiler" in thread.name for thread in threading.enumerate())
+    assert not any("sample_profiler" in thread.name for thread in threading.enumerate())

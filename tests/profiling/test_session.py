@@ -1,0 +1,226 @@
+"""Sessions: saved, loaded, merged, and found in the folder of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from record_writer import RecordWriter, S, find_dead_pid
+
+from sample_profiler.errors import SessionError
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.session import Session, live_folder, read_session, session_path
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    (tmp_path / "profile" / "live").mkdir(parents=True)
+    return tmp_path
+
+
+def write_record(run_dir, name="Learner_0", *, work_s=2, end_ns=None, num_events=64, events=(), **options):
+    path = run_dir / "profile" / "live" / f"{name}.{options.get('pid') or os.getpid()}.rec"
+    metadata = {"process_name": name, "host": os.uname().nodename}
+    writer = RecordWriter(path, metadata=metadata, num_events=num_events, **options)
+    writer.root(name, f"{name} profile")
+    writer.node(0, "train", passes=[work_s * S], last_end_ns=10 * S, device=(S, 1, 2))
+    writer.node(0, "mean", kind=2, window=3, passes=[1, 2, 3, 4], recent=[1, 2, 3, 4])
+    writer.node(1, "wait_batcher", open_ns=[9 * S])
+    writer.gauge("run_delay_s", 0.5)
+    for event in events:
+        writer.event(*event)
+    writer.close(end_ns)
+    return path
+
+
+def make_session(run_dir, **options):
+    write_record(run_dir, **options)
+    return read_session(run_dir)
+
+
+def normal(record):
+    """Everything but what text keeps only to a float's precision."""
+    fields = vars(record) | {"trees": {name: tree.to_dict() for name, tree in record.trees.items()}}
+    return fields | {"gauges": {name: vars_of(gauge) for name, gauge in record.gauges.items()}}
+
+
+def vars_of(gauge):
+    return {field: getattr(gauge, field) for field in gauge.__slots__}
+
+
+def test_a_saved_session_comes_back_whole(run_dir):
+    session = make_session(run_dir, pid=find_dead_pid(), events=[(6 * S, 8 * S, 1, 1), (7 * S, 0, 1, 1, 2**63 + 5)])
+    session.config, session.problems = {"rollout": 32}, ["something"]
+    session.save(run_dir / "copy.json")
+    loaded = Session.load(run_dir / "copy.json")
+    assert [normal(record) for record in loaded.processes] == [normal(record) for record in session.processes]
+    for field in ("created_s", "run", "machine", "config", "problems"):
+        assert getattr(loaded, field) == getattr(session, field)
+    assert loaded.processes[0].events == [Event(6 * S, 8 * S, 1, 1, 0), Event(7 * S, 0, 1, 1, 2**63 + 5)]
+    assert loaded.processes[0].trees["Learner_0"].children["mean"].kind.window == 3
+    assert sorted(os.listdir(run_dir)) == ["copy.json", "profile"]
+
+
+def test_the_events_of_the_last_ten_seconds_are_kept(run_dir):
+    events = [(second * S, (second + 1) * S, 1, 1) for second in range(20, 40)]
+    session = make_session(run_dir, events=events)
+    session.save(run_dir / "copy.json")
+    kept = Session.load(run_dir / "copy.json").processes[0].events
+    assert [event.start_ns // S for event in kept] == list(range(29, 40))
+    assert len(session.processes[0].events) == 20
+
+
+def test_a_tree_too_deep_for_nested_json_is_kept(run_dir):
+    path = run_dir / "profile" / "live" / "Deep.1.rec"
+    writer = RecordWriter(path, num_slots=512)
+    parent = writer.root("Deep")
+    for depth in range(500):
+        parent = writer.node(parent, f"k{depth % 10}", passes=[S])
+    writer.close()
+    session = read_session(run_dir)
+    session.save(run_dir / "copy.json")
+    (record,) = Session.load(run_dir / "copy.json").processes
+    assert len(list(record.trees["Deep"].walk())) == 501
+
+
+def test_sessions_of_runs_of_version_0_1_are_read(tmp_path):
+    timing = Timing("Learner 0 profile")
+    with timing.add_time("train"):
+        pass
+    document = {"schema_version": 1, "reason": "enough frames", "trees": {"Learner_0": timing.to_dict()}}
+    (tmp_path / "session.json").write_text(json.dumps(document))
+    session = Session.load(tmp_path / "session.json")
+    (record,) = session.processes
+    assert session.run == {"reason": "enough frames"}
+    assert (record.name, record.state, record.gauges) == ("Learner_0", "ended", {})
+    assert record.titles == {"Learner_0": "Learner 0 profile"}
+    assert record.trees["Learner_0"].children["train"].statistics.count == 1
+    session.save(tmp_path / "new.json")
+    assert Session.load(tmp_path / "new.json").processes[0].read_ns == record.read_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is no session"),
+        ("{", "is no session"),
+        ("[]", "no schema_version"),
+        ("[" * 100_000, "is no session"),
+        ('{"schema_version": 3}', "has schema version 3.*reads 1 and 2"),
+        ('{"schema_version": 2}', "damaged.*created_s"),
+        ('{"schema_version": 1, "trees": {"A": {"count": "x"}}}', "damaged"),
+        ('{"schema_version": 1, "trees": 5}', "damaged"),
+    ],
+)
+def test_what_is_no_session_is_refused_with_the_reason(tmp_path, text, reason):
+    path = tmp_path / "session.json"
+    path.write_text(text)
+    with pytest.raises(SessionError, match=reason):
+        Session.load(path)
+
+
+def test_damaged_events_are_refused(run_dir):
+    session = make_session(run_dir, events=[(6 * S, 8 * S, 1, 1)])
+    session.save(run_dir / "copy.json")
+    document = json.loads((run_dir / "copy.json").read_text())
+    events = document["processes"][0]["events"]
+    for broken in ({"num_events": 2**40}, {"num_events": 2}, {"columns": ["@@"] * 5}, {"columns": ["AAAA"] * 5}):
+        document["processes"][0]["events"] = events | broken
+        (run_dir / "copy.json").write_text(json.dumps(document))
+        with pytest.raises(SessionError, match="damaged"):
+            Session.load(run_dir / "copy.json")
+
+
+def test_a_missing_session_is_an_error_with_its_path(tmp_path):
+    with pytest.raises(SessionError, match=r"none\.json cannot be read: No such file"):
+        Session.load(tmp_path / "none.json")
+
+
+def test_merging_adds_processes_and_of_one_that_both_have_takes_the_later_reading(run_dir):
+    path = write_record(run_dir)
+    first, second = read_session(run_dir), read_session(run_dir)
+    first.processes = [read_record_file(path, now_ns=20 * S)]
+    second.processes = [read_record_file(path, now_ns=30 * S)]
+    write_record(run_dir, "Batcher_0", pid=find_dead_pid(), started_ns=4 * S)
+    second.processes += [record for record in read_session(run_dir).processes if record.name == "Batcher_0"]
+    second.config = {"rollout": 32}
+    first.merge(second)
+    assert [(record.name, record.read_ns // S) for record in first.processes] == [("Batcher_0", 10), ("Learner_0", 30)]
+    assert first.config == {"rollout": 32}
+    second.merge(first)
+    assert len(second.processes) == 2
+
+
+def test_a_run_that_goes_on_is_read_from_its_record_files(run_dir):
+    write_record(run_dir)
+    write_record(run_dir, "RolloutWorker_w0", pid=find_dead_pid(), started_ns=6 * S)
+    (run_dir / "config.json").write_text(json.dumps({"flags": {"rollout": {"value": 32, "origin": "default"}}}))
+    (run_dir / "profile" / "session.json").write_text('{"schema_version": 1, "trees": {}}')
+    session = read_session(run_dir)
+    assert [(record.name, record.state) for record in session.processes] == [
+        ("Learner_0", "alive"),
+        ("RolloutWorker_w0", "gone"),
+    ]
+    assert session.config == {"rollout": 32}
+    assert session.machine["host"] == os.uname().nodename
+
+
+def test_a_run_that_has_ended_is_read_from_its_session(run_dir):
+    write_record(run_dir, end_ns=20 * S, pid=find_dead_pid())
+    session = read_session(run_dir)
+    session.run["reason"] = "enough frames"
+    session.save(session_path(run_dir))
+    assert read_session(run_dir).run["reason"] == "enough frames"
+    for path in live_folder(run_dir).iterdir():
+        path.unlink()
+    assert read_session(run_dir).processes[0].is_closed
+
+
+def test_who_wrote_the_session_was_alive_then_and_is_not_now(run_dir):
+    path = write_record(run_dir)
+    session = read_session(run_dir)
+    assert session.processes[0].is_alive
+    session.save(session_path(run_dir))
+    path.unlink()
+    assert read_session(run_dir).processes[0].state == "ended"
+
+
+def test_a_run_that_was_killed_after_an_earlier_one_is_read_from_its_record_files(run_dir):
+    Session(created_s=1_600_000_000.0, run={"reason": "earlier"}).save(session_path(run_dir))
+    write_record(run_dir, pid=find_dead_pid())
+    session = read_session(run_dir)
+    assert "reason" not in session.run
+    assert session.processes[0].state == "gone"
+    assert session.created_s == pytest.approx(time.time(), abs=60)
+
+
+def test_a_record_file_that_cannot_be_read_is_a_problem_and_the_others_count(run_dir):
+    write_record(run_dir)
+    (run_dir / "profile" / "live" / "half.7.rec").write_bytes(b"SPRECORD")
+    session = read_session(run_dir)
+    assert [record.name for record in session.processes] == ["Learner_0"]
+    (problem,) = session.problems
+    assert "half.7.rec is truncated" in problem
+
+
+def test_a_broken_session_beside_record_files_is_a_problem(run_dir):
+    write_record(run_dir, pid=find_dead_pid())
+    session_path(run_dir).write_text("{")
+    session = read_session(run_dir)
+    assert len(session.processes) == 1
+    assert "is no session" in session.problems[0]
+
+
+def test_a_folder_that_is_no_run_is_an_error_that_says_what_is_missing(tmp_path):
+    with pytest.raises(SessionError, match=r"has nothing to read: no profile/session\.json"):
+        read_session(tmp_path)
+    with pytest.raises(SessionError, match="is no folder"):
+        read_session(tmp_path / "none")
+    (tmp_path / "profile").mkdir()
+    session_path(tmp_path).write_text("{")
+    with pytest.raises(SessionError, match="is no session"):
+        read_session(tmp_path)
