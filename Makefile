@@ -7,7 +7,7 @@ TEST_FLAGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
-BENCHMARKS := $(sort $(filter-out %/__init__.py,$(wildcard benchmarks/*.py)))
+BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py,$(wildcard benchmarks/*.py)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test lint check format docs bench clean
@@ -48,7 +48,7 @@ docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
 
 bench: install  ## Measure speed: every script in benchmarks, one after another
-	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python "$$benchmark" || exit 1; done
+	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done
 
 clean:  ## Remove .venv, builds and caches; runs in train_dir stay
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sample_profiler.cli.train import train
+    from sample_profiler.components.collector import Collector
     from sample_profiler.envs import register_env
     from sample_profiler.profiling import Timing, get_timing
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Collector",
     "GaugeNode",
     "TimerNode",
     "TimerStack",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _MODULE_OF_NAME = {
+    "Collector": "sample_profiler.components.collector",
     "GaugeNode": "sample_profiler.timers",
     "TimerNode": "sample_profiler.timers",
     "TimerStack": "sample_profiler.timers",

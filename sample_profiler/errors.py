@@ -8,6 +8,8 @@
     │   ├── UnknownEnvError    no environment is registered under that name
     │   └── EnvContractError   an environment breaks the rules it has to keep
     ├── TimingError            timers used in a way that has no meaning
+    ├── RecordError            a record file that cannot be read
+    ├── SessionError           a session, or a run's folder, that cannot be read
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
     └── TrainingError          a training step that cannot be taken
 """
@@ -64,6 +66,14 @@ class EnvContractError(EnvError):
 
 class TimingError(SampleProfilerError):
     """Timers used in a way that has no meaning."""
+
+
+class RecordError(SampleProfilerError):
+    """A record file that is truncated, damaged, foreign, of another version or of another byte order."""
+
+
+class SessionError(SampleProfilerError):
+    """A session that cannot be read, or a folder that is no run's."""
 
 
 class CheckpointError(SampleProfilerError):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
 
@@ -78,11 +79,13 @@ class Batcher:
     def finish(self) -> None:
         """Nothing to let go of."""
 
+    @profile_range("Batcher.batch")
     def _on_finished(self, slots: list[int]) -> None:
         with self.timing.add_time("batching"):
             self._finished.extend(slots)
             self._make_datasets()
 
+    @profile_range("Batcher.release")
     def _on_trained(self, slots: list[int]) -> None:
         with self.timing.add_time("releasing_batches"):
             self._num_at_learner -= len(slots)

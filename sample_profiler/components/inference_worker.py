@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.model import ActorCritic
-from sample_profiler.profiling import Timing
+from sample_profiler.profiling import Timing, device_clock
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -116,7 +117,8 @@ class InferenceWorker:
         return "wait_rollout_workers" if self._version >= 0 else "wait_policy"
 
     def finish(self) -> None:
-        """Nothing to let go of."""
+        """Take the last device times."""
+        device_clock.settle(self.timing)
 
     def _on_first_weights(self, _: list[int]) -> None:
         self._update_model()
@@ -125,6 +127,7 @@ class InferenceWorker:
             self._handle_policy_step(held)
 
     def _on_requests(self, groups: list[int]) -> None:
+        device_clock.poll()
         if self._version < 0:
             self._held += groups
             return
@@ -132,13 +135,15 @@ class InferenceWorker:
             self._update_model()
         self._handle_policy_step(groups)
 
+    @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:
         with self.timing.add_time("update_model"), self.timing.add_time("weight_update"):
             self._version = self._weights.load_into(self._model.state_dict())
 
+    @profile_range("InferenceWorker.handle_policy_step")
     def _handle_policy_step(self, groups: list[int]) -> None:
         timing, memory = self.timing, self._memory
-        with torch.inference_mode(), timing.add_time("handle_policy_step"):
+        with timing.add_time("handle_policy_step"), torch.inference_mode():
             with timing.add_time("deserialize"):
                 members = [self._groups[group] for group in groups]
                 rows = np.concatenate([member.rows for member in members])
@@ -149,12 +154,7 @@ class InferenceWorker:
                 # Rows whose last episode was truncated: the value of its final observation is wanted, too.
                 finals = rows[memory.final_step[rows] > 0]
             with timing.add_time("stack"):
-                observations = {key: array[slots, steps] for key, array in memory.observations.items()}
-                states = memory.states[slots, steps]
-                if len(finals):
-                    for key, array in memory.final_observations.items():
-                        observations[key] = np.concatenate([observations[key], array[finals]])
-                    states = np.concatenate([states, memory.final_states[finals]])
+                observations, states = self._gather(slots, steps, finals)
             with timing.add_time("obs_to_device_normalize"):
                 normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
             with timing.add_time("forward"):
@@ -175,9 +175,24 @@ class InferenceWorker:
                 for group, member in zip(groups, members, strict=True):
                     self._ports.actions[member.worker].send((group,))
 
+    @profile_range("InferenceWorker.gather")
+    def _gather(
+        self, slots: Indices, steps: Indices, finals: Indices
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
+        """Copy observations by key and states out of shared memory, those of final observations behind the others."""
+        memory = self._memory
+        observations = {key: array[slots, steps] for key, array in memory.observations.items()}
+        states = memory.states[slots, steps]
+        if len(finals):
+            for key, array in memory.final_observations.items():
+                observations[key] = np.concatenate([observations[key], array[finals]])
+            states = np.concatenate([states, memory.final_states[finals]])
+        return observations, states
+
     def _to_device(self, array: npt.NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
+    @profile_range("InferenceWorker.write_outputs")
     def _write(self, slots: Indices, steps: Indices, outputs: list[npt.NDArray[Any]]) -> None:
         memory, num_rows = self._memory, len(slots)
         actions, log_probabilities, parameters, values, states = outputs

@@ -23,6 +23,8 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, TrainingData
+from sample_profiler.profiling import device_clock
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.checkpoints import CheckpointFolder
@@ -163,11 +165,13 @@ class Learner:
         return "wait_batcher"
 
     def finish(self) -> None:
-        """Save what was learned since the last checkpoint."""
+        """Save what was learned since the last checkpoint, and take the last device times."""
         if self._is_whole:
             self._save()
+        device_clock.settle(self.timing)
 
     def _on_slots(self, slots: list[int]) -> None:
+        device_clock.poll()
         self._pending += slots
         if len(self._pending) < self._dataset_slots:
             return
@@ -189,6 +193,7 @@ class Learner:
     def _has_reached_target(self) -> bool:
         return self._frames >= self._options.saving.train_for_env_steps
 
+    @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         with self.timing.add_time("prepare_batch"):
@@ -215,6 +220,7 @@ class Learner:
             with self.timing.add_time("report_statistics"):
                 self._report_statistics(dataset, lag)
 
+    @profile_range("Learner.prepare")
     def _prepare(self, dataset: Dataset, lag: torch.Tensor) -> TrainingData:
         """Compute advantages and the targets of the value head.
 
@@ -240,6 +246,7 @@ class Learner:
                 returns = model.returns_normalizer.normalize(returns)
         return replace(data, advantages=dataset.by_chunk(advantages), returns=dataset.by_chunk(returns))
 
+    @profile_range("Learner.estimate_advantages")
     def _estimate_advantages(self, dataset: Dataset, data: TrainingData) -> tuple[torch.Tensor, torch.Tensor]:
         """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
         loss = self._options.loss
@@ -299,11 +306,13 @@ class Learner:
                 observations = dataset.observations(chunks[start : start + per_piece])
             yield observations
 
+    @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset) -> None:
         """Learn the statistics of observations, after training: inference and learner saw the same normalization."""
         for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
             self._trainer.model.update_normalizer(observations)
 
+    @profile_range("Learner.publish")
     def _publish(self) -> None:
         self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)
 

@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,14 @@ from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.profiling.rollout_profiler import (
+    PostCollectHook,
+    disable_profile,
+    enable_profile,
+    end_profile,
+    replace_hook,
+)
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import Heartbeat
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -67,6 +77,9 @@ class RolloutWorker:
         trajectories: memory to write to.
         counters: where steps are counted.
         ports: where to listen and talk.
+
+    Attributes:
+        post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
     """
 
     def __init__(
@@ -90,6 +103,9 @@ class RolloutWorker:
         self._ports = ports
         self._free = [deque(slots) for slots in plan.worker_slots[index]]
         self._slot_policy = plan.slot_policy
+        self.post_collect_hook: PostCollectHook | None = None
+        self._num_rollouts = 0
+        self._at_boundary: Callable[[], None] | None = None
         self._waiting: deque[SteppingGroup] = deque()
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
@@ -119,6 +135,23 @@ class RolloutWorker:
         """Measure how many slots are free and how many groups wait for some."""
         return {"free_slots": sum(map(len, self._free)), "waiting_groups": len(self._waiting)}
 
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer what may be asked of a RolloutWorker while it runs."""
+        return {
+            "set_post_collect_hook": self.set_post_collect_hook,
+            "enable_profile": partial(enable_profile, self, self._index),
+            "disable_profile": partial(disable_profile, self),
+        }
+
+    def set_post_collect_hook(self, hook: PostCollectHook | None) -> None:
+        """Have `hook(worker, rollout)` called after each rollout, or nothing any more (None).
+
+        A rollout is one group of the worker's environments that has finished all its `--rollout` steps. The hook gets
+        the index of the worker and the number of the rollout, counted from 0 over all groups of the worker; what it
+        raises ends the worker.
+        """
+        replace_hook(self, hook)
+
     def start(self) -> None:
         """Reset all environments, decorrelate them as asked, and ask for the first actions."""
         pause_s = self._sampling.decorrelate_experience_max_seconds
@@ -138,9 +171,18 @@ class RolloutWorker:
         return "wait_for_trajectories" if len(self._waiting) == len(self._groups) else "wait_inference"
 
     def finish(self) -> None:
-        """Report the last episodes and close all environments."""
+        """End a capture that is on, report the last episodes and close all environments."""
+        end_profile(self)
         self._report_episodes()
         self._close_envs()
+
+    def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
+        """Call `callback` as soon as no rollout is under way, and let none begin before.
+
+        A rollout that has begun and whose first step has not been taken is not under way yet.
+        """
+        self._at_boundary = callback
+        self._begin_rollouts()
 
     def _on_actions(self, groups: list[int]) -> None:
         for index in groups:
@@ -148,13 +190,17 @@ class RolloutWorker:
             group.num_replies_due -= 1
             if group.num_replies_due == 0:
                 self._step(group)
+                if group.step_index == self._sampling.rollout:
+                    self._end_rollout(group)
 
+    @profile_range("RolloutWorker.take_free_slots")
     def _on_free(self, slots: list[int]) -> None:
         with self.timing.add_time("overhead"):
             for slot in slots:
                 self._free[self._slot_policy[slot]].append(slot)
         self._begin_rollouts()
 
+    @profile_range("RolloutWorker.rollout")
     def _step(self, group: SteppingGroup) -> None:
         timing = self.timing
         with timing.add_time("env_step"):
@@ -170,7 +216,14 @@ class RolloutWorker:
             for policy, _ in group.rows_of_policy:
                 finished = [slot for slot, p in zip(slots, group.policies, strict=True) if p == policy]
                 self._ports.finished[policy].send(finished)
-            self._waiting.append(group)
+
+    def _end_rollout(self, group: SteppingGroup) -> None:
+        """Tell whoever counts rollouts, outside of every range: a capture that begins or ends here cuts none in two."""
+        self._waiting.append(group)
+        number, self._num_rollouts = self._num_rollouts, self._num_rollouts + 1
+        if self.post_collect_hook is not None:
+            with self.timing.add_time("post_collect_hook"):
+                self.post_collect_hook(self._index, number)
         self._begin_rollouts()
 
     def _begin_rollouts(self) -> None:
@@ -179,6 +232,11 @@ class RolloutWorker:
         The order matters beyond fairness: a group takes its last observations over from its old slots, which may be
         filled again only after that; as long as an earlier group waits, no later one takes a slot.
         """
+        if self._at_boundary is not None:
+            if any(0 < group.step_index < self._sampling.rollout for group in self._groups.values()):
+                return
+            callback, self._at_boundary = self._at_boundary, None
+            callback()
         while self._waiting:
             group = self._waiting[0]
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
@@ -188,6 +246,7 @@ class RolloutWorker:
                 group.begin_rollout(np.array([self._free[p].popleft() for p in group.policies], dtype=np.int32))
             self._request_actions(group)
 
+    @profile_range("RolloutWorker.request_actions")
     def _request_actions(self, group: SteppingGroup) -> None:
         with self.timing.add_time("enqueue_policy_requests"):
             self._trajectories.group_step[group.index] = group.step_index
@@ -203,5 +262,6 @@ class RolloutWorker:
                 group.episodes.clear()
 
     def _close_envs(self) -> None:
-        for env in self._envs:
-            env.close()
+        with self.timing.add_time("close_envs"):
+            for env in self._envs:
+                env.close()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
 from sample_profiler.storage.trajectories import Trajectories
 
@@ -68,6 +69,7 @@ class SteppingGroup:
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(envs)
 
+    @profile_range("SteppingGroup.reset")
     def reset(self, num_random_steps: int) -> None:
         """Begin an episode everywhere.
 
@@ -83,6 +85,7 @@ class SteppingGroup:
                     observations = env.reset()
             self._fresh[i] = observations
 
+    @profile_range("SteppingGroup.begin_rollout")
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
         """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.
 
@@ -107,6 +110,7 @@ class SteppingGroup:
         self.step_index = 0
         memory.row_slot[self._rows] = slots
 
+    @profile_range("SteppingGroup.step")
     def step(self) -> None:
         """Step all environments with the actions that are there for the current step."""
         memory = self._trajectories
@@ -132,6 +136,7 @@ class SteppingGroup:
         memory.truncated[slots, step] = all_truncated
         self.step_index = step + 1
 
+    @profile_range("SteppingGroup.end_episode")
     def _end_episode(
         self, i: int, final: list[dict[str, Any]], terminated: list[bool], infos: list[dict[str, Any]]
     ) -> None:
@@ -161,6 +166,7 @@ class SteppingGroup:
             self._write_observation(slot, step + 1, observations[agent])
             memory.states[slot, step + 1] = 0.0
 
+    @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
         for key, array in self._trajectories.observations.items():
             array[slot, step] = observation[key]

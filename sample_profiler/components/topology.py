@@ -31,6 +31,7 @@ from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWork
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.learner import Learner
     from sample_profiler.model import ActorCritic
 
-__all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "plan_components"]
+__all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "make_model", "plan_components", "plan_sampling"]
 
 _IMAGE_ENCODER_STEPS = 128
 _PATIENCE_S = 6.0
@@ -198,6 +199,11 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     return components
 
 
+def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
+    """Return the components that sample, for somebody who stands where Batcher and Learner do."""
+    return [plan for plan in plan_components(blueprint) if not plan.settings.name.startswith(("Learner_", "Batcher_"))]
+
+
 def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> RolloutWorker:
     config, channels = blueprint.config, blueprint.channels
     import_registration(blueprint.env_name, blueprint.env_payload)
@@ -246,11 +252,11 @@ def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Rep
     device = torch.device(blueprint.device)
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
-    return InferenceWorker(
+    worker = InferenceWorker(
         policy=policy,
         index=index,
         plan=blueprint.plan,
-        model=_make_model(blueprint, policy),
+        model=make_model(blueprint, policy),
         device=device,
         generator=generator,
         weights=blueprint.weights[policy],
@@ -261,6 +267,8 @@ def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Rep
             actions=blueprint.channels.actions,
         ),
     )
+    _measure_device(blueprint, worker.timing)
+    return worker
 
 
 def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
@@ -286,12 +294,11 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
     from sample_profiler.ppo.optimizers import make_optimizer
     from sample_profiler.ppo.schedules import make_schedule
     from sample_profiler.ppo.trainer import Trainer
-    from sample_profiler.profiling import Timing
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     config, channels = blueprint.config, blueprint.channels
     device = torch.device(blueprint.device)
-    model = _make_model(blueprint, policy).to(device)
+    model = make_model(blueprint, policy).to(device)
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -301,6 +308,7 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
         device=device,
         timing=Timing(f"Learner {policy} profile"),
     )
+    _measure_device(blueprint, trainer.timing)
     return Learner(
         policy=policy,
         dataset_slots=blueprint.plan.dataset_slots,
@@ -329,7 +337,16 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
     )
 
 
-def _make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
+def _measure_device(blueprint: Blueprint, timing: Timing) -> None:
+    """Let this process measure its device, if it has one and the run wants that."""
+    mode = blueprint.config.machine.profile_device
+    if mode != "off":
+        clock = device_clock.device_clock_for(blueprint.device)
+        device_clock.set_device_clock(clock, synchronize=mode == "synchronize")
+        device_clock.mark_distorted(timing)
+
+
+def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     """Build the network of a policy: with the same weights wherever it is built."""
     import torch
 

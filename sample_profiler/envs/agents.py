@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
 from sample_profiler.errors import EnvError
+from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["AgentsEnv"]
 
@@ -52,6 +53,7 @@ class AgentsEnv:
         self._is_checked = False
         self._wrap = not isinstance(self._env.observation_space, spaces.Dict)
 
+    @profile_range("AgentsEnv.reset")
     def reset(self) -> Observations:
         """Begin an episode and return the first observation of each agent."""
         with self._named("reset"):
@@ -62,6 +64,7 @@ class AgentsEnv:
         observations, _ = result
         return self._as_dicts([observations] if self.num_agents == 1 else observations)
 
+    @profile_range("AgentsEnv.step")
     def step(
         self, actions: npt.NDArray[Any]
     ) -> tuple[Observations, list[float], list[bool], list[bool], list[dict[str, Any]]]:

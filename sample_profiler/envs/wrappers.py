@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sample_profiler.envs.contract import name_of_env
 from sample_profiler.envs.resize import NearestResize
 from sample_profiler.errors import EnvContractError
+from sample_profiler.profiling.ranges import profile_range
 
 if TYPE_CHECKING:
     from sample_profiler.config import EnvironmentOptions
@@ -39,6 +40,7 @@ class FrameSkip(Wrapper):
         super().__init__(env)
         self._num_frames = _at_least_one("num_frames", num_frames)
 
+    @profile_range("FrameSkip.step")
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Takes up to ``num_frames`` steps; returns the last one with the sum of the rewards."""
         total = 0.0
@@ -76,6 +78,7 @@ class FrameStack(Wrapper):
         self.observation_space = spaces.Box(low, high, dtype=_dtype(space))
         self._frames = np.zeros(self.observation_space.shape, dtype=space.dtype)
 
+    @profile_range("FrameStack.reset")
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
@@ -83,6 +86,7 @@ class FrameStack(Wrapper):
             self._frames[start : start + self._length] = observation
         return self._frames.copy(), info
 
+    @profile_range("FrameStack.step")
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Takes one step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -112,6 +116,7 @@ class ResizeImage(ObservationWrapper):
         low, high = self._resize(space.low), self._resize(space.high)
         self.observation_space = spaces.Box(low, high, dtype=_dtype(space))
 
+    @profile_range("ResizeImage.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Returns the resized image."""
         return self._resize(observation)
@@ -131,6 +136,7 @@ class ChannelsFirst(ObservationWrapper):
         low, high = self.observation(space.low), self.observation(space.high)
         self.observation_space = spaces.Box(low, high, dtype=_dtype(space))
 
+    @profile_range("ChannelsFirst.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Returns the image with its channels first, contiguous in memory."""
         return np.ascontiguousarray(observation.transpose(2, 0, 1))
@@ -150,6 +156,7 @@ class Float32Observation(ObservationWrapper):
         low, high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
 
+    @profile_range("Float32Observation.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[np.float32]:
         """Returns the observation as float32."""
         return np.asarray(observation, dtype=np.float32)

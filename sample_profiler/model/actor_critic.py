@@ -18,6 +18,7 @@ from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.layers import initialize_weights, make_mlp
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
+from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
@@ -89,6 +90,7 @@ class ActorCritic(nn.Module):
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
 
+    @profile_range("ActorCritic.normalize")
     def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Prepares observations for the network.
 
@@ -121,6 +123,7 @@ class ActorCritic(nn.Module):
         parameters, values = self.forward_tail(core)
         return parameters, values, new_states
 
+    @profile_range("ActorCritic.forward_head")
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:
         """Encodes observations from :meth:`normalize`, ``[N, E]``."""
         parts: list[Tensor] = [trunk.encoder(normalized) for trunk in self._trunks]
@@ -128,6 +131,7 @@ class ActorCritic(nn.Module):
             parts.append(normalized[ACTION_MASK_KEY].to(parts[0].dtype))
         return _join(parts)
 
+    @profile_range("ActorCritic.forward_core")
     def forward_core(self, head: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """Goes one step through the core.
 
@@ -144,6 +148,7 @@ class ActorCritic(nn.Module):
             outputs[index], new_states[index] = trunk.core.step(outputs[index], new_states[index])
         return _join(outputs), _join(new_states)
 
+    @profile_range("ActorCritic.forward_core_sequence")
     def forward_core_sequence(self, head: Tensor, states: Tensor, starts_episode: Tensor) -> Tensor:
         """Goes T steps through the core, as T calls of :meth:`forward_core` would.
 
@@ -161,6 +166,7 @@ class ActorCritic(nn.Module):
             outputs[index] = trunk.core.sequence(outputs[index], first_states[index], starts_episode)
         return _join(outputs)
 
+    @profile_range("ActorCritic.forward_tail")
     def forward_tail(self, core: Tensor) -> tuple[Tensor, Tensor]:
         """Turns the core's output ``[N, C]`` into parameters of distributions ``[N, P]`` and values ``[N]``, float32.
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sample_profiler.profiling.ranges import profile_range
+
 __all__ = ["gae", "vtrace"]
 
 
 @torch.no_grad()
+@profile_range("gae")
 def gae(
     rewards: Tensor,
     values: Tensor,
@@ -45,6 +48,7 @@ def gae(
 
 
 @torch.no_grad()
+@profile_range("vtrace")
 def vtrace(
     rewards: Tensor,
     values: Tensor,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sample_profiler.model import ActionDistribution
+from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["exploration_loss", "kl_loss", "policy_loss", "probability_ratio", "value_loss"]
 
@@ -36,6 +37,7 @@ def probability_ratio(log_probabilities: Tensor, old_log_probabilities: Tensor) 
     return log_ratio.exp()
 
 
+@profile_range("policy_loss")
 def policy_loss(ratio: Tensor, advantages: Tensor, valid: Tensor, clip_ratio: float) -> Tensor:
     """Returns the negative clipped surrogate objective (equation 7), a sum over valid steps.
 
@@ -50,6 +52,7 @@ def policy_loss(ratio: Tensor, advantages: Tensor, valid: Tensor, clip_ratio: fl
     return -_sum_of_valid(torch.minimum(ratio * advantages, clipped_ratio * advantages), valid)
 
 
+@profile_range("value_loss")
 def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, valid: Tensor, clip_value: float) -> Tensor:
     """Returns the squared error of values, a sum over valid steps.
 
@@ -66,6 +69,7 @@ def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, valid: Tenso
     return _sum_of_valid(torch.maximum((values - returns).square(), (clipped_values - returns).square()), valid)
 
 
+@profile_range("exploration_loss")
 def exploration_loss(distribution: ActionDistribution, valid: Tensor, exploration_loss: str) -> Tensor:
     """Returns how far the policy is from exploring, a sum over valid steps.
 
@@ -83,6 +87,7 @@ def exploration_loss(distribution: ActionDistribution, valid: Tensor, exploratio
     return -_sum_of_valid(distribution.entropy(), valid)
 
 
+@profile_range("kl_loss")
 def kl_loss(old: ActionDistribution, new: ActionDistribution, valid: Tensor) -> Tensor:
     """Returns the KL divergence KL(new ‖ old), a sum over valid steps.
 

@@ -16,6 +16,7 @@ from sample_profiler.ppo import losses
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["Trainer"]
 
@@ -76,6 +77,7 @@ class Trainer:
         self._last_grad_norm = torch.zeros(())
         self._epoch_kls: list[torch.Tensor] = []
 
+    @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
         """Take one optimizer step.
 
@@ -94,9 +96,7 @@ class Trainer:
                     joined = torch.cat([head.detach() for head in heads]).requires_grad_()
                 loss = self._calculate_loss(joined, micro_batch, sums) / num_valid
             with timing.add_time("update"), timing.add_time("backward"):
-                loss.backward()  # type: ignore[no-untyped-call]
-                assert joined.grad is not None
-                torch.autograd.backward(heads, torch.split(joined.grad, [len(head) for head in heads]))
+                self._backward(loss, heads, joined)
         with timing.add_time("update"):
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
@@ -108,7 +108,7 @@ class Trainer:
                     "or lower --learning_rate"
                 )
             with timing.add_time("optimizer_step"):
-                self._optimizer.step()
+                self._step_optimizer()
             self.num_steps += 1
         with timing.add_time("losses_postprocess"):
             self._last, self._last_num_valid = sums, num_valid
@@ -117,10 +117,23 @@ class Trainer:
                 self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
                 self._apply_learning_rate()
 
+    @profile_range("Trainer.backward")
+    def _backward(self, loss: torch.Tensor, heads: list[torch.Tensor], joined: torch.Tensor) -> None:
+        """Add up gradients: through the core, and from there through each piece of the encoder's work."""
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert joined.grad is not None
+        torch.autograd.backward(heads, torch.split(joined.grad, [len(head) for head in heads]))
+
+    @profile_range("Trainer.step_optimizer")
+    def _step_optimizer(self) -> None:
+        self._optimizer.step()
+
+    @profile_range("Trainer.encode")
     def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
         """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
         return [self.model.forward_head(self.model.normalize(observations)) for observations in batch.observations]
 
+    @profile_range("Trainer.calculate_loss")
     def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
 

@@ -1,4 +1,4 @@
-"""Measure where time goes: Timing trees. Standard library only, usable alone in any program."""
+"""Measure where time goes: trees of blocks, and the sessions that they end up in. Standard library only, usable alone in any program."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sample_profiler.errors import TimingError as TimingError
+    from sample_profiler.profiling.session import Session as Session
+    from sample_profiler.profiling.session import profile_session as profile_session
+    from sample_profiler.profiling.session import read_session as read_session
+    from sample_profiler.profiling.switch import set_recording_enabled as set_recording_enabled
     from sample_profiler.profiling.timing import Timing as Timing
     from sample_profiler.profiling.timing import get_timing as get_timing
     from sample_profiler.profiling.timing import set_timing as set_timing
+    from sample_profiler.profiling.twins import TWIN as TWIN
 
 _HOMES = {
+    "Session": "sample_profiler.profiling.session",
+    "TWIN": "sample_profiler.profiling.twins",
     "Timing": "sample_profiler.profiling.timing",
     "TimingError": "sample_profiler.errors",
     "get_timing": "sample_profiler.profiling.timing",
+    "profile_session": "sample_profiler.profiling.session",
+    "read_session": "sample_profiler.profiling.session",
+    "set_recording_enabled": "sample_profiler.profiling.switch",
     "set_timing": "sample_profiler.profiling.timing",
 }
 
-__all__ = ["Timing", "TimingError", "get_timing", "set_timing"]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from sample_profiler.errors import TimingError
@@ -24,7 +25,7 @@ _core.set_up(ADD_TIME, TIMEIT, TimingError, note_thread)
 _OWN_CLOCK = time.perf_counter_ns if sys.platform == "linux" else None
 
 
-class CompiledRecorder(_core.Recorder):  # type: ignore[misc]  # the core has no annotations
+class CompiledRecorder(_core.Recorder):
     """Records blocks of all threads and tasks of this process into one tree.
 
     What was merged from elsewhere is kept beside what the core keeps of each node.
@@ -46,6 +47,15 @@ class CompiledRecorder(_core.Recorder):  # type: ignore[misc]  # the core has no
         renew_lock_after_fork(self)
         if is_running:
             self.start_ns = clock_ns()
+
+    def fast_methods(self, device_hook: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return what takes the place of a Timing's own methods, by name: a block then costs no call in Python.
+
+        Args:
+            device_hook: Makes a block that measures the device, too, of a block.
+        """
+        self.device_hook = device_hook
+        return {"add_time": self.add_time, "timeit": self.timeit, "mark_flow": self.mark_flow}
 
     @property
     def start_ns(self) -> int | None:

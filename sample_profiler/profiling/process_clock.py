@@ -14,7 +14,7 @@ _NS_PER_S = 1_000_000_000
 
 
 def anchor_now() -> Anchor:
-    """Return this moment on the clock of all blocks, on the wall's clock, and since the machine's start (0: unknown)."""
+    """Return this moment on the clock of blocks, on the wall's, and since the machine's start (0: unknown)."""
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
     return Anchor(time.perf_counter_ns(), time.time_ns(), boot_ns)
 

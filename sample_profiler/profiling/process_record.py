@@ -92,7 +92,8 @@ class ProcessRecord:
         trees: by component; the root's total is the time from its start to `read_ns`.
         titles: of those trees, by component.
         gauges: by name.
-        events: its latest passes and flow points in the order in which they ended; empty where not asked for.
+        events: its latest passes and flow points, in the order in which they ended; those of the pure-Python recorder
+            are so block by block only. Empty where not asked for.
         paths: of each node: the component, then keys; `Event.node` is an index into it.
         thread_names: by number of the thread.
         num_events_lost: events that were overwritten before anybody read them.

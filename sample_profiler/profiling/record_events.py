@@ -38,15 +38,7 @@ def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, list[Eve
     overwritten = record.read_live().events_written - num_events + 1
     first = begin if end == begin else min(end, max(begin, overwritten))
     kept = memoryview(data)[(first - begin) * size :]
-    events = list(map(Event._make, layout.EVENT.iter_unpack(kept)))
-    num_newer = _count_newer(events) if position > num_events else 0
-    return first + num_newer, events[num_newer:]
-
-
-def _count_newer(events: list[Event]) -> int:
-    """Return how many of the first events are newer than the last: of a batch that was being written over them."""
-    newest_ns = max(events[-1][:2], default=0) if events else 0
-    return next((index for index, event in enumerate(events) if max(event[:2]) <= newest_ns), 0)
+    return first, list(map(Event._make, layout.EVENT.iter_unpack(kept)))
 
 
 def last_event(record: OpenRecord, events_written: int) -> Event | None:
@@ -87,7 +79,7 @@ class EventFollower:
         self.close()
 
     def poll(self) -> list[Event]:
-        """Return the events since the last poll, in the order in which they ended.
+        """Return the events since the last poll, in the order in which they were written (see `ProcessRecord.events`).
 
         Raises:
             RecordError: the file has become shorter or was damaged.

@@ -10,7 +10,6 @@ from pathlib import Path
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.process_gauges import process_gauges
 from sample_profiler.profiling.process_record import TIMERS
-from sample_profiler.profiling.process_state import host_name
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -42,7 +41,7 @@ class ScriptRecording:
         self._pid = os.getpid()
         self._timers: Timing | None = None
         path = folder / f"{name}.{self._pid}.rec"
-        self._file = RecordFile(path, process_name=name, metadata={"host": host_name()})
+        self._file = RecordFile(path, process_name=name)
         self._file.attach(self.timing, name)
         self._update()
         self._previous = set_timing(self.timing, process_wide=True)

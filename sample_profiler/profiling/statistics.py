@@ -65,7 +65,7 @@ class DeviceStatistics:
             TypeError: A field is of another type.
             ValueError: A field is not a number.
         """
-        return cls(int(plain["count"]), *_to_ns((plain["total"],)), int(plain["unresolved"]))
+        return cls(int(plain["count"]), _to_ns((plain["total"],))[0], int(plain["unresolved"]))
 
 
 class Statistics:

@@ -39,10 +39,7 @@ class Timing:
 
     def _use(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        if not isinstance(recorder, Recorder):
-            # The compiled twin's own methods, which make and enter a block without a call of Python's in between.
-            vars(self).update(add_time=recorder.add_time, timeit=recorder.timeit, mark_flow=recorder.mark_flow)
-            recorder.device_hook = partial(_with_device, weakref.ref(self))
+        vars(self).update(recorder.fast_methods(partial(_with_device, weakref.ref(self))))
 
     def add_time(self, key: str, *, device: bool = False) -> Block:
         """Return a block whose value is the sum of all its passes: ``with timing.add_time("env_step"):``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from sample_profiler.profiling import block
 from sample_profiler.profiling.recorder import Recorder
@@ -21,7 +21,7 @@ def _choose() -> tuple[str, type[Recorder]]:
         except ImportError:  # no compiler was there when the package was installed
             return "pure Python", Recorder
         # Not a subclass, and of the same interface: the core's methods would be hidden by those of the other twin.
-        return "compiled", CompiledRecorder  # type: ignore[return-value]
+        return "compiled", cast("type[Recorder]", CompiledRecorder)
     return "pure Python", Recorder
 
 

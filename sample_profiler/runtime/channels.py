@@ -21,6 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.profiling.ranges import profile_range
+
 __all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", "PipeReports", "Reports", "make_pipe"]
 
 _READ_BYTES = 1 << 20
@@ -53,10 +55,12 @@ class LocalChannel:
     def __init__(self) -> None:
         self._values: deque[Any] = deque()
 
+    @profile_range("LocalChannel.send")
     def send(self, values: Iterable[int]) -> None:
         """Append `values`."""
         self._values.extend(values)
 
+    @profile_range("LocalChannel.receive")
     def receive(self) -> list[int]:
         """Take everything that is there."""
         values = list(self._values)
@@ -134,12 +138,14 @@ class PipeChannel:
         """Return the descriptor that becomes readable when there is something to receive."""
         return self._read.fileno()
 
+    @profile_range("PipeChannel.send")
     def send(self, values: Iterable[int]) -> None:
         """Append `values`, waiting while the pipe is full; the number of slots and groups bounds what is in it."""
         data = np.fromiter(values, dtype=np.int32).tobytes()
         for start in range(0, len(data), select.PIPE_BUF):
             os.write(self._write.fileno(), data[start : start + select.PIPE_BUF])
 
+    @profile_range("PipeChannel.receive")
     def receive(self) -> list[int]:
         """Take everything that is there; empty when another reader was faster."""
         try:
@@ -174,6 +180,7 @@ class PipeReports:
         """Return the descriptor that becomes readable when there is something to receive."""
         return self._read.fileno()
 
+    @profile_range("PipeReports.send")
     def send(self, report: object) -> None:
         """Append a report, waiting while the pipe is full."""
         payload = pickle.dumps(report)
@@ -182,6 +189,7 @@ class PipeReports:
             while data:
                 data = data[os.write(self._write.fileno(), data) :]
 
+    @profile_range("PipeReports.receive")
     def receive(self) -> list[Any]:
         """Take every whole report that is there."""
         while True:

@@ -8,6 +8,7 @@ in-process queues, where nothing to do means that the run can never go on.
 from __future__ import annotations
 
 import logging
+import math
 import select
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,9 @@ from typing import Any, Protocol
 
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing, set_timing
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.turns import Turns
 
 __all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "PipeWaiter", "StalledError", "Timer"]
 
@@ -92,6 +95,7 @@ class PipeWaiter:
         for descriptor in self._sources:
             self._poll.register(descriptor, select.POLLIN)
 
+    @profile_range("PipeWaiter.wait")
     def wait(self, timeout_s: float) -> list[Any]:
         """Return the readable sources."""
         events = self._poll.poll(max(0.0, timeout_s) * 1000)
@@ -104,6 +108,7 @@ class LocalWaiter:
     def __init__(self, sources: Sequence[LocalChannel]) -> None:
         self._sources = list(sources)
 
+    @profile_range("LocalWaiter.wait")
     def wait(self, timeout_s: float) -> list[Any]:  # noqa: ARG002 (nobody else could fill a queue meanwhile)
         """Return the queues with something in them.
 
@@ -123,6 +128,7 @@ class EventLoop:
         components: who runs here, in the order of their turns.
         make_waiter: `PipeWaiter` or `LocalWaiter`.
         beat: is called with every turn of the loop.
+        turns: counts whose turn it is; needed where several components run here.
 
     Attributes:
         active: the component whose turn it is.
@@ -133,14 +139,17 @@ class EventLoop:
         components: Sequence[Component],
         make_waiter: Callable[[Sequence[Any]], Waiter],
         beat: Callable[[], None] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._components = list(components)
         self.active = self._components[0]
+        self._turns = turns
         self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
         self._beat = beat or (lambda: None)
         self._stopping = False
+        self._next_due_s = math.inf
 
     def stop(self) -> None:
         """End the loop before its next wait."""
@@ -154,6 +163,7 @@ class EventLoop:
         now_s = time.monotonic()
         for _, timer in self._timers:
             timer.due_s = now_s + timer.interval_s
+            self._next_due_s = min(self._next_due_s, timer.due_s)
         while not self._stopping:
             self._turn()
 
@@ -161,33 +171,32 @@ class EventLoop:
         waiting = self._components[0]
         self._activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
-            ready = self._waiter.wait(self._time_to_next_timer_s())
+            ready = self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
         self._beat()
         for source in ready:
             if self._stopping:
                 return  # what is still there stays there: whoever stopped the loop may want to read it
             component, receiver = self._handlers[id(source)]
-            values = source.receive()
+            self._activate(component)
+            with component.timing.add_time("receive"):
+                values = source.receive()
             if values:
-                self._activate(component)
                 receiver.handle(values)
-        self._fire_timers()
-
-    def _time_to_next_timer_s(self) -> float:
-        if not self._timers:
-            return _MAX_WAIT_S
-        return min(_MAX_WAIT_S, min(timer.due_s for _, timer in self._timers) - time.monotonic())
-
-    def _fire_timers(self) -> None:
-        if not self._timers:
-            return
         now_s = time.monotonic()
+        if now_s >= self._next_due_s:
+            self._fire_timers(now_s)
+
+    def _fire_timers(self, now_s: float) -> None:
         for component, timer in self._timers:
             if now_s >= timer.due_s and not self._stopping:
                 timer.due_s = now_s + timer.interval_s
                 self._activate(component)
-                timer.callback()
+                with component.timing.add_time("timers"):
+                    timer.callback()
+        self._next_due_s = min(timer.due_s for _, timer in self._timers)
 
     def _activate(self, component: Component) -> None:
         self.active = component
         set_timing(component.timing, process_wide=True)
+        if self._turns is not None:
+            self._turns.begin(component.name)

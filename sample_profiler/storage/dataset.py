@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["Dataset"]
@@ -34,6 +35,7 @@ class Dataset:
         starts_episode: `[S, T]` bool: the step before was the last of an episode.
     """
 
+    @profile_range("Dataset.copy_steps")
     def __init__(self, trajectories: Trajectories, slots: Sequence[int], recurrence: int, device: torch.device) -> None:
         self._memory = memory = trajectories
         self._slots = index = np.asarray(slots)
@@ -62,6 +64,7 @@ class Dataset:
         }
         return observations, self._tensor(memory.states[self._slots, self._rollout])
 
+    @profile_range("Dataset.copy_observations")
     def observations(self, chunks: npt.NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Copy the observations of some chunks out of the shared memory, by key `[num_chunks * R, ...]`."""
         slots, first = self._locate(chunks)
@@ -72,6 +75,7 @@ class Dataset:
             gathered[key] = self._tensor(values).flatten(0, 1)
         return gathered
 
+    @profile_range("Dataset.copy_states")
     def states(self, chunks: npt.NDArray[np.int64]) -> torch.Tensor:
         """Return the recurrent states with which some chunks begin, `[num_chunks, H]`."""
         slots, first = self._locate(chunks)

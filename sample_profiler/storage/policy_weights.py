@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class PolicyWeights:
         finished = int(self._counters[_FINISHED])
         return int(self._header["versions"][finished % _NUM_COPIES]) if finished else -1
 
+    @profile_range("PolicyWeights.publish")
     def publish(self, state: Mapping[str, torch.Tensor], version: int) -> None:
         """Make `state` what inference uses from now on. Only the Learner of this policy calls this.
 
@@ -60,6 +62,7 @@ class PolicyWeights:
         self._counters[_NUM_BYTES] = num_bytes
         self._counters[_FINISHED] = write
 
+    @profile_range("PolicyWeights.load_into")
     def load_into(self, state: Mapping[str, torch.Tensor]) -> int:
         """Copy the newest weights into the tensors of `state` and return their version.
 

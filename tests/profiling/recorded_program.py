@@ -6,9 +6,8 @@ import os
 import sys
 import time
 
-from sample_profiler.profiling.record_file import RecordFile
-
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
 
 # What the pure-Python recorder has not flushed nobody can see.
 _BLOCKS_PER_FLUSH = 500
@@ -45,7 +44,7 @@ def sit(timing: Timing, file: RecordFile) -> None:
 def main(way: str, path: str) -> None:
     """Record in one of the ways."""
     timing = Timing("Work profile")
-    file = RecordFile(path, process_name="Work", metadata={"host": os.uname().nodename})
+    file = RecordFile(path, process_name="Work")
     file.attach(timing, "Work")
     {"spin": spin, "sit": sit, "count": count}[way](timing, file)
 

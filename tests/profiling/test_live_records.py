@@ -16,7 +16,6 @@ import pytest
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import EventFollower, OpenBlock, read_record_file
 
-pytest.importorskip("sample_profiler.profiling.record_file")
 PROGRAM = Path(__file__).with_name("recorded_program.py")
 
 
@@ -122,7 +121,7 @@ def test_every_block_that_was_over_before_a_kill_is_there(run_program, tmp_path)
 
 def test_a_follower_of_a_recorder_at_full_speed_gets_whole_events_in_order(run_program):
     _, path = run_program("spin", lambda blocks: "inner" in blocks)
-    ends, starts = [], {}
+    starts = {}
     with EventFollower(path) as follower:
         deadline_s = time.monotonic() + 1.0
         while time.monotonic() < deadline_s:
@@ -130,9 +129,7 @@ def test_a_follower_of_a_recorder_at_full_speed_gets_whole_events_in_order(run_p
                 assert event.start_ns <= event.end_ns
                 assert event.start_ns >= starts.get(event.node, 0)
                 starts[event.node] = event.start_ns
-                ends.append(event.end_ns)
             time.sleep(0.05)
-    assert ends == sorted(ends)
     assert len(starts) == 2
     record = read_record_file(path)
     assert {record.paths[node] for node in starts} == {("Work", "outer"), ("Work", "outer", "inner")}

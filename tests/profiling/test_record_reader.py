@@ -225,21 +225,6 @@ def test_the_ring_keeps_the_latest_events_in_order(path):
     writer.close()
 
 
-def test_a_batch_that_is_being_written_over_the_oldest_events_is_not_taken_for_them(path):
-    writer = RecordWriter(path, num_events=8)
-    writer.root("A")
-    for number in range(20):
-        writer.event(number, number + 1, node=0)
-    for number in range(20, 23):
-        writer.event(number, number + 1, node=0)
-    writer.events_written = 20
-    writer.write_live()
-    record = read_record_file(path, with_events=True)
-    assert [event.start_ns for event in record.events] == list(range(15, 20))
-    assert record.num_events_lost == 15
-    writer.close()
-
-
 def test_a_follower_gets_every_event_once_and_counts_those_it_came_too_late_for(path):
     writer = RecordWriter(path, num_events=8)
     writer.root("A")
