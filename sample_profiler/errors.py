@@ -10,6 +10,8 @@
     ├── TimingError            timers used in a way that has no meaning
     ├── RecordError            a record file that cannot be read
     ├── SessionError           a session, or a run's folder, that cannot be read
+    ├── CommandError           a command to a component that failed there, or was not answered
+    ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
     └── TrainingError          a training step that cannot be taken
 """
@@ -74,6 +76,14 @@ class RecordError(SampleProfilerError):
 
 class SessionError(SampleProfilerError):
     """A session that cannot be read, or a folder that is no run's."""
+
+
+class CommandError(SampleProfilerError):
+    """A command to a component that raised there, or that was not answered in time."""
+
+
+class CaptureError(SampleProfilerError):
+    """A profiler that cannot capture: it is missing, unknown, or in use."""
 
 
 class CheckpointError(SampleProfilerError):

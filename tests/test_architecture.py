@@ -26,6 +26,7 @@ ROWS = {
     "storage": 3,
     "components": 4,
     "cli": 5,
+    "__main__": 6,  # a door to cli
 }
 # profiling is usable alone, its errors are those of the package.
 ALLOWED_IN_A_ROW = {("profiling", "errors")}

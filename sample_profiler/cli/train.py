@@ -17,12 +17,15 @@ from typing import Any
 from rich.console import Console
 
 from sample_profiler import __version__
+from sample_profiler.analysis.accounts import accounts
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
+from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.runtime.folder_lock import folder_locked
 from sample_profiler.runtime.machine import Machine, draw_seed
@@ -52,6 +55,7 @@ def train(
         Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
         130 or 143: Ctrl+C or SIGTERM ended it, in order.
     """
+    started_ns = process_start_ns() if argv is None else time.perf_counter_ns()
     argv = sys.argv[1:] if argv is None else argv
     if wants_help(argv):
         print(format_help(extra_parts=extra_parts, defaults=defaults))
@@ -61,7 +65,7 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_handlers, handlers)
         try:
-            return _train(argv, extra_parts, defaults, console, handlers, stack)
+            return _train(argv, extra_parts, defaults, console, handlers, stack, started_ns)
         except ConfigError as error:
             logger.error("%s", error)
             return _BAD_USAGE
@@ -81,6 +85,7 @@ def _train(
     console: Console,
     handlers: list[logging.Handler],
     stack: contextlib.ExitStack,
+    started_ns: int,
 ) -> int:
     config = _with_seed(parse_run_config(argv, extra_parts=extra_parts, defaults=defaults))
     env_spec, device = probe_env(config), choose_device(config)
@@ -101,7 +106,7 @@ def _train(
     summaries = TensorBoardSummaries(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
     )
-    result = execute_run(config, env_spec, device, folder, [progress, summaries])
+    result = execute_run(config, env_spec, device, folder, [progress, summaries], started_ns)
     _conclude(config, folder, result)
     return _exit_status(result)
 
@@ -152,9 +157,7 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("The run has ended: %s", result.reason)
     for text in format_trees(result.timings):
         logger.info("%s", text)
-    session = {"schema_version": 1, "reason": result.reason, "trees": result.timings}
-    (folder / "profile").mkdir(exist_ok=True)
-    (folder / "profile" / "session.json").write_text(json.dumps(session))
+    logger.info("Where the time went:\n%s", format_accounts(accounts(result.session)))
     if config.saving.benchmark:
         benchmark = {
             "machine": Machine.this().to_dict(),

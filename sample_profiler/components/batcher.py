@@ -6,8 +6,9 @@ Runs in a process of its own (parallel wiring). Moves slot indices only; the tra
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
@@ -68,6 +69,10 @@ class Batcher:
     def gauges(self) -> dict[str, float]:
         """Measure how much waits here and at the Learner."""
         return {"finished_trajectories": len(self._finished), "trajectories_at_learner": self._num_at_learner}
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
 
     def start(self) -> None:
         """Wait for the first trajectories."""

@@ -6,7 +6,7 @@ them, writes actions, values and the next recurrent states beside them, and tell
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,10 @@ class InferenceWorker:
         """Measure how many rows go through the network at once, and which weights do."""
         return {"batch_rows": self._num_rows / max(1, self._num_batches), "policy_version": self._version}
 
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
+
     def start(self) -> None:
         """Wait for the first weights."""
 
@@ -155,9 +159,9 @@ class InferenceWorker:
                 finals = rows[memory.final_step[rows] > 0]
             with timing.add_time("stack"):
                 observations, states = self._gather(slots, steps, finals)
-            with timing.add_time("obs_to_device_normalize"):
+            with timing.add_time("obs_to_device_normalize", device=True):
                 normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
-            with timing.add_time("forward"):
+            with timing.add_time("forward", device=True):
                 head = self._model.forward_head(normalized)
                 core, new_states = self._model.forward_core(head, self._to_device(states))
                 parameters, values = self._model.forward_tail(core)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,6 +147,10 @@ class Learner:
         """Measure what waits to be trained on, and how old the latest of it was."""
         return {"pending_trajectories": len(self._pending), "policy_lag": self._latest_lag}
 
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
+
     def start(self) -> None:
         """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""
         counters = self._memory.counters
@@ -196,11 +200,11 @@ class Learner:
     @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
-        with self.timing.add_time("prepare_batch"):
+        with self.timing.add_time("prepare_batch", device=True):
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
             data = self._prepare(dataset, lag)
-        with self.timing.add_time("train"):
+        with self.timing.add_time("train", device=True):
             for _ in range(sampling.num_epochs):
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)

@@ -16,19 +16,23 @@ from typing import Any
 
 from gymnasium import spaces
 
+from sample_profiler.components.crew import LocalMember
+from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunObserver
-from sample_profiler.components.topology import Blueprint, make_blueprint, plan_components
+from sample_profiler.components.topology import Blueprint, make_blueprint, plan_components, recording_options
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
-from sample_profiler.profiling import set_timing
+from sample_profiler.profiling import TWIN, Session, set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
-from sample_profiler.runtime.child import Failure, finish_component
-from sample_profiler.runtime.deliveries import DeliveringComponent
-from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter
+from sample_profiler.runtime.child import Failure, finish_component, report_end
+from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
 from sample_profiler.runtime.machine import draw_seed, tame_numerical_libraries
+from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.turns import Turns
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 
 __all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_env"]
@@ -53,6 +57,7 @@ class RunResult:
         steady_fps: the same over the last 75 % of the frames.
         elapsed_s: since the first component was started.
         timings: Timing of every component, as plain data, by component; the Runner's last.
+        session: what all processes have recorded.
     """
 
     failure: Failure | None
@@ -63,6 +68,7 @@ class RunResult:
     steady_fps: float
     elapsed_s: float
     timings: dict[str, dict[str, Any]]
+    session: Session
 
 
 def probe_env(config: Config) -> EnvSpec:
@@ -126,7 +132,12 @@ def choose_device(config: Config) -> str:
 
 
 def execute_run(
-    config: Config, env_spec: EnvSpec, device: str, run_folder: Path, observers: Sequence[RunObserver]
+    config: Config,
+    env_spec: EnvSpec,
+    device: str,
+    run_folder: Path,
+    observers: Sequence[RunObserver],
+    started_ns: int | None = None,
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -136,7 +147,9 @@ def execute_run(
         device: from `choose_device`.
         run_folder: where the run's files go; exists.
         observers: who is told how the run goes.
+        started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
     """
+    started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
     is_serial = config.sampling.serial_mode
     blueprint = make_blueprint(
@@ -149,6 +162,9 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint)
+    records = RunRecords(run_folder)
+    records.clear()
+    recording = Recording(recording_options(run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
 
     def interrupt(number: int) -> None:
@@ -157,8 +173,10 @@ def execute_run(
 
     with contextlib.ExitStack() as stack:
         with _signals_held():
-            wiring = _SerialWiring(blueprint, observers) if is_serial else _ParallelWiring(blueprint, observers)
+            make_wiring = _SerialWiring if is_serial else _ParallelWiring
+            wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
+            recording.attach(runner)
             stack.enter_context(_signals_calling(interrupt, wiring.kill))
         try:
             with runner.timing.add_time("main_loop"):
@@ -167,24 +185,32 @@ def execute_run(
             runner.fail(Failure.from_exception(wiring.active_component(), error))
         finally:
             wiring.stop()
-    runner.finish()
+    with runner.timing.add_time("finish"):
+        recording.update()
+        runner.finish()
     runner.timings[runner.name] = runner.timing.to_dict()
+    recording.close()
     statistics = runner.statistics
+    facts: dict[str, Any] = {
+        "frames": dict(enumerate(blueprint.counters.trained_frames.tolist())),
+        "fps": sum(statistics.trained_frames().values()) / statistics.elapsed_s,
+        "steady_fps": statistics.throughput.steady_rate(),
+        "elapsed_s": statistics.elapsed_s,
+    }
+    told = {"reason": runner.reason, "failure": None if runner.failure is None else runner.failure.message}
     return RunResult(
         failure=runner.failure,
         reason=runner.reason,
         interrupted_by=interrupted[0] if interrupted else None,
-        frames=dict(enumerate(blueprint.counters.trained_frames.tolist())),
-        fps=sum(statistics.trained_frames().values()) / statistics.elapsed_s,
-        steady_fps=statistics.throughput.steady_rate(),
-        elapsed_s=statistics.elapsed_s,
+        **facts,
         timings=runner.timings,
+        session=records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
     )
 
 
 def _log_layout(blueprint: Blueprint) -> None:
     sampling, plan = blueprint.config.sampling, blueprint.plan
-    logger.info("Seed %d, device %s", blueprint.seed, blueprint.device)
+    logger.info("Seed %d, device %s, recorder: %s", blueprint.seed, blueprint.device, TWIN)
     logger.info(
         "%d workers x %d environments x %d agents; %d trajectory slots of %d steps (%.0f MiB); trains on %d at once",
         sampling.num_workers,
@@ -234,7 +260,9 @@ def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None])
 class _ParallelWiring:
     """Every component in a process of its own; the Runner in this one."""
 
-    def __init__(self, blueprint: Blueprint, observers: Sequence[RunObserver]) -> None:
+    def __init__(
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+    ) -> None:
         self._supervisor = Supervisor()
         start_s = time.monotonic()
         try:
@@ -253,8 +281,12 @@ class _ParallelWiring:
             start_s,
             blueprint.run_folder,
         )
+        self.runner.timing.backdate(started_ns)
         self.runner.expect_heartbeats(child.name for child in children)
-        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat)
+        answers = LocalReports()
+        self.runner.command([LocalMember(self.runner, answers), *children], answers)
+        timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
         self.runner.stop_loop = self._loop.stop
 
     def run(self) -> None:
@@ -284,8 +316,13 @@ class _ParallelWiring:
 class _SerialWiring:
     """All components in this process, one loop for all of them."""
 
-    def __init__(self, blueprint: Blueprint, observers: Sequence[RunObserver]) -> None:
+    def __init__(
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+    ) -> None:
         self._blueprint = blueprint
+        self._recording = recording
+        self._started_ns = started_ns
+        self._turns = Turns()
         self._components: list[Component] = []
         self._reports = LocalReports()
         self._active = ""
@@ -299,21 +336,39 @@ class _SerialWiring:
             time.monotonic(),
             blueprint.run_folder,
         )
+        self.runner.timing.backdate(started_ns)
 
     def run(self) -> None:
         tame_numerical_libraries()
+        turns, runner = self._turns, self.runner
+        turns.begin(runner.name)
+        turns.join(runner.name, runner.timing)
         for plan in plan_components(self._blueprint):
             self._active = plan.settings.name
-            self._components.append(DeliveringComponent(plan.make(self._reports), self._reports, is_alone=False))
-        if not self.runner.reason:
-            self._loop = EventLoop([self.runner, *self._components], LocalWaiter)
-            self.runner.stop_loop = self._loop.stop
+            turns.begin(self._active)
+            component = plan.make(self._reports)
+            turns.join(self._active, component.timing)
+            component.timing.backdate(self._started_ns)
+            self._recording.attach(component)
+            self._components.append(component)
+        if not runner.reason:
+            answers = LocalReports()
+            runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
+            timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+            self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
+            runner.stop_loop = self._loop.stop
             self._loop.run()
 
     def stop(self) -> None:
         for component in self._components:
-            set_timing(component.timing)
+            self._turns.begin(component.name)
+            set_timing(component.timing, process_wide=True)
             finish_component(component, self._reports)
+        self._turns.begin(self.runner.name)
+        end_captures()
+        self._turns.settle()
+        for component in self._components:
+            report_end(component, self._reports)
         self.runner.handle_reports(self._reports.receive())
 
     def kill(self) -> None:

@@ -6,23 +6,23 @@ Runs in the main process. It does no work that training waits for.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from sample_profiler.components.control import Control
+from sample_profiler.components.crew import Crew, CrewMember
 from sample_profiler.components.messages import Counters, EpisodesFinished, TargetReached, TrainingStatistics
+from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunObserver, RunStatistics
 from sample_profiler.components.topology import frames_per_step
 from sample_profiler.config import Config
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.timer_documents import WorkerTimers, make_run_document, write_document
-from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
-from sample_profiler.profiling.timers import get_timer_root
+from sample_profiler.profiling.profile_request import plan_profiles
+from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished, Heartbeat
-from sample_profiler.runtime.deliveries import process_gauges
+from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.event_loop import Input, Timer
 
 __all__ = ["EndedProcess", "Runner", "Silences"]
@@ -30,6 +30,9 @@ __all__ = ["EndedProcess", "Runner", "Silences"]
 logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
+_ANSWER_S = 30.0
+_CONTROL_INTERVAL_S = 0.2
+_ROLLOUT_WORKER = "RolloutWorker_w"
 
 
 class EndedProcess(Protocol):
@@ -87,6 +90,7 @@ class Runner:
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
         timings: Timing of every component that has finished, as plain data, by component.
+        crew: all components, to be asked for something; empty until `command` is called.
     """
 
     def __init__(
@@ -119,9 +123,11 @@ class Runner:
         self._exits = exits
         self._observers = observers
         self._silences = Silences(config.machine.heartbeat_reporting_interval)
-        self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
-        self._deliveries: dict[tuple[str, int], WorkerTimers] = {}
-        self._gauges: dict[str, GaugeNode] = {}
+        self._run_folder = run_folder
+        self._records = RunRecords(run_folder)
+        self._answers = LocalReports()
+        self.crew = Crew([], self._take_reports, lambda: self.reason)
+        self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
 
     def inputs(self) -> list[Input]:
@@ -135,12 +141,17 @@ class Runner:
         """Look at the clock, tell observers."""
         return [
             Timer(_STATUS_INTERVAL_S, self._update_status),
+            Timer(_CONTROL_INTERVAL_S, self._poll_control),
             Timer(self._config.machine.experiment_summaries_interval, self._write_summaries),
         ]
 
     def gauges(self) -> dict[str, float]:
         """Measure throughput."""
         return {"fps": self.statistics.throughput.rate(10)}
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
 
     def start(self) -> None:
         """Wait for the first report."""
@@ -151,6 +162,8 @@ class Runner:
 
     def finish(self) -> None:
         """Take the last figures and let observers go."""
+        if self._control is not None:
+            self._control.close()
         self._update_status()
         self._write_summaries()
         for observer in self._observers:
@@ -160,6 +173,69 @@ class Runner:
         """Watch for signs of life of these components from now on."""
         for component in components:
             self._silences.hear(component)
+
+    def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
+        """Take command of these components, and let other programs ask for captures of them.
+
+        Args:
+            members: who can be asked from now on.
+            answers: where those of this process answer, who are no other source of reports.
+        """
+        self._answers = answers
+        self.crew = Crew(members, self._take_reports, lambda: self.reason)
+        self._control = Control(self._run_folder, self.crew)
+
+    def call(
+        self,
+        method: str,
+        arguments: tuple[Any, ...] = (),
+        components: Iterable[str] | None = None,
+        timeout_s: float = _ANSWER_S,
+    ) -> dict[str, Any]:
+        """Call a method of components of the running run, and return what each returned.
+
+        For the thread that the Runner's loop runs in, such as an observer's.
+
+        Args:
+            method: a command of the components, or one that every process has.
+            arguments: of the call.
+            components: who is asked; None: all.
+            timeout_s: for all answers together.
+
+        Raises:
+            CommandError: a component raised, did not answer in time or is not there, or the run has ended.
+        """
+        names = self.crew.names() if components is None else components
+        return self.crew.call(method, dict.fromkeys(names, arguments), timeout_s)
+
+    def set_profiling_enabled(self, is_enabled: bool) -> None:
+        """Turn named ranges on or off in every process; the errors are those of `call`."""
+        self.call("set_profiling_enabled", (is_enabled,))
+
+    def set_recording_enabled(self, is_enabled: bool) -> None:
+        """Turn recording on or off in every process; the errors are those of `call`."""
+        self.call("set_recording_enabled", (is_enabled,))
+
+    def enable_profile(self, **request: Any) -> None:
+        """Capture some rollouts of some rollout workers with `torch.profiler`; arguments as `Collector.enable_profile`.
+
+        Raises:
+            ValueError: the request makes no sense.
+            CommandError: as `call`, and where a capture is on already.
+        """
+        num_workers = len(self.crew.names(_ROLLOUT_WORKER))
+        requests = plan_profiles(num_workers, self._run_folder, **request)
+        arguments = {f"{_ROLLOUT_WORKER}{worker}": (request,) for worker, request in requests.items()}
+        self.crew.call("enable_profile", arguments, _ANSWER_S)
+
+    def disable_profile(self) -> list[Path]:
+        """End these captures, and return the traces that this has written; without any, do nothing.
+
+        Raises:
+            CommandError: as `call`, and where a trace cannot be written.
+        """
+        traces = self.call("disable_profile", components=self.crew.names(_ROLLOUT_WORKER))
+        return [Path(trace) for trace in traces.values() if trace is not None]
 
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
@@ -185,8 +261,8 @@ class Runner:
                 case Finished():
                     self.timings[report.component] = report.timing
                     self._silences.forget(report.component)
-                case WorkerTimers():
-                    self._deliveries[report.worker, report.process] = report
+                case CommandResult():
+                    self.crew.take(report)
                 case Heartbeat():
                     self._silences.hear(report.component)
 
@@ -219,27 +295,20 @@ class Runner:
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 
+    def _poll_control(self) -> None:
+        self.handle_reports(self._answers.receive())
+        if self._control is not None:
+            self._control.poll()
+
     def _write_summaries(self) -> None:
         status = self.statistics.status()
         for observer in self._observers:
             observer.on_summaries(status)
-        self._write_timers()
+        self._records.write_timers()
 
-    def _write_timers(self) -> None:
-        """Write the timers and gauges of all processes as they were last delivered."""
-        for name, value in (self.gauges() | process_gauges()).items():
-            self._gauges.setdefault(name, GaugeNode()).update(value)
-        own = WorkerTimers(
-            worker=self.name, group=self.name, process=os.getpid(), root=TimerNode.from_tree(self.timing.snapshot())
-        )
-        stack = get_thread_stacks().current()
-        document = make_run_document(
-            get_timer_root(), stack.gauges | self._gauges, stack.metadata, [own, *self._deliveries.values()]
-        )
-        try:
-            write_document(document, self._timers_path)
-        except OSError as error:  # a full disk is no reason to end a run, nor to lose its last words
-            logger.warning("Cannot write the timers: %s", error)
+    def _take_reports(self) -> None:
+        for source in (*self._reports, self._answers):
+            self.handle_reports(source.receive())
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

@@ -32,10 +32,12 @@ from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing, device_clock
+from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.machine import choose_cpus, derive_seed, usable_cpus
+from sample_profiler.runtime.recording import RecordingOptions
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
@@ -167,6 +169,7 @@ class ComponentPlan:
 def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
+    recording = recording_options(blueprint.run_folder)
 
     def settings(
         name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None, patience_s: float = _PATIENCE_S
@@ -178,6 +181,7 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
             cpus=cpus,
             num_threads=num_threads,
             heartbeat_interval_s=machine.heartbeat_interval,
+            recording=recording,
         )
 
     components = []
@@ -197,6 +201,11 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
         )
         components.append(ComponentPlan(worker, partial(_make_rollout_worker, blueprint, index)))
     return components
+
+
+def recording_options(run_folder: Path) -> RecordingOptions:
+    """Return where the processes of a run show what they do."""
+    return RecordingOptions(live_folder(run_folder))
 
 
 def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:

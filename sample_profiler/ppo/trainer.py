@@ -90,12 +90,12 @@ class Trainer:
             self._optimizer.zero_grad(set_to_none=True)
             sums = _Sums()
         for micro_batch in micro_batches:
-            with timing.add_time("calculate_losses"):
+            with timing.add_time("calculate_losses", device=True):
                 with timing.add_time("forward_head"):
                     heads = self._encode(micro_batch)
                     joined = torch.cat([head.detach() for head in heads]).requires_grad_()
                 loss = self._calculate_loss(joined, micro_batch, sums) / num_valid
-            with timing.add_time("update"), timing.add_time("backward"):
+            with timing.add_time("update"), timing.add_time("backward", device=True):
                 self._backward(loss, heads, joined)
         with timing.add_time("update"):
             with timing.add_time("clip"):
@@ -107,7 +107,7 @@ class Trainer:
                     "a weight is NaN or infinite. The last checkpoint is sound; look for what the environment returns, "
                     "or lower --learning_rate"
                 )
-            with timing.add_time("optimizer_step"):
+            with timing.add_time("optimizer_step", device=True):
                 self._step_optimizer()
             self.num_steps += 1
         with timing.add_time("losses_postprocess"):

@@ -1,4 +1,4 @@
-"""Measure where time goes: trees of blocks, and the sessions that they end up in. Standard library only, usable alone in any program."""
+"""Measure where time goes, in any program: blocks, trees and sessions. Nothing beyond the standard library."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def make_device_block(timing: Timing, block: Any) -> AbstractContextManager[None
         block: A block of that Timing, not entered yet; once entered, its ``path()`` is the keys from the root.
     """
     meter = _meter
-    if meter is None:
+    if meter is None or not hasattr(block, "path"):  # what stands for a block while recording is off has none
         return block  # type: ignore[no-any-return]
     if meter.is_synchronizing:
         mark_distorted(timing)

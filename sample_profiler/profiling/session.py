@@ -133,7 +133,7 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
     from sample_profiler.profiling.session_recording import ScriptRecording
 
     recording = ScriptRecording(live_folder(run_dir), name)
-    reason = "ended"
+    reason = "the script has left it"
     try:
         yield recording.timing
     except BaseException as error:
@@ -156,8 +156,10 @@ def session_path(run_dir: str | os.PathLike[str]) -> Path:
 
 def live_folder(run_dir: str | os.PathLike[str]) -> Path:
     """Return where the record files of a run are, as far as its config.json says that they are elsewhere."""
+    own = Path(run_dir) / "profile" / "live"
     folder = _read_config(Path(run_dir)).get("profile_dir")
-    return Path(folder) if isinstance(folder, str) and folder else Path(run_dir) / "profile" / "live"
+    # A folder of its own: several runs may be given the same one.
+    return Path(folder) / Path(run_dir).absolute().name if folder and isinstance(folder, str) else own
 
 
 def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:

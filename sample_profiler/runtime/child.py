@@ -22,21 +22,30 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sample_profiler.errors import ConfigError
-from sample_profiler.runtime.channels import PipeChannel, PipeEnd, PipeReports, Reports
-from sample_profiler.runtime.deliveries import DeliveringComponent
+from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
+from sample_profiler.runtime.commands import Command, run_command
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
+from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.recording import Recording, RecordingOptions
 
-__all__ = ["ChildSettings", "Failure", "Finished", "Heartbeat", "end_stuck_process", "finish_component", "run_child"]
+__all__ = [
+    *("STOP", "ChildSettings", "Failure", "Finished", "Heartbeat", "end_stuck_process", "finish_component"),
+    *("report_end", "run_child"),
+]
 
 logger = logging.getLogger(__name__)
 
 _GRACE_WITHOUT_RUNNER_S = 5.0
+
+STOP = "stop"
+"""Goes down the control pipe and ends the loop of a child."""
 
 MakeComponent = Callable[[Reports], Component]
 """Builds a component in the process that will run it; gets the way to report to the Runner."""
@@ -103,6 +112,7 @@ class ChildSettings:
         num_threads: for numerical libraries; None leaves their defaults.
         patience_s: that it is given to finish when it is asked to.
         log_level: the level of the root logger.
+        recording: where the process shows what it does.
     """
 
     name: str
@@ -112,6 +122,7 @@ class ChildSettings:
     heartbeat_interval_s: float = 2.0
     patience_s: float = 6.0
     log_level: int = logging.INFO
+    recording: RecordingOptions = field(default_factory=RecordingOptions)
 
 
 class _RecordsToRunner:
@@ -141,26 +152,33 @@ class _Controlled:
         self,
         component: Component,
         reports: Reports,
-        control: PipeChannel,
+        control: PipeReports,
         lifeline: PipeEnd,
+        recording: Recording,
         heartbeat_interval_s: float,
     ) -> None:
         self._component = component
         self._reports = reports
+        self._recording = recording
         self._heartbeat_interval_s = heartbeat_interval_s
-        self._stops = [Input(control, self._on_stop), Input(_Lifeline(lifeline), self._on_stop)]
+        self._controls = [Input(control, self._on_control), Input(_Lifeline(lifeline), self._on_orphaned)]
         self.loop: EventLoop | None = None
         self.name = component.name
         self.timing = component.timing
 
     def inputs(self) -> Sequence[Input]:
-        return [*self._component.inputs(), *self._stops]
+        return [*self._component.inputs(), *self._controls]
 
     def timers(self) -> Sequence[Timer]:
-        return [*self._component.timers(), Timer(self._heartbeat_interval_s, self._beat)]
+        captures = Timer(CHECK_INTERVAL_S, end_due_captures)
+        own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures]
+        return [*self._component.timers(), *own]
 
     def gauges(self) -> dict[str, float]:
         return self._component.gauges()
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        return self._component.commands()
 
     def start(self) -> None:
         self._component.start()
@@ -175,7 +193,14 @@ class _Controlled:
     def _beat(self) -> None:
         self._reports.send(Heartbeat(self.name))
 
-    def _on_stop(self, _: list[int]) -> None:
+    def _on_control(self, messages: list[Any]) -> None:
+        for message in messages:
+            if isinstance(message, Command):
+                self._reports.send(run_command(self._component, message))
+            elif self.loop is not None:
+                self.loop.stop()
+
+    def _on_orphaned(self, _: list[int]) -> None:
         if self.loop is not None:
             self.loop.stop()
 
@@ -196,19 +221,24 @@ def run_child(
     settings: ChildSettings,
     make_component: MakeComponent,
     reports: PipeReports,
-    control: PipeChannel,
+    control: PipeReports,
     lifeline: PipeEnd,
 ) -> None:
     """Run one component until the Runner says stop; the target of every child process."""
     global _own_reports
+    started_ns = process_start_ns()
     existed_before = list_shared_memory()
     _own_reports = _OwnReports(settings.name, reports, existed_before)
     component: Component | None = None
+    recording: Recording | None = None
     failed = False
     try:
         _prepare_process(settings, reports, lifeline, existed_before)
-        component = DeliveringComponent(make_component(reports), reports, is_alone=True)
-        controlled = _Controlled(component, reports, control, lifeline, settings.heartbeat_interval_s)
+        recording = Recording(settings.recording, settings.name)
+        component = make_component(reports)
+        component.timing.backdate(started_ns)
+        recording.attach(component)
+        controlled = _Controlled(component, reports, control, lifeline, recording, settings.heartbeat_interval_s)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
@@ -216,6 +246,9 @@ def run_child(
         reports.send(Failure.from_exception(settings.name, error))
     if component is not None:
         failed = not finish_component(component, reports) or failed
+        report_end(component, reports)
+    if recording is not None:
+        recording.close()
     end_descendants(existed_before)
     with contextlib.suppress(OSError):  # whoever read them may be gone
         sys.stdout.flush()
@@ -243,15 +276,20 @@ def end_stuck_process(message: str) -> NoReturn:
 
 
 def finish_component(component: Component, reports: Reports) -> bool:
-    """Let the component finish, report its Timing, and tell whether that went well."""
-    finished_well = True
+    """Let the component finish, and tell whether that went well."""
     try:
-        component.finish()
+        with component.timing.add_time("finish"):
+            component.finish()
+            end_captures()
     except (Exception, SystemExit) as error:
-        finished_well = False
         reports.send(Failure.from_exception(component.name, error))
+        return False
+    return True
+
+
+def report_end(component: Component, reports: Reports) -> None:
+    """Report the Timing of a component that has finished."""
     reports.send(Finished(component.name, component.timing.to_dict()))
-    return finished_well
 
 
 def _prepare_process(

@@ -69,6 +69,9 @@ class Component(Protocol):
     def gauges(self) -> dict[str, float]:
         """Return what the component can measure of itself at any time, by name: queue depths and the like."""
 
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Return the methods that may be called from outside while it runs, by name."""
+
     def start(self) -> None:
         """Do what needs no message to begin; called once, when the loop begins."""
 
@@ -129,6 +132,7 @@ class EventLoop:
         make_waiter: `PipeWaiter` or `LocalWaiter`.
         beat: is called with every turn of the loop.
         turns: counts whose turn it is; needed where several components run here.
+        timers: further ones, of the first component.
 
     Attributes:
         active: the component whose turn it is.
@@ -140,12 +144,14 @@ class EventLoop:
         make_waiter: Callable[[Sequence[Any]], Waiter],
         beat: Callable[[], None] | None = None,
         turns: Turns | None = None,
+        timers: Sequence[Timer] = (),
     ) -> None:
         self._components = list(components)
         self.active = self._components[0]
         self._turns = turns
         self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
+        self._timers += [(self._components[0], timer) for timer in timers]
         self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
         self._beat = beat or (lambda: None)
         self._stopping = False
@@ -158,7 +164,7 @@ class EventLoop:
     def run(self) -> None:
         """Start every component, then wait and dispatch until stopped."""
         for component in self._components:
-            self._activate(component)
+            self.activate(component)
             component.start()
         now_s = time.monotonic()
         for _, timer in self._timers:
@@ -169,7 +175,7 @@ class EventLoop:
 
     def _turn(self) -> None:
         waiting = self._components[0]
-        self._activate(waiting)
+        self.activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
             ready = self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
         self._beat()
@@ -177,7 +183,7 @@ class EventLoop:
             if self._stopping:
                 return  # what is still there stays there: whoever stopped the loop may want to read it
             component, receiver = self._handlers[id(source)]
-            self._activate(component)
+            self.activate(component)
             with component.timing.add_time("receive"):
                 values = source.receive()
             if values:
@@ -190,12 +196,13 @@ class EventLoop:
         for component, timer in self._timers:
             if now_s >= timer.due_s and not self._stopping:
                 timer.due_s = now_s + timer.interval_s
-                self._activate(component)
+                self.activate(component)
                 with component.timing.add_time("timers"):
                     timer.callback()
         self._next_due_s = min(timer.due_s for _, timer in self._timers)
 
-    def _activate(self, component: Component) -> None:
+    def activate(self, component: Component) -> None:
+        """Begin the turn of a component: what is recorded from now on without naming a Timing is its."""
         self.active = component
         set_timing(component.timing, process_wide=True)
         if self._turns is not None:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from sample_profiler.runtime.channels import PipeChannel, PipeReports, make_pipe
-from sample_profiler.runtime.child import ChildSettings, MakeComponent, run_child
+from sample_profiler.runtime.channels import PipeReports, make_pipe
+from sample_profiler.runtime.child import STOP, ChildSettings, MakeComponent, run_child
+from sample_profiler.runtime.commands import Command
 from sample_profiler.runtime.orphans import (
     become_subreaper,
     end_sessions,
@@ -25,7 +26,6 @@ __all__ = ["Child", "Supervisor"]
 
 logger = logging.getLogger(__name__)
 
-_STOP = 0
 _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
 
@@ -55,7 +55,7 @@ class Child:
     """One component in a process of its own, as its parent sees it."""
 
     def __init__(
-        self, settings: ChildSettings, process: BaseProcess, reports: PipeReports, control: PipeChannel
+        self, settings: ChildSettings, process: BaseProcess, reports: PipeReports, control: PipeReports
     ) -> None:
         self.name = settings.name
         self.patience_s = settings.patience_s
@@ -69,7 +69,11 @@ class Child:
 
     def stop(self) -> None:
         """Ask the component to finish."""
-        self._control.send([_STOP])
+        self._control.send(STOP)
+
+    def send_command(self, command: Command) -> None:
+        """Ask the component for something; the answer is one of its reports."""
+        self._control.send(command)
 
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""
@@ -116,7 +120,7 @@ class Supervisor:
             settings: what the process is like.
             make_component: a picklable callable; runs in the child.
         """
-        reports, control = PipeReports(), PipeChannel()
+        reports, control = PipeReports(), PipeReports()
         arguments = (settings, make_component, reports, control, self._lifeline)
         process = self._context.Process(target=run_child, args=arguments, name=settings.name, daemon=False)
         child = Child(settings, process, reports, control)

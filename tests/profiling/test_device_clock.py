@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from sample_profiler.errors import TimingError
-from sample_profiler.profiling import device_clock
+from sample_profiler.profiling import Timing, device_clock, set_recording_enabled
 from sample_profiler.profiling.device_clock import NoDevice, device_clock_for, make_device_block, set_device_clock
 from sample_profiler.profiling.device_fake import FakeDevice
 
@@ -373,6 +373,48 @@ def test_cuda_without_such_a_device_is_an_error_that_says_so():
     missing = f"cuda:{torch.cuda.device_count()}"
     with pytest.raises(TimingError, match=rf"there is no device '{missing}': PyTorch sees \d+ CUDA devices"):
         device_clock_for(missing)
+
+
+def test_a_tree_shows_host_and_device_side_by_side(timing, clock, device):
+    with timing.add_time("train"):
+        with timing.add_time("forward", device=True):
+            device.launch(700 * MS)
+            clock.pass_s(0.25)
+        clock.spend(timing, "plain", 1)
+    device.advance(700 * MS)
+    device_clock.poll()
+    assert str(timing) == "Test tree view:\ntrain: 1.2500\n  forward: 0.2500 [device 0.7000], plain: 1.0000"
+    assert timing.flat_str() == "train: 1.2500, forward: 0.2500, plain: 1.0000"
+    forward = timing.to_dict()["children"]["train"]["children"]["forward"]
+    assert forward["device"] == {"count": 1, "total": 0.7, "unresolved": 0}
+    assert "device" not in timing.to_dict()["children"]["train"]
+    with timing.add_time("train"), timing.add_time("forward", device=True):
+        device.launch(1 * MS)
+    with timing.add_time("never", device=True):
+        pass
+    device_clock.settle(timing)
+    lines = str(timing).splitlines()
+    assert "never: 0.0000 [device 1 unresolved]" in lines
+    assert "  forward: 0.2500 [device 0.7000, 1 unresolved], plain: 1.0000" in lines
+
+
+def test_without_a_device_the_keyword_changes_nothing(timing, clock):
+    clock.spend(timing, "plain", 1)
+    with timing.add_time("asked", device=True):
+        clock.pass_s(1)
+    assert str(timing) == "Test tree view:\nplain: 1.0000, asked: 1.0000"
+
+
+def test_blocks_that_are_not_recorded_do_not_measure_the_device(device):
+    timing = Timing("Test")  # of this process's twin, which is the one that is switched
+    set_recording_enabled(False)
+    try:
+        with timing.add_time("off", device=True):
+            device.launch(1 * MS)
+    finally:
+        set_recording_enabled(True)
+    assert device.num_records == 0
+    assert str(timing) == "Test tree view:"
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")

@@ -40,7 +40,7 @@ def test_a_script_is_recorded_into_one_session(tmp_path):
     assert list(record.trees["timers"].children) == ["env"]
     assert record.gauges["loss"].value == 0.5
     assert record.gauges["memory_mib"].value > 0
-    assert session.run["reason"] == "ended"
+    assert session.run["reason"] == "the script has left it"
     assert sorted(record.paths[event.node][-1] for event in record.events) == ["env", "rollout", "train"]
     (figures,) = accounts(session)
     assert sorted(figures.work_ns) == ["rollout", "train"]

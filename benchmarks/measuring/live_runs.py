@@ -1,0 +1,145 @@
+"""Training runs that a benchmark makes in its own process, where it can watch their counters and talk to their Runner.
+
+Needs the package's examples: run benchmarks with ``python -m benchmarks.…`` in the folder of the repository.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psutil
+
+from benchmarks.measuring.alternation import Sample
+from sample_profiler.components import run as runs
+from sample_profiler.components.messages import Counters
+from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
+from sample_profiler.components.runner import Runner
+from sample_profiler.components.statistics import RunObserver
+from sample_profiler.config import Config, config_path, parse_config, save_config
+from sf_examples.gym.gym_env import GYM_DEFAULTS
+from sf_examples.gym.train_gym import register_gym_envs
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
+
+_FLAGS = {
+    # Those of `make run`, but for half its batches: a phase of a few seconds shall have several.
+    "doom_benchmark": ("--num_envs_per_worker=8", "--batch_size=512", "--rollout=32"),
+    "CartPole-v1": ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=2048", "--rollout=64"),
+}
+NAMES = tuple(_FLAGS)
+
+_SAMPLING_INTERVAL_S = 0.01
+
+
+def make_config(name: str, folder: Path, seconds: float, flags: Sequence[str] = ()) -> Config:
+    """Return the configuration of a run.
+
+    Args:
+        name: of the environment, one of `NAMES`.
+        folder: that the run's folder is made in.
+        seconds: how long it trains.
+        flags: more flags of the command line.
+    """
+    argv = [
+        f"--env={name}",
+        f"--train_dir={folder}",
+        f"--experiment={name}",
+        f"--train_for_seconds={seconds:g}",
+        "--train_for_env_steps=1000000000",
+        *("--save_every_sec=100000", "--seed=1"),
+        *_FLAGS[name],
+        *flags,
+    ]
+    if name.startswith("doom_"):
+        register_vizdoom_envs()
+        return parse_config(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
+    register_gym_envs()
+    return parse_config(argv, defaults=GYM_DEFAULTS)
+
+
+@dataclass
+class LiveRun:
+    """A run in this process, while it goes on and afterwards.
+
+    Attributes:
+        config: of the run.
+        runner: of the run; known from its start on.
+        counters: of the run; known from its start on.
+        samples: of its counters, every 10 ms, from its start on.
+        result: how it went; known after its end.
+        foreign_pids: children of this process that do not belong to the run.
+    """
+
+    config: Config
+    runner: Runner | None = None
+    counters: Counters | None = None
+    samples: list[Sample] = field(default_factory=list)
+    result: RunResult | None = None
+    foreign_pids: set[int] = field(default_factory=set)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.config.run.folder
+
+    def execute(self, observers: Sequence[RunObserver]) -> RunResult:
+        """Train until the run ends.
+
+        Raises:
+            RuntimeError: the run failed or was interrupted.
+        """
+        env_spec, device = probe_env(self.config), choose_device(self.config)
+        check_spaces(self.config, env_spec)
+        self.folder.mkdir(parents=True)
+        save_config(self.config, config_path(self.folder))
+        is_over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(is_over,), name="counters")
+        watch.start()
+        try:
+            with mock.patch.object(runs, "Runner", self._make_runner):
+                self.result = execute_run(self.config, env_spec, device, self.folder, observers)
+        finally:
+            is_over.set()
+            watch.join()
+        if self.result.failure or self.result.interrupted_by is not None:
+            raise RuntimeError(f"the run did not end as it should: {self.result.reason}")
+        return self.result
+
+    def cpu_s(self) -> float:
+        """Return the processor time that all processes of the run have had so far, games included, this one not."""
+        total = 0.0
+        for process in psutil.Process().children(recursive=True):
+            if process.pid in self.foreign_pids:
+                continue
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            total += times.user + times.system
+        return total
+
+    def _make_runner(self, config: Config, counters: Counters, *arguments: Any, **keywords: Any) -> Runner:
+        self.counters = counters
+        self.runner = Runner(config, counters, *arguments, **keywords)
+        return self.runner
+
+    def _watch(self, is_over: threading.Event) -> None:
+        while not is_over.wait(_SAMPLING_INTERVAL_S):
+            if self.counters is not None:
+                steps, frames = int(self.counters.agent_steps.sum()), int(self.counters.trained_frames.sum())
+                self.samples.append(Sample(time.monotonic(), steps, frames))
+
+
+def make_run(name: str, seconds: float, flags: Sequence[str] = ()) -> LiveRun:
+    """Lay out a run in a temporary folder; its warnings and errors go to the standard error stream."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    folder = Path(tempfile.mkdtemp(prefix="sample_profiler_benchmark_"))
+    return LiveRun(make_config(name, folder, seconds, flags))

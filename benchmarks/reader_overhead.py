@@ -1,0 +1,86 @@
+"""Print what being watched costs a run: its throughput with two processes reading all its record files, and without.
+
+One live run per environment. Two reader processes, started before the run, read every file of the run's
+`profile/live/` twice a second while they are told to, and sleep otherwise; they take turns every few seconds (on, off,
+off, on, …). Ratio, estimate and interval are those of `recorder_overhead`. The readers compete with the run for
+processors, as somebody's `sample-profiler status` would; their own processor time is printed, too.
+
+    python -m benchmarks.reader_overhead --envs doom_benchmark --seconds 150
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measuring.alternation import HEADER, Alternation, Comparison, compare
+from benchmarks.measuring.live_runs import NAMES, make_run
+
+NUM_READERS = 2
+MOST_CHANGE_PERCENT = 1.0
+
+
+@contextlib.contextmanager
+def readers(folder: Path, num_readers: int, is_with_events: bool) -> Iterator[list[psutil.Popen]]:
+    """Start processes that read record files while they are told to."""
+    command = [sys.executable, "-m", "benchmarks.measuring.polling_reader", str(folder)]
+    if is_with_events:
+        command.append("--with_events")
+    processes = [psutil.Popen(command, stdin=-1, text=True) for _ in range(num_readers)]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def measure(name: str, seconds: float, phase_s: float, is_with_events: bool) -> tuple[list[Comparison], list[float]]:
+    """Make a run that is watched and not watched in turn; return also each reader's processor seconds per second."""
+    run = make_run(name, seconds)
+    with readers(run.folder / "profile" / "live", NUM_READERS, is_with_events) as processes:
+        run.foreign_pids.update(process.pid for process in processes)
+
+        def switch(is_on: bool) -> None:
+            for process in processes:
+                process.stdin.write("on\n" if is_on else "off\n")
+                process.stdin.flush()
+
+        alternation = Alternation(run, switch, phase_s, warm_up_s=5.0)
+        cpu_s: list[float] = []
+        alternation.at_end = lambda: cpu_s.extend(sum(process.cpu_times()[:2]) for process in processes)
+        run.execute([alternation])
+    watched_s = sum(phase.end_s - phase.begin_s for phase in alternation.phases if phase.is_on)
+    return compare(run.samples, alternation.phases), [seconds / watched_s for seconds in cpu_s]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--envs", nargs="+", choices=NAMES, default=NAMES, help="environments, one run each")
+    parser.add_argument("--seconds", type=float, default=100.0, help="how long each run trains")
+    parser.add_argument("--phase_seconds", type=float, default=4.0, help="how long the readers stay as they are")
+    parser.add_argument("--with_events", action="store_true", help="follow the latest blocks, too")
+    options = parser.parse_args(argv)
+    for name in options.envs:
+        comparisons, cores = measure(name, options.seconds, options.phase_seconds, options.with_events)
+        print(f"{name}, parallel, {NUM_READERS} readers at 2 Hz, {len(comparisons[0].on)} pairs of phases")
+        print(HEADER)
+        for comparison in comparisons:
+            print(comparison.describe())
+        change = next(each for each in comparisons if each.name.startswith("frames")).ratio.map(lambda r: (r - 1) * 100)
+        is_within = max(-change.lower, change.upper) < MOST_CHANGE_PERCENT
+        verdict = "within" if is_within else "NOT shown to be within"
+        print(f"change of throughput: {change.lower:+.2f} to {change.upper:+.2f} % (95 %), {verdict} 1 %")
+        print(f"a reader's processor share while it reads: {', '.join(f'{each:.1%}' for each in cores)}\n", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What recordings mean: from a Session to accounts of time. Nothing here prints."""

@@ -1,0 +1,131 @@
+"""Owns the command `sample-profiler`: what its command lines look like, and who does what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sample_profiler import __version__
+from sample_profiler.cli.capture import CAPTURE_TOOLS, CaptureRequest, capture
+from sample_profiler.cli.status import status
+from sample_profiler.components.selection import KINDS
+
+__all__ = ["main"]
+
+_STATUS_EXAMPLES = """\
+examples:
+  sample-profiler status train_dir/doom             how the run is now, or was at its end
+  sample-profiler status train_dir/doom --watch     the same every second, until it ends or Ctrl+C
+
+It reads the run's files alone, so it answers for a run that hangs or was killed, too.
+"""
+
+_CAPTURE_EXAMPLES = """\
+tools:
+  timeline      every block of every process, with the flow of requests and data; costs the run nothing
+  cprofile      calls and times of every Python function of the main threads
+  yappi         the same of all threads; pip install 'sample_profiler[profilers]'
+  pyinstrument  call stacks, a thousand looks a second; pip install 'sample_profiler[profilers]'
+  torch         operators of PyTorch, and kernels on a GPU
+
+examples:
+  sample-profiler capture train_dir/doom --tool timeline --seconds 5
+  sample-profiler capture train_dir/doom --tool cprofile --components rollout,learner --workers 0,1
+  sample-profiler capture train_dir/doom --tool torch --components learner --seconds 2 --output learner.json
+
+Ctrl+C ends a capture early and keeps what there is. The run goes on.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what a command line asks for.
+
+    Args:
+        argv: the command line without the program's name; None: of this process.
+
+    Returns:
+        Exit status: 0: done; 2: it cannot be done, and standard error says why; 130: interrupted.
+    """
+    arguments = _make_parser().parse_args(argv)
+    try:
+        if arguments.command == "status":
+            return status(arguments.run_dir, watch=arguments.watch)
+        request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
+        return capture(arguments.run_dir, request, arguments.output)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sample-profiler", description="Look into training runs, also while they go on.")
+    parser.add_argument("--version", action="version", version=f"sample_profiler {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_capture(commands)
+    _add_status(commands)
+    return parser
+
+
+def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "capture",
+        help="run a profiler in processes of a running run, and merge what it saw into one document",
+        description="Run a profiler in processes of a running run, and merge what it saw into one document.",
+        epilog=_CAPTURE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    parser.add_argument("--tool", choices=CAPTURE_TOOLS, default="timeline", help="default: timeline")
+    parser.add_argument(
+        "--components",
+        type=_kinds,
+        metavar="KIND,KIND",
+        help=f"of {', '.join(KINDS)}; default: all",
+    )
+    parser.add_argument("--workers", type=_indices, metavar="N,N", help="which rollout workers; default: all")
+    parser.add_argument("--seconds", type=_seconds, default=5.0, help="how long; default: 5")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
+    )
+
+
+def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "status",
+        help="show what every component of a run does and waits for",
+        description="Show what every component of a run does and waits for.",
+        epilog=_STATUS_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    parser.add_argument("--watch", action="store_true", help="again every second, until the run ends or Ctrl+C")
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
+        raise argparse.ArgumentTypeError(f"{text!r}: give some of {', '.join(KINDS)}, separated by commas")
+    return list(dict.fromkeys(kinds))
+
+
+def _indices(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: give numbers of rollout workers from 0 on, separated by commas")
+    return list(dict.fromkeys(map(int, parts)))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds above 0")
+    return seconds

@@ -1,0 +1,145 @@
+"""Owns the caller of a Collector as a component: what it hears of the workers, and the loop in which it listens."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sample_profiler.components.messages import EpisodesFinished, EpisodeStatistics
+from sample_profiler.errors import SampleProfilerError
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.channels import Channel
+from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.event_loop import EventLoop, Input, Timer
+from sample_profiler.runtime.supervisor import Child
+
+__all__ = ["Caller", "CollectorError", "PausableLoop"]
+
+_MAX_EPISODES = 100_000  # that nobody has asked for
+
+
+class CollectorError(SampleProfilerError):
+    """The workers of a Collector cannot go on: one of them failed, or did not answer in time."""
+
+
+class Caller:
+    """Takes what workers have finished, and what they report.
+
+    Args:
+        finished: slots that have been filled.
+        reports: report queues of all workers.
+        exits: sources that tell of the end of a process; none where there are no others.
+
+    Attributes:
+        finished: slots that nobody has taken yet, oldest first.
+        results: of the latest command, by component.
+        failure: why a worker cannot go on; None: all can.
+        episodes: that have ended and that nobody has taken yet, oldest first.
+        timings: Timing of every component that has finished, as plain data, by component.
+        is_satisfied: whether there is what the caller waits for, so that the loop may stop.
+        stop_loop: stops the loop that this runs in; set by whoever made the loop.
+    """
+
+    def __init__(self, finished: Channel, reports: Sequence[Any], exits: Sequence[Any]) -> None:
+        self.name = "Collector"
+        self.timing = Timing("Collector profile")
+        self.finished: deque[int] = deque()
+        self.results: dict[str, CommandResult] = {}
+        self.failure: Failure | None = None
+        self.episodes: deque[EpisodeStatistics] = deque(maxlen=_MAX_EPISODES)
+        self.timings: dict[str, dict[str, Any]] = {}
+        self.stop_loop: Callable[[], None] = lambda: None
+        self.is_satisfied: Callable[[], bool] = lambda: False
+        self._finished_slots = finished
+        self._reports = reports
+        self._exits = exits
+
+    def inputs(self) -> list[Input]:
+        """Listen to workers, to what they report, and to their ends."""
+        return [
+            Input(self._finished_slots, self._on_finished),
+            *(Input(source, self.handle_reports) for source in self._reports),
+            *(Input(source, self._on_exits) for source in self._exits),
+        ]
+
+    def timers(self) -> list[Timer]:
+        """Do nothing at intervals."""
+        return []
+
+    def gauges(self) -> dict[str, float]:
+        """Measure how much waits for the caller."""
+        return {"finished_trajectories": len(self.finished)}
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing."""
+        return {}
+
+    def start(self) -> None:
+        """Wait for the first trajectories."""
+
+    def wait_block(self) -> str:
+        """Tell that the caller waits for trajectories."""
+        return "wait_rollout_workers"
+
+    def finish(self) -> None:
+        """Nothing to let go of."""
+
+    def handle_reports(self, reports: list[Any]) -> None:
+        """Take in what components report; also called while they are being stopped."""
+        for report in reports:
+            match report:
+                case logging.LogRecord():
+                    if logging.getLogger(report.name).isEnabledFor(report.levelno):
+                        logging.getLogger(report.name).handle(report)
+                case EpisodesFinished():
+                    self.episodes.extend(report.episodes)
+                case CommandResult():
+                    self.results[report.component] = report
+                case Failure():
+                    self.fail(report)
+                case Finished():
+                    self.timings[report.component] = report.timing
+        self._look()
+
+    def fail(self, failure: Failure) -> None:
+        """End the loop because of a failure; the first one counts."""
+        if self.failure is None:
+            self.failure = failure
+        self.stop_loop()
+
+    def _on_finished(self, slots: list[int]) -> None:
+        self.finished.extend(slots)
+        self._look()
+
+    def _on_exits(self, children: list[Child]) -> None:
+        for child in children:
+            self.handle_reports(child.reports.receive())  # it may have said why
+            self.fail(Failure(child.name, f"its process {child.describe_exit()}", ""))
+
+    def _look(self) -> None:
+        if self.is_satisfied():
+            self.stop_loop()
+
+
+class PausableLoop(EventLoop):
+    """A loop that can be stopped and run again; its components are started once."""
+
+    def start(self) -> None:
+        """Start every component."""
+        for component in self._components:
+            self.activate(component)
+            component.start()
+        now_s = time.monotonic()
+        for _, timer in self._timers:
+            timer.due_s = now_s + timer.interval_s
+            self._next_due_s = min(self._next_due_s, timer.due_s)
+
+    def run(self) -> None:
+        """Wait and dispatch until stopped."""
+        self._stopping = False
+        while not self._stopping:
+            self._turn()

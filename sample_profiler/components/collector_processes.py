@@ -1,0 +1,125 @@
+"""Owns the backend of a Collector that runs every worker in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sample_profiler.components.collector_backends import LocalBackend
+from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
+from sample_profiler.components.topology import Blueprint, plan_sampling
+from sample_profiler.runtime.commands import Command, CommandResult
+from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.supervisor import Supervisor
+
+__all__ = ["ProcessBackend"]
+
+logger = logging.getLogger(__name__)
+
+_GRACE_AFTER_FAILURE_S = 4.0
+
+
+class ProcessBackend(LocalBackend):
+    """Every worker in a process of its own."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        super().__init__(blueprint)
+        self._supervisor = Supervisor()
+        self._number = 0
+        try:
+            with _signals_held():
+                for plan in plan_sampling(blueprint):
+                    self._supervisor.spawn(plan.settings, plan.make)
+        except BaseException:  # this process would wait for the children at its exit, and they for it
+            self._supervisor.kill()
+            raise
+        children = self._supervisor.children
+        self._caller = Caller(
+            blueprint.channels.finished[0], [child.reports for child in children], [child.exit for child in children]
+        )
+        self._loop = PausableLoop([self._caller], PipeWaiter, self._beat)
+        self._caller.stop_loop = self._loop.stop
+
+    def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
+        """Send the command to all that it is for, and take what comes until all have answered."""
+        self._check()
+        self._number += 1
+        number, results = self._number, self._caller.results
+        results.clear()
+        for child in self._supervisor.children:
+            if child.name in arguments:
+                child.send_command(Command(number, method, _portable(arguments[child.name])))
+
+        def count_answers() -> int:
+            return sum(result.number == number for result in results.values())
+
+        self._deadline_s = time.monotonic() + timeout_s
+        try:
+            self._run_until(lambda: count_answers() == len(arguments))
+        finally:
+            self._deadline_s = math.inf
+        if count_answers() < len(arguments):
+            silent = [name for name in arguments if name not in results]
+            raise CollectorError(f"{', '.join(silent)} did not answer {method!r} within {timeout_s:g} seconds")
+        return dict(results)
+
+    def shutdown(self) -> None:
+        """Let all workers finish; doing so again does nothing, nor does it in a forked copy of this process."""
+        if self._is_shut_down or os.getpid() != self._process:
+            return
+        self._is_shut_down = True
+        grace_s = _GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
+        for child in self._supervisor.stop(grace_s, self._take_reports):
+            logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))
+
+    def _beat(self) -> None:
+        self._supervisor.beat()
+        if time.monotonic() >= self._deadline_s:
+            self._loop.stop()
+
+    def _take_reports(self) -> None:
+        for child in self._supervisor.children:
+            self._caller.handle_reports(child.reports.receive())
+
+
+class _Portable:
+    """Arguments of a command that travel by value where pickle alone could only name them, as lambdas."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (self._payload,)
+
+
+def _portable(arguments: tuple[Any, ...]) -> Any:
+    import cloudpickle
+
+    try:
+        return _Portable(cloudpickle.dumps(arguments))
+    except Exception as error:  # whatever an object's own pickling code may raise
+        raise ValueError(
+            f"{arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use functions "
+            "and objects that can be pickled, or --serial_mode=True"
+        ) from error
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Keep Ctrl+C waiting; processes that are spawned meanwhile hold it, too, until they are ready."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,171 @@
+"""Owns what other programs can ask of a running run: captures of its processes.
+
+Nothing here waits: a capture advances with every look at the control socket, so that the Runner stays free.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sample_profiler.components.crew import Crew
+from sample_profiler.errors import CaptureError
+from sample_profiler.profiling.captures import SUFFIXES, TOOLS
+from sample_profiler.runtime.control_socket import ControlSocket
+
+__all__ = ["Control"]
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_S = 60.0
+_MAX_SECONDS = 3600.0
+_WORKER = re.compile(r"RolloutWorker_w(\d+)")
+_KINDS = {"runner": "Runner", "batcher": "Batcher", "inference": "InferenceWorker", "learner": "Learner"}
+_KINDS["rollout"] = "RolloutWorker"
+
+
+@dataclass
+class _RunningCapture:
+    """A capture from its request to its end; `posted` and `until_s` are of the step that it is in."""
+
+    tool: str
+    seconds: float
+    parts: dict[str, Path]
+    members: dict[str, str]
+    step: str
+    posted: int
+    until_s: float
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[str]:
+        """The parts that may still come."""
+        return [part for part in self.parts if part not in self.errors]
+
+
+class Control:
+    """The control socket of a run, and the captures that were asked for over it.
+
+    Args:
+        run_folder: of the run.
+        crew: its components.
+    """
+
+    def __init__(self, run_folder: Path, crew: Crew) -> None:
+        self._folder = run_folder / "profile"
+        self._crew = crew
+        self._captures: dict[str, _RunningCapture] = {}
+        self._socket: ControlSocket | None = None
+        try:
+            self._socket = ControlSocket(self._folder, self.answer)
+        except OSError as error:
+            logger.warning("No control socket in %s: %s; captures of this run cannot be asked for", self._folder, error)
+
+    def poll(self) -> None:
+        """Answer requests and go on with captures."""
+        if self._socket is not None:
+            self._socket.poll()
+        for capture in self._captures.values():
+            self._advance(capture)
+
+    def close(self) -> None:
+        """Remove the socket; processes that capture write their parts when they end."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request: `capture` begins one, `state` tells how one is, `stop` ends one early.
+
+        Raises:
+            CaptureError: the request makes no sense.
+        """
+        match request.get("do"):
+            case "capture":
+                return self._begin(request)
+            case "state" | "stop" as do:
+                capture = self._captures.get(str(request.get("id")))
+                if capture is None:
+                    raise CaptureError("unknown capture: it is of another run, or was never begun")
+                if do == "stop" and capture.step in ("start", "run"):
+                    self._stop(capture)
+                return {"step": capture.step, "results": capture.results, "errors": capture.errors}
+        raise CaptureError("unknown request; allowed are capture, state, stop")
+
+    def _begin(self, request: dict[str, Any]) -> dict[str, Any]:
+        tool, seconds = request.get("tool"), request.get("seconds")
+        if tool not in TOOLS:
+            raise CaptureError(f"unknown tool {tool!r}; allowed are {', '.join(TOOLS)}")
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MAX_SECONDS:
+            raise CaptureError(f"seconds is {seconds!r}; allowed is more than 0, at most {_MAX_SECONDS:g}")
+        members = self._choose(request.get("components"), request.get("workers"))
+        identity = f"{tool}_{time.strftime('%Y%m%d_%H%M%S')}_{len(self._captures)}"
+        folder = self._folder / "captures" / identity
+        parts = {part: folder / (part + SUFFIXES[tool]) for part in members}
+        arguments = {members[part]: (tool, str(path), seconds) for part, path in parts.items()}
+        posted = self._crew.post("start_capture", arguments)
+        until_s = time.monotonic() + _ANSWER_S
+        self._captures[identity] = _RunningCapture(tool, seconds, parts, members, "start", posted, until_s)
+        return {"id": identity, "parts": {part: str(path) for part, path in parts.items()}}
+
+    def _choose(self, kinds: Any, workers: Any) -> dict[str, str]:
+        """Return who is asked, by the name of the process's part: components of one process make one part."""
+        if kinds is not None and (not isinstance(kinds, list) or not kinds or set(map(str, kinds)) - set(_KINDS)):
+            raise CaptureError(f"components are {kinds!r}; allowed are some of {', '.join(_KINDS)}")
+        indices = {str(match[1]) for name in self._crew.names() if (match := _WORKER.fullmatch(name))}
+        if workers is not None and (not isinstance(workers, list) or set(map(str, workers)) - indices):
+            raise CaptureError(f"workers are {workers!r}; allowed are some of {', '.join(sorted(indices, key=int))}")
+        if workers is not None and kinds is not None and "rollout" not in kinds:
+            raise CaptureError("workers are chosen but components without rollout: add rollout")
+        prefixes = tuple(_KINDS.values() if kinds is None else (_KINDS[kind] for kind in kinds))
+        chosen: dict[str, str] = {}
+        pids = [member.pid for member in self._crew.members]
+        for member in self._crew.members:
+            match = _WORKER.fullmatch(member.name)
+            if match and workers is not None and match[1] not in set(map(str, workers)):
+                continue
+            if member.name.startswith(prefixes):
+                chosen.setdefault(member.name if pids.count(member.pid) == 1 else "Serial", member.name)
+        if not chosen:
+            raise CaptureError("this run has none of these components")
+        return chosen
+
+    def _stop(self, capture: _RunningCapture) -> None:
+        """Ask for the parts; a component that has not begun yet gets this after the request to begin."""
+        self._crew.forget(capture.posted)
+        arguments: dict[str, tuple[Any, ...]] = {capture.members[part]: (capture.tool,) for part in capture.left}
+        capture.posted = self._crew.post("stop_capture", arguments)
+        capture.step, capture.until_s = "stop", time.monotonic() + _ANSWER_S
+
+    def _advance(self, capture: _RunningCapture) -> None:
+        now_s = time.monotonic()
+        if capture.step == "run" and now_s >= capture.until_s:
+            self._stop(capture)
+        if capture.step not in ("start", "stop"):
+            return
+        answers = self._crew.answers(capture.posted)
+        for part in capture.left:
+            answer = answers.get(capture.members[part])
+            if answer is None:
+                continue
+            if answer.error is not None:
+                capture.errors[part] = answer.error.strip().splitlines()[-1]
+            elif capture.step == "stop" and answer.value is None:
+                capture.errors[part] = "its capture had not begun"
+            elif capture.step == "stop":
+                capture.results[part] = answer.value
+        waiting = [part for part in capture.left if capture.members[part] not in answers]
+        if waiting and now_s < capture.until_s:
+            return
+        capture.errors.update(dict.fromkeys(waiting, f"did not answer within {_ANSWER_S:g} s"))
+        if capture.step == "start" and capture.left:
+            capture.step, capture.until_s = "run", now_s + capture.seconds
+            return
+        self._crew.forget(capture.posted)
+        capture.step = "done"

@@ -1,0 +1,144 @@
+"""Owns the Runner's way to ask components for something while they run, in both wirings."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sample_profiler.errors import CommandError
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.commands import Command, Commanded, CommandResult, run_command
+
+__all__ = ["Crew", "CrewMember", "LocalMember"]
+
+_POLL_S = 0.002
+
+
+class CrewMember(Protocol):
+    """A component that can be asked."""
+
+    @property
+    def name(self) -> str:
+        """The component's name."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    def send_command(self, command: Command) -> None:
+        """Ask; the answer is a report."""
+
+
+class LocalMember:
+    """A component of this process: asked and answered in place.
+
+    Args:
+        component: who is asked.
+        reports: where the answer goes.
+    """
+
+    def __init__(self, component: Commanded, reports: LocalReports) -> None:
+        self.name = component.name
+        self.pid = os.getpid()
+        self._component = component
+        self._reports = reports
+
+    def send_command(self, command: Command) -> None:
+        """Run the command, and report the answer."""
+        self._reports.send(run_command(self._component, command))
+
+
+class Crew:
+    """All components of a run, to be asked for something.
+
+    Args:
+        members: the components.
+        take_reports: takes in what they report; called again and again while an answer is waited for.
+        end_reason: says why the run is over, or nothing while it goes on.
+
+    Attributes:
+        numbers: for commands.
+        members: the components.
+    """
+
+    def __init__(
+        self, members: Sequence[CrewMember], take_reports: Callable[[], None], end_reason: Callable[[], str]
+    ) -> None:
+        self.numbers = itertools.count(1)
+        self.members = list(members)
+        self._take_reports = take_reports
+        self._end_reason = end_reason
+        self._answers: dict[int, dict[str, CommandResult]] = {}
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Return the names of components that begin with `prefix`."""
+        return [member.name for member in self.members if member.name.startswith(prefix)]
+
+    def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
+        """Call a method of some components, and wait for what it returns.
+
+        Args:
+            method: one of their commands, or of every process.
+            arguments: of each call, by component.
+            timeout_s: for all of them together; a component answers between two turns.
+
+        Raises:
+            CommandError: there is no such component, it raised, it did not answer in time, or the run has ended.
+        """
+        unknown = set(arguments) - set(self.names())
+        if unknown:
+            raise CommandError(f"unknown components {sorted(unknown)}; allowed are {', '.join(self.names())}")
+        number = next(self.numbers)
+        answers = self._answers[number] = {}
+        try:
+            for member in self.members:
+                if member.name in arguments:
+                    member.send_command(Command(number, method, arguments[member.name]))
+            self._wait(answers, arguments, method, timeout_s)
+        finally:
+            del self._answers[number]
+        for component in arguments:
+            if answers[component].error is not None:
+                raise CommandError(f"{component}: {answers[component].error}")
+        return {component: answers[component].value for component in arguments}
+
+    def post(self, method: str, arguments: Mapping[str, tuple[Any, ...]]) -> int:
+        """Ask without waiting; returns the number by which `answers` knows the request, until `forget`."""
+        number = next(self.numbers)
+        self._answers[number] = {}
+        for member in self.members:
+            if member.name in arguments:
+                member.send_command(Command(number, method, arguments[member.name]))
+        return number
+
+    def answers(self, number: int) -> Mapping[str, CommandResult]:
+        """Return who has answered a posted request so far, and what."""
+        return self._answers.get(number, {})
+
+    def forget(self, number: int) -> None:
+        """Drop further answers to a posted request."""
+        self._answers.pop(number, None)
+
+    def take(self, result: CommandResult) -> None:
+        """Take in an answer; of commands that nobody waits for any more it is dropped."""
+        if result.number in self._answers:
+            self._answers[result.number][result.component] = result
+
+    def _wait(
+        self, answers: Mapping[str, CommandResult], arguments: Mapping[str, Any], method: str, timeout_s: float
+    ) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        self._take_reports()
+        while missing := [component for component in arguments if component not in answers]:
+            if reason := self._end_reason():
+                raise CommandError(f"{', '.join(missing)} cannot answer {method!r} any more: {reason}")
+            if time.monotonic() > deadline_s:
+                raise CommandError(
+                    f"{', '.join(missing)} did not answer {method!r} within {timeout_s:g} s: a component answers "
+                    "between two turns; wait until it has started, or for longer"
+                )
+            time.sleep(_POLL_S)
+            self._take_reports()

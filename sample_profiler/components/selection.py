@@ -1,0 +1,59 @@
+"""Owns the short names by which people choose components of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from sample_profiler.errors import CaptureError
+
+__all__ = ["KINDS", "choose_components"]
+
+KINDS = {
+    "rollout": "RolloutWorker",
+    "inference": "InferenceWorker",
+    "learner": "Learner",
+    "batcher": "Batcher",
+    "runner": "Runner",
+}
+"""What component names begin with, by kind."""
+
+_ROLLOUT_WORKER = re.compile(r"RolloutWorker_w(\d+)")
+
+
+def choose_components(
+    names: Iterable[str], kinds: Collection[str] | None = None, workers: Collection[int] | None = None
+) -> list[str]:
+    """Return the components of these kinds, in the order given.
+
+    Args:
+        names: of all components.
+        kinds: some of `KINDS`; None: all components, also those of no kind.
+        workers: which of the rollout workers, by index; None: all.
+
+    Raises:
+        CaptureError: there is no such kind or worker, or nothing is left to choose.
+    """
+    names = list(names)
+    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    if unknown:
+        raise CaptureError(f"unknown components {', '.join(unknown)}; allowed are {', '.join(KINDS)}")
+    if workers is not None and kinds is not None and "rollout" not in kinds:
+        raise CaptureError("workers are chosen but components without rollout: add rollout to the components")
+    indices = [int(match[1]) for name in names if (match := _ROLLOUT_WORKER.fullmatch(name))]
+    missing = [str(worker) for worker in workers or () if worker not in indices]
+    if missing:
+        there = f"allowed are {', '.join(map(str, sorted(indices)))}" if indices else "the run has none"
+        raise CaptureError(f"there is no rollout worker {', '.join(missing)}; {there}")
+    prefixes = None if kinds is None else tuple(KINDS[kind] for kind in kinds)
+    chosen = [
+        name for name in names if (prefixes is None or name.startswith(prefixes)) and _is_wanted_worker(name, workers)
+    ]
+    if not chosen:
+        raise CaptureError(f"none of these components is there; the run has {', '.join(names) or 'none at all'}")
+    return chosen
+
+
+def _is_wanted_worker(name: str, workers: Collection[int] | None) -> bool:
+    match = _ROLLOUT_WORKER.fullmatch(name)
+    return match is None or workers is None or int(match[1]) in workers

@@ -1,0 +1,57 @@
+"""Owns the table of where the time of each component went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.reports.tables import format_percent, format_table
+
+__all__ = ["describe_parts", "format_accounts"]
+
+_WORK_WIDTH = 22
+_WAITS_WIDTH = 24
+
+
+def format_accounts(accounts: Sequence[ComponentAccount]) -> str:
+    """Return the table: of each component its wall time, and the shares of work, of waits and of neither in it.
+
+    Args:
+        accounts: in the order of the lines.
+    """
+    rows = [
+        [
+            account.component + ("*" if account.is_parallel else ""),
+            f"{account.wall_s:.1f} s",
+            format_percent(account.share(sum(account.work_ns.values()))),
+            describe_parts(account, account.work_ns, _WORK_WIDTH),
+            describe_parts(account, account.waits_ns, _WAITS_WIDTH) or "nobody",
+            format_percent(account.share(account.unaccounted_ns)),
+            "unknown" if account.run_delay_s is None else f"{account.run_delay_s:.1f} s",
+        ]
+        for account in accounts
+    ]
+    titles = ["component", "wall", "work", "most of it in", "waits for", "unacc.", "run delay"]
+    lines = [format_table(titles, rows, right={1, 2, 5, 6})]
+    if any(account.is_parallel for account in accounts):
+        lines.append("* several threads or tasks at once; where they add up to more than the wall, scaled down to it")
+    if any(account.run_delay_s is None for account in accounts):
+        lines.append("run delay unknown: the kernel, or the process, does not tell how long it had no processor")
+    return "\n".join(lines)
+
+
+def describe_parts(account: ComponentAccount, parts_ns: dict[str, int], width: int) -> str:
+    """Return the largest parts of an account with their shares of the wall: ``env_step 61%, overhead 2%``.
+
+    Args:
+        account: which the parts are of.
+        parts_ns: its work or its waits.
+        width: of characters; there is always one part, and a further one only if it fits.
+    """
+    text = ""
+    for key, part_ns in sorted(parts_ns.items(), key=lambda part: -part[1]):
+        longer = f"{text}{', ' if text else ''}{key} {format_percent(account.share(part_ns))}"
+        if not part_ns or (text and len(longer) > width):
+            break
+        text = longer
+    return text

@@ -1,0 +1,123 @@
+"""Owns the picture of a run at one moment: who lives, who sits where, who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sample_profiler.analysis.accounts import account
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.reports.accounts import describe_parts
+from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten
+
+__all__ = ["format_status", "is_running"]
+
+_COMPONENT_WIDTH = 21
+_BLOCK_WIDTH = 20
+_WAITS_WIDTH = 19
+_LOOP = "main_loop"
+_UNKNOWN = "unknown"
+# Of the process they are columns of a table of their own.
+_PROCESS_GAUGES = ("memory_mib", "cpu_s", "run_delay_s")
+
+
+def is_running(session: Session) -> bool:
+    """Return whether a process of the run lives, as far as can be seen from here."""
+    return any(record.is_alive for record in session.processes)
+
+
+def format_status(session: Session) -> str:
+    """Return a text of at most 100 columns, unless names are very long.
+
+    Args:
+        session: from `read_session`; needs no events or histograms.
+    """
+    parts = [_headline(session), _component_table(session.processes), _process_table(session.processes)]
+    gauges = "\n".join(_gauge_lines(session.processes))
+    parts += [gauges] if gauges else []
+    parts += [f"cannot be read: {problem}" for problem in session.problems]
+    return "\n\n".join(parts)
+
+
+def _headline(session: Session) -> str:
+    records = session.processes
+    states = [record.state for record in records]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    wall_ns = max((tree.statistics.total_ns for record in records for tree in record.trees.values()), default=0)
+    if is_running(session):
+        is_hung = "alive" not in states
+        state = "is stopped" if is_hung else "is running"
+    elif "unknown" in states:
+        state = "is on another machine, whose processes cannot be seen from here"
+    elif "gone" in states and not session.run.get("reason"):
+        state = "was killed"  # nobody was left to say why it ended
+    else:
+        state = "has ended"
+    reason = f" ({session.run['reason']})" if session.run.get("reason") else ""
+    return f"The run {state}{reason}; {format_duration(wall_ns / NS_PER_S)}; processes: {counts}"
+
+
+def _component_table(records: Sequence[ProcessRecord]) -> str:
+    rows = []
+    for record in records:
+        for component in record.components:
+            figures = account(record, component)
+            rows.append(
+                [
+                    shorten(component, _COMPONENT_WIDTH) + ("*" if figures.is_parallel else ""),
+                    record.state,
+                    format_percent(figures.share(sum(figures.work_ns.values()))),
+                    format_percent(figures.share(figures.unaccounted_ns)),
+                    *_current_block(record, component),
+                    describe_parts(figures, figures.waits_ns, _WAITS_WIDTH) or "nobody",
+                ]
+            )
+    titles = ["component", "state", "work", "unacc.", "in block", "for", "waits for"]
+    table = format_table(titles, rows, right={2, 3, 5})
+    if any("*" in row[0] for row in rows):
+        table += "\n* several threads or tasks at once"
+    return table
+
+
+def _current_block(record: ProcessRecord, component: str) -> tuple[str, str]:
+    """Return the innermost open block, and for how long it has been open."""
+    block = record.innermost_open_block(component)
+    if record.state == "ended" or block is None:
+        return "-" if record.state == "ended" else "no block", ""
+    # Everybody is in the main loop: that is not worth a word.
+    path = block.path[1:] if len(block.path) > 1 and block.path[0] == _LOOP else block.path
+    duration = format_duration((record.read_ns - block.since_ns) / NS_PER_S)
+    return shorten("/".join(path), _BLOCK_WIDTH), duration
+
+
+def _process_table(records: Sequence[ProcessRecord]) -> str:
+    rows = []
+    for record in records:
+        gauges = {name: record.gauges[name].value for name in _PROCESS_GAUGES if name in record.gauges}
+        wall_s = (record.read_ns - record.process_started_ns) / NS_PER_S
+        cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
+        rows.append(
+            [
+                shorten(record.name, _COMPONENT_WIDTH),
+                str(record.pid or _UNKNOWN),
+                f"{gauges['memory_mib']:,.0f}" if "memory_mib" in gauges else _UNKNOWN,
+                f"{cpu_s:,.1f}" if cpu_s is not None else _UNKNOWN,
+                format_percent(cpu_s / wall_s) if cpu_s is not None and wall_s > 0 else _UNKNOWN,
+                f"{delay_s:,.1f}" if delay_s is not None else _UNKNOWN,
+            ]
+        )
+    titles = ["process", "pid", "memory MiB", "CPU s", "CPU", "run delay s"]
+    return format_table(titles, rows, right={1, 2, 3, 4, 5})
+
+
+def _gauge_lines(records: Sequence[ProcessRecord]) -> Iterator[str]:
+    for record in records:
+        gauges = {name: gauge for name, gauge in record.gauges.items() if name not in _PROCESS_GAUGES and gauge.count}
+        by_owner: dict[str, list[str]] = {}
+        for name, gauge in gauges.items():
+            owner, separator, short = name.partition("/")
+            owner, short = (owner, short) if separator else (record.name, name)
+            by_owner.setdefault(owner, []).append(f"{short} {gauge.value:,.6g}")
+        for owner, texts in by_owner.items():
+            yield f"{owner}: {', '.join(texts)}"

@@ -1,0 +1,86 @@
+"""Owns what the Runner can ask of a component while it runs, and how it answers.
+
+A command travels down the pipe that also says stop; the component runs it between two turns, and its answer is one of
+its reports. In the serial wiring the same commands are run in place.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sample_profiler.profiling import set_recording_enabled
+from sample_profiler.profiling.ranges import set_profiling_enabled
+from sample_profiler.runtime.process_captures import start_capture, stop_capture
+
+__all__ = ["Command", "CommandResult", "Commanded", "run_command"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A method to call.
+
+    Attributes:
+        number: tells the answers apart.
+        method: one that the component offers, or that every process has (see `PROCESS_COMMANDS`).
+        arguments: of the call.
+    """
+
+    number: int
+    method: str
+    arguments: Any = ()
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What came of a command.
+
+    Attributes:
+        number: of the command.
+        component: who ran it.
+        value: what the method returned.
+        error: the traceback, or what is wrong; None: it went well.
+    """
+
+    number: int
+    component: str
+    value: Any
+    error: str | None
+
+
+class Commanded(Protocol):
+    """Who can be asked for something."""
+
+    @property
+    def name(self) -> str:
+        """The component's name."""
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Return the methods that may be called from outside, by name."""
+
+
+PROCESS_COMMANDS: dict[str, Callable[..., Any]] = {
+    "set_profiling_enabled": set_profiling_enabled,
+    "set_recording_enabled": set_recording_enabled,
+    "start_capture": start_capture,
+    "stop_capture": stop_capture,
+}
+"""What every process can do, whatever its component."""
+
+
+def run_command(component: Commanded, command: Command) -> CommandResult:
+    """Run a command now; whatever goes wrong is part of the answer."""
+    methods = PROCESS_COMMANDS | component.commands()
+    method = methods.get(command.method)
+    if method is None:
+        error = f"{component.name} has no command {command.method!r}; allowed are {', '.join(sorted(methods))}"
+        return CommandResult(command.number, component.name, None, error)
+    try:
+        value = method(*command.arguments)
+        pickle.dumps(value)  # here, where the failure is part of the answer
+    except Exception:
+        return CommandResult(command.number, component.name, None, traceback.format_exc())
+    return CommandResult(command.number, component.name, value, None)

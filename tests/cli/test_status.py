@@ -1,0 +1,71 @@
+"""`sample-profiler status`: what it prints of runs that live, hang and have ended, and of folders that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.cli import status as status_module
+from sample_profiler.cli.status import status
+from sample_profiler.profiling.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.session import Session, session_path
+from sample_profiler.profiling.tree import TreeNode
+
+
+def make_session(state="ended"):
+    root = TreeNode()
+    root.statistics.add([10**9])
+    record = ProcessRecord(
+        name="Learner_0",
+        pid=1,
+        host="",
+        is_compiled=True,
+        is_closed=state == "ended",
+        state=state,
+        process_started_ns=0,
+        read_ns=10**9,
+        start_anchor=Anchor(0, 0, 0),
+        end_anchor=None,
+        trees={"Learner_0": root},
+    )
+    return Session(2e9, run={"reason": "enough frames"}, processes=[record])
+
+
+def test_a_run_that_has_ended_is_shown_from_its_session(tmp_path, capsys):
+    (tmp_path / "profile").mkdir()
+    make_session().save(session_path(tmp_path))
+    assert status(tmp_path, watch=False) == 0
+    printed = capsys.readouterr().out
+    assert "The run has ended (enough frames)" in printed
+    assert "Learner_0" in printed
+
+
+def test_watching_goes_on_until_the_run_is_over(tmp_path, capsys, monkeypatch):
+    sessions = [make_session("alive"), make_session("stopped"), make_session("ended")]
+    naps = []
+    monkeypatch.setattr(status_module, "read_session", lambda folder, **_: sessions.pop(0))
+    monkeypatch.setattr(status_module.time, "sleep", naps.append)
+    assert status(tmp_path, watch=True) == 0
+    printed = capsys.readouterr().out
+    assert [word for word in ("is running", "is stopped", "has ended") if f"The run {word}" in printed] == [
+        *("is running", "is stopped", "has ended"),
+    ]
+    assert len(naps) == 2
+    assert "\033" not in printed  # no terminal, no tricks
+
+
+def test_ctrl_c_ends_watching_in_order(tmp_path, monkeypatch):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(status_module, "read_session", lambda folder, **_: make_session("alive"))
+    monkeypatch.setattr(status_module.time, "sleep", interrupt)
+    assert status(tmp_path, watch=True) == 0
+
+
+@pytest.mark.parametrize("name", ["", "none"])
+def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys, name):
+    assert status(tmp_path / name, watch=False) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("sample-profiler status: ")
+    assert "{train_dir}/{experiment}" in captured.err
