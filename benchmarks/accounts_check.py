@@ -174,7 +174,9 @@ def print_shares(shares: Sequence[BlockShare]) -> None:
             f"{share.process:24}{share.key:26}{share.tree * 100:>9.2f}{share.sampled * 100:>10.2f}"
             f"{difference:>+14.2f}{error:>14.2f}{'  apart' if is_apart else ''}"
         )
-    print(f"{len(shares) - num_apart} of {len(shares)} blocks agree within {MOST_DIFFERENCE_PERCENT:g} %")
+    print(
+        f"{len(shares) - num_apart} of {len(shares)} blocks are within {MOST_DIFFERENCE_PERCENT:g} % and two errors of each other"
+    )
 
 
 def check(name: str, wiring: str, seconds: float, py_spy: str | None, sample_seconds: int, rate: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.flows import SLOT, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -87,6 +88,8 @@ class Batcher:
     @profile_range("Batcher.batch")
     def _on_finished(self, slots: list[int]) -> None:
         with self.timing.add_time("batching"):
+            for slot in slots:
+                self.timing.mark_flow(flow_point(STEP, SLOT, slot))
             self._finished.extend(slots)
             self._make_datasets()
 

@@ -16,6 +16,7 @@ import torch
 
 from sample_profiler.model import ActorCritic
 from sample_profiler.profiling import Timing, device_clock
+from sample_profiler.profiling.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -80,6 +81,7 @@ class InferenceWorker:
     ) -> None:
         self.name = f"InferenceWorker_p{policy}-w{index}"
         self.timing = Timing(f"InferenceWorker_p{policy}-w{index} profile")
+        self._policy = policy
         self._model = model.to(device).eval()
         self._device = device
         self._generator = generator
@@ -143,11 +145,14 @@ class InferenceWorker:
     def _update_model(self) -> None:
         with self.timing.add_time("update_model"), self.timing.add_time("weight_update"):
             self._version = self._weights.load_into(self._model.state_dict())
+            self.timing.mark_flow(flow_point(STEP, WEIGHTS, weights_payload(self._policy, self._version)))
 
     @profile_range("InferenceWorker.handle_policy_step")
     def _handle_policy_step(self, groups: list[int]) -> None:
         timing, memory = self.timing, self._memory
         with timing.add_time("handle_policy_step"), torch.inference_mode():
+            for group in groups:
+                timing.mark_flow(flow_point(STEP, REQUEST, group))
             with timing.add_time("deserialize"):
                 members = [self._groups[group] for group in groups]
                 rows = np.concatenate([member.rows for member in members])

@@ -24,6 +24,7 @@ from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, TrainingData
 from sample_profiler.profiling import device_clock
+from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -201,6 +202,8 @@ class Learner:
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         with self.timing.add_time("prepare_batch", device=True):
+            for slot in slots:
+                self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
             data = self._prepare(dataset, lag)
@@ -318,7 +321,9 @@ class Learner:
 
     @profile_range("Learner.publish")
     def _publish(self) -> None:
-        self._memory.weights.publish(self._trainer.model.state_dict(), self._trainer.num_steps)
+        version = self._trainer.num_steps
+        self._memory.weights.publish(self._trainer.model.state_dict(), version)
+        self.timing.mark_flow(flow_point(START, WEIGHTS, weights_payload(self._policy, version)))
 
     def _count(self, lag: torch.Tensor) -> None:
         counters, policy = self._memory.counters, self._policy

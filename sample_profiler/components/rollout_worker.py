@@ -21,6 +21,7 @@ from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.rollout_profiler import (
     PostCollectHook,
@@ -204,7 +205,9 @@ class RolloutWorker:
     def _step(self, group: SteppingGroup) -> None:
         timing = self.timing
         with timing.add_time("env_step"):
+            timing.mark_flow(flow_point(END, REQUEST, group.index))
             group.step()
+            timing.mark_flow(flow_point(START, REQUEST, group.index))
         with timing.add_time("overhead"):
             for policy, num_rows in group.rows_of_policy:
                 self._agent_steps[policy] += num_rows
@@ -213,6 +216,8 @@ class RolloutWorker:
             return
         with timing.add_time("complete_rollouts"):
             slots = group.slots.tolist()
+            for slot in slots:
+                timing.mark_flow(flow_point(START, SLOT, slot))
             for policy, _ in group.rows_of_policy:
                 finished = [slot for slot, p in zip(slots, group.policies, strict=True) if p == policy]
                 self._ports.finished[policy].send(finished)
@@ -249,6 +254,7 @@ class RolloutWorker:
     @profile_range("RolloutWorker.request_actions")
     def _request_actions(self, group: SteppingGroup) -> None:
         with self.timing.add_time("enqueue_policy_requests"):
+            self.timing.mark_flow(flow_point(STEP, REQUEST, group.index))
             self._trajectories.group_step[group.index] = group.step_index
             group.num_replies_due = len(group.rows_of_policy)
             for policy, _ in group.rows_of_policy:

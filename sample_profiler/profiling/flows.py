@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["END", "REQUEST", "SLOT", "START", "STEP", "WEIGHTS", "FlowPoint", "flow_point", "read_flow_point"]
+__all__ = [
+    *("END", "REQUEST", "SLOT", "START", "STEP", "WEIGHTS"),
+    *("FlowPoint", "flow_point", "read_flow_point", "weights_payload"),
+]
 
 START, STEP, END = 1, 2, 3
 REQUEST, SLOT, WEIGHTS = 1, 2, 3
@@ -36,6 +39,11 @@ class FlowPoint(NamedTuple):
 def flow_point(phase: int, kind: int, payload: int) -> int:
     """Return the number of a point, for `Timing.mark_flow`; a payload of more than 56 bits loses the upper ones."""
     return phase << _PHASE_SHIFT | kind << _KIND_SHIFT | payload & _PAYLOAD_MASK
+
+
+def weights_payload(policy: int, version: int) -> int:
+    """Return the payload of a version of a policy's weights."""
+    return policy << 40 | version & (1 << 40) - 1
 
 
 def read_flow_point(number: int) -> FlowPoint:

@@ -20,8 +20,7 @@ from sample_profiler.components.messages import (
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.timer_documents import WorkerTimers
-from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
+from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished, Heartbeat
 
@@ -94,11 +93,11 @@ def test_a_run_ends_when_all_policies_have_reached_the_target(make_runner):
 
 def test_a_run_ends_after_the_seconds_asked_for(make_runner):
     runner = make_runner("--train_for_seconds=50", started_s_ago=30)
-    status, _ = runner.timers()
+    status, *_ = runner.timers()
     status.callback()
     assert runner.num_stops == 0
     runner = make_runner("--train_for_seconds=50", started_s_ago=51)
-    status, _ = runner.timers()
+    status, *_ = runner.timers()
     status.callback()
     assert runner.num_stops == 1
     assert "as many seconds as asked" in runner.reason
@@ -181,7 +180,7 @@ def test_episodes_set_the_metric_that_the_best_policy_is_chosen_by(make_runner):
 
 def test_observers_see_the_run_about_every_second_and_summaries_at_their_interval(make_runner):
     runner = make_runner("--experiment_summaries_interval=7")
-    status, summaries = runner.timers()
+    status, _, summaries = runner.timers()
     assert (status.interval_s, summaries.interval_s) == (1.0, 7.0)
     runner.counters.trained_frames[0] = 640
     runner.handle_reports([TrainingStatistics(0, 640, {"train/loss": 0.5})])
@@ -205,7 +204,7 @@ def test_observers_see_the_last_figures_before_they_let_go(runner):
 
 def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):
     runner = make_runner("--heartbeat_reporting_interval=20")
-    status, _ = runner.timers()
+    status, *_ = runner.timers()
     now_s = time.monotonic()
     monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
 
@@ -228,27 +227,32 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
     assert runner.num_stops == 0, "it may only be slow"
 
 
-def deliver(worker, process, seconds, free_slots):
-    now_ns = [0]
+def record(folder, worker, seconds, free_slots):
+    """Leave the record file of a worker behind."""
+    now_ns = [1]
     timing = Timing(worker, clock_ns=lambda: now_ns[0])
+    file = RecordFile(folder / f"{worker}.1.rec", process_name=worker)
+    file.attach(timing, worker)
     with timing.add_time("env_step"):
         now_ns[0] += round(seconds * 1e9)
-    root = TimerNode.from_tree(timing.snapshot())
-    gauges = {"free_slots": GaugeNode(free_slots)}
-    return WorkerTimers(worker=worker, group="RolloutWorker", process=process, root=root, gauges=gauges)
+    file.set_gauge(f"{worker}/free_slots", free_slots)
+    file.set_gauge("memory_mib", 100)
+    file.close()
 
 
-def test_what_components_deliver_is_one_document_in_which_the_latest_of_each_process_counts(runner, tmp_path):
-    first, replaced = deliver("RolloutWorker_w0", 1, 2.0, 5), deliver("RolloutWorker_w0", 1, 3.0, 6)
-    other = deliver("RolloutWorker_w1", 2, 10.0, 1)
-    runner.handle_reports([first, other, replaced, replaced])
-    _, summaries = runner.timers()
+def test_ml13_ml16_what_processes_have_recorded_is_one_document_with_each_worker_and_their_merge(runner, tmp_path):
+    folder = tmp_path / "my_run" / "profile" / "live"
+    folder.mkdir(parents=True)
+    for worker, seconds, free_slots in (("RolloutWorker_w0", 3.0, 6), ("RolloutWorker_w1", 10.0, 1)):
+        record(folder, worker, seconds, free_slots)
+    *_, summaries = runner.timers()
     summaries.callback()
     document = json.loads((tmp_path / "my_run" / "summary" / "my_run_timers.json").read_text())
     workers = document["children"]["workers"]["children"]
-    assert set(workers) == {"Runner", "RolloutWorker_w0", "RolloutWorker_w1"}
+    assert set(workers) == {"RolloutWorker_w0", "RolloutWorker_w1"}
     seconds = [workers[f"RolloutWorker_w{index}"]["children"]["env_step"]["total"] for index in range(2)]
     assert seconds == [3.0, 10.0]
+    assert document["children"]["workers_merged"]["children"]["RolloutWorker"]["children"]["env_step"]["total"] == 13.0
     assert document["gauges"]["RolloutWorker_w0/free_slots"]["value"] == 6.0
     assert document["gauges"]["free_slots"]["min"] == 1.0
     assert "memory_mib" in document["gauges"]

@@ -53,6 +53,9 @@ class Spawned:
     def gauges(self) -> dict[str, float]:
         return {"always": 1.5}
 
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        return {}
+
     def start(self) -> None:
         if self._start:
             with get_timing().add_time("start"):  # nests in this component's own tree

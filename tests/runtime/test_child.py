@@ -16,9 +16,10 @@ from spawned_components import has_ended
 
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.timer_documents import WorkerTimers
+from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime.channels import LocalReports, PipeChannel
-from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Heartbeat, finish_component
+from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Heartbeat, finish_component, report_end
+from sample_profiler.runtime.recording import RecordingOptions
 
 SETTINGS = ChildSettings("Spawned")
 SPAWN_ONE_AND_SLEEP = """
@@ -45,7 +46,7 @@ def of_type(received, kind):
 
 def types_of(received):
     """Return the types of reports but those that come at intervals, too."""
-    return [type(report) for report in received if not isinstance(report, Heartbeat | WorkerTimers)]
+    return [type(report) for report in received if not isinstance(report, Heartbeat)]
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, report
     (finished,) = of_type(received, Finished)
     timing = Timing.from_dict(finished.timing)
     assert timing.name == "Spawned profile"
-    assert set(timing) == {"start", "wait_test"}
+    assert set(timing) == {"start_up", "start", "wait_test", "receive", "finish"}
 
 
 def test_3_ctrl_c_does_not_reach_a_child(supervisor, await_report, reports_until_end):
@@ -203,12 +204,27 @@ def test_a_component_shows_signs_of_life_from_the_end_of_its_start_on(supervisor
     assert set(of_type(received, Heartbeat)) == {Heartbeat("Spawned")}
 
 
-def test_timers_and_gauges_of_a_component_are_delivered_at_its_end_at_the_latest(run_to_its_end):
-    received, _ = run_to_its_end(start=spawned.raise_error)
-    delivery = of_type(received, WorkerTimers)[-1]
-    assert delivery.worker == "Spawned"
-    assert "start" in delivery.root.children
-    assert {"always", "memory_mib"} <= set(delivery.gauges)
+def test_the_tree_and_the_gauges_of_a_component_are_in_its_record_file_also_when_it_fails(
+    supervisor, tmp_path, reports_until_end
+):
+    settings = ChildSettings("Spawned", recording=RecordingOptions(tmp_path))
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.raise_error))
+    reports_until_end(child)
+    (path,) = tmp_path.glob("*.rec")
+    record = read_record_file(path)
+    assert path.name == f"Spawned.{child.pid}.rec"
+    assert record.state == "ended"
+    assert {"start_up", "start", "finish"} <= set(record.trees["Spawned"].children)
+    assert {"Spawned/always", "memory_mib"} <= set(record.gauges)
+
+
+def test_without_room_for_a_record_file_the_component_runs_and_says_so(supervisor, tmp_path, reports_until_end):
+    (tmp_path / "file").write_text("in the way")
+    settings = ChildSettings("Spawned", recording=RecordingOptions(tmp_path / "file"))
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.raise_error))
+    received = reports_until_end(child)
+    assert any("no record file" in report.getMessage() for report in of_type(received, logging.LogRecord))
+    assert of_type(received, Finished)
 
 
 def test_the_process_is_as_its_settings_say(supervisor, await_report):
@@ -241,8 +257,9 @@ def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():
 
 def test_finishing_reports_the_timing_whether_it_goes_well_or_not():
     reports = LocalReports()
-    assert finish_component(spawned.Spawned(reports), reports)
-    assert not finish_component(spawned.Spawned(reports, finish=spawned.raise_error), reports)
-    assert not finish_component(spawned.Spawned(reports, finish=spawned.leave_with_success), reports)
+    for finish, is_well in ((None, True), (spawned.raise_error, False), (spawned.leave_with_success, False)):
+        component = spawned.Spawned(reports, finish=finish)
+        assert finish_component(component, reports) is is_well
+        report_end(component, reports)
     finished = of_type(reports.receive(), Finished)
     assert [report.component for report in finished] == ["Spawned"] * 3

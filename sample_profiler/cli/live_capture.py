@@ -1,0 +1,173 @@
+"""Owns the talk with a running run about one capture: ask for it, follow it, end it early, learn what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.profiling.session import read_session
+from sample_profiler.reports.status import is_running
+from sample_profiler.runtime.control_socket import ControlClient
+
+__all__ = ["CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "interruption"]
+
+_POLL_S = 0.1
+_LOST = "the run ended before it told of this part"
+_ERROR_NAME = re.compile(r"^(?:sample_profiler\.errors\.\w+|\w+Error): ")
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """What to capture.
+
+    Attributes:
+        tool: `timeline`, or one of `captures.TOOLS`.
+        kinds: of components, from `selection.KINDS`; None: all.
+        workers: rollout workers by index; None: all.
+        seconds: how long.
+    """
+
+    tool: str
+    kinds: Sequence[str] | None
+    workers: Sequence[int] | None
+    seconds: float
+
+
+@dataclass
+class CaptureOutcome:
+    """What came of a capture.
+
+    Attributes:
+        name: of the capture, ``{tool}_{date}_{time}_{number}``.
+        parts: the file of each process that has written one.
+        facts: about parts: when it began and ended, and whether it is empty; not of all, if the run has ended.
+        errors: why there is no part, by process.
+    """
+
+    name: str
+    parts: dict[str, Path] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+class Interruption:
+    """Whether somebody has pressed Ctrl+C."""
+
+    def __init__(self) -> None:
+        self.is_wanted = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take the first signal as a wish, and the second as an order."""
+        if self.is_wanted:
+            signal.default_int_handler(number, frame)
+        self.is_wanted = True
+
+
+@contextlib.contextmanager
+def interruption() -> Iterator[Interruption]:
+    """Let the first Ctrl+C only be noted, so that what has been captured is kept; the second one ends the program."""
+    noted = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # only the main thread can handle signals
+        return
+    previous = signal.signal(signal.SIGINT, noted)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def capture_live(
+    run_dir: Path, request: CaptureRequest, interrupted: Interruption, on_progress: Callable[[str], None]
+) -> CaptureOutcome:
+    """Let processes of a run capture, and wait until they have written what they saw.
+
+    Args:
+        run_dir: the run's folder.
+        request: with a tool of `captures.TOOLS`.
+        interrupted: ends the capture early once it is wanted.
+        on_progress: is told the step that the capture is in, again and again: ``start``, ``run``, ``stop``.
+
+    Raises:
+        CaptureError: the run cannot be asked, or the request makes no sense.
+    """
+    try:
+        client = ControlClient(run_dir / "profile")
+    except OSError as error:
+        raise CaptureError(_explain(run_dir, error)) from error
+    with contextlib.closing(client):
+        try:
+            answer = client.ask(
+                {
+                    "do": "capture",
+                    "tool": request.tool,
+                    "seconds": request.seconds,
+                    "components": None if request.kinds is None else list(request.kinds),
+                    "workers": None if request.workers is None else list(request.workers),
+                }
+            )
+        except OSError as error:
+            raise CaptureError(f"the run in {run_dir} ended, or hangs: {error}; see sample-profiler status") from error
+        if "error" in answer:
+            raise CaptureError(str(answer["error"]))
+        outcome = CaptureOutcome(str(answer["id"]))
+        planned = {process: Path(path) for process, path in answer["parts"].items()}
+        try:
+            state = _follow(client, outcome.name, interrupted, on_progress)
+        except OSError:
+            state = {"results": {}, "errors": {}}  # what the processes wrote at their end is there nevertheless
+    outcome.facts = dict(state["results"])
+    outcome.parts = {process: path for process, path in planned.items() if path.is_file()}
+    errors = {process: _ERROR_NAME.sub("", str(error)) for process, error in state["errors"].items()}
+    outcome.errors = {process: errors.get(process, _LOST) for process in planned if process not in outcome.parts}
+    return outcome
+
+
+def _follow(
+    client: ControlClient, name: str, interrupted: Interruption, on_progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the last state of a capture.
+
+    Raises:
+        OSError: the run has ended.
+        CaptureError: the run does not know the capture.
+    """
+    is_ending = False
+    while True:
+        do = "state"
+        if interrupted.is_wanted and not is_ending:
+            do, is_ending = "stop", True
+        state = client.ask({"do": do, "id": name})
+        if "error" in state:
+            raise CaptureError(str(state["error"]))
+        on_progress(state["step"])
+        if state["step"] == "done":
+            return state
+        time.sleep(_POLL_S)
+
+
+def _explain(run_dir: Path, error: OSError) -> str:
+    """Say why nobody listens."""
+    if not run_dir.is_dir():
+        return f"{run_dir} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}"
+    if isinstance(error, PermissionError):
+        return f"the run in {run_dir} belongs to another user, who alone can ask for captures"
+    try:
+        session = read_session(run_dir, with_events=False, with_histograms=False)
+    except SessionError as problem:
+        return str(problem)
+    if not is_running(session):
+        return f"the run in {run_dir} has ended: capture one that goes on, or start it again"
+    return (
+        f"nobody answers in {run_dir} ({error.strerror or error}): a run answers once its components have started, and "
+        "a script of your own never does; --tool timeline works without"
+    )
