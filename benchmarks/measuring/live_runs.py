@@ -5,7 +5,9 @@ Needs the package's examples: run benchmarks with ``python -m benchmarks.…`` i
 
 from __future__ import annotations
 
+import atexit
 import logging
+import shutil
 import tempfile
 import threading
 import time
@@ -139,7 +141,8 @@ class LiveRun:
 
 
 def make_run(name: str, seconds: float, flags: Sequence[str] = ()) -> LiveRun:
-    """Lay out a run in a temporary folder; its warnings and errors go to the standard error stream."""
+    """Lay out a run in a folder that goes with this process; its warnings and errors go to standard error."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     folder = Path(tempfile.mkdtemp(prefix="sample_profiler_benchmark_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return LiveRun(make_config(name, folder, seconds, flags))

@@ -30,10 +30,12 @@ class Samples:
     Attributes:
         num_samples: of all.
         in_block: samples in each block, by key.
+        num_unreadable: samples that were taken and could not be read; they are in none of the others.
     """
 
     num_samples: int
     in_block: Counter[str]
+    num_unreadable: int = 0
 
     def share(self, key: str) -> float:
         """Return the share of samples in a block."""
@@ -87,7 +89,8 @@ def sample_blocks(py_spy: str, pid: int, seconds: int, rate: int, source: Path) 
             num_samples += int(count)
             for key in {key for frame in frames for key in _blocks_of_frame(frame, source)}:
                 in_block[key] += int(count)
-    return Samples(num_samples, in_block)
+    errors = re.findall(r"Errors: (\d+)", result.stderr)
+    return Samples(num_samples, in_block, int(errors[-1]) if errors else 0)
 
 
 def _is_main(thread: str, pid: int) -> bool:

@@ -102,10 +102,20 @@ def _describe(outcome: CaptureOutcome) -> Iterator[str]:
 def _progress(console: Console, request: CaptureRequest) -> Iterator[Callable[[str], None]]:
     """Show how far the capture is: a bar in a terminal, one line elsewhere."""
     if not console.is_terminal:
-        console.print(f"Capturing with {request.tool} for {request.seconds:g} s")
-        yield lambda _: None
+        told: list[str] = []
+
+        def tell_once(step: str) -> None:
+            if not told:
+                console.print(f"Capturing with {request.tool} for {request.seconds:g} s")
+            told.append(step)
+
+        yield tell_once
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TextColumn("{task.fields[left]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[left]}"),
+    )
     with Progress(*columns, console=console, transient=True, refresh_per_second=5) as progress:
         task = progress.add_task(f"{request.tool}: starting", total=request.seconds, left="")
         started_s: list[float] = []

@@ -25,7 +25,7 @@ It reads the run's files alone, so it answers for a run that hangs or was killed
 
 _CAPTURE_EXAMPLES = """\
 tools:
-  timeline      every block of every process, with the flow of requests and data; costs the run nothing
+  timeline      every block of every process, with the flow of the data; costs the run nothing
   cprofile      calls and times of every Python function of the main threads
   yappi         the same of all threads; pip install 'sample_profiler[profilers]'
   pyinstrument  call stacks, a thousand looks a second; pip install 'sample_profiler[profilers]'
@@ -34,7 +34,7 @@ tools:
 examples:
   sample-profiler capture train_dir/doom --tool timeline --seconds 5
   sample-profiler capture train_dir/doom --tool cprofile --components rollout,learner --workers 0,1
-  sample-profiler capture train_dir/doom --tool torch --components learner --seconds 2 --output learner.json
+  sample-profiler capture train_dir/doom --tool torch --components learner --output learner.json
 
 Ctrl+C ends a capture early and keeps what there is. The run goes on.
 """
@@ -63,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sample-profiler", description="Look into training runs, also while they go on.")
+    parser = argparse.ArgumentParser(
+        prog="sample-profiler", description="Look into training runs, also while they go on."
+    )
     parser.add_argument("--version", action="version", version=f"sample_profiler {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_capture(commands)
@@ -80,7 +82,9 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
-    parser.add_argument("--tool", choices=CAPTURE_TOOLS, default="timeline", help="default: timeline")
+    parser.add_argument(
+        "--tool", choices=CAPTURE_TOOLS, default="timeline", metavar="TOOL", help="see below; default: timeline"
+    )
     parser.add_argument(
         "--components",
         type=_kinds,

@@ -141,5 +141,6 @@ class PausableLoop(EventLoop):
     def run(self) -> None:
         """Wait and dispatch until stopped."""
         self._stopping = False
+        self._has_begun = False  # what the caller's program records is the caller's, until now
         while not self._stopping:
             self._turn()

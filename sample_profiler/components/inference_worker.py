@@ -130,7 +130,7 @@ class InferenceWorker:
         self._update_model()
         if self._held:
             held, self._held = self._held, []
-            self._handle_policy_step(held)
+            self._answer(held)
 
     def _on_requests(self, groups: list[int]) -> None:
         device_clock.poll()
@@ -139,7 +139,12 @@ class InferenceWorker:
             return
         if self._weights.version != self._version:
             self._update_model()
-        self._handle_policy_step(groups)
+        self._answer(groups)
+
+    def _answer(self, groups: list[int]) -> None:
+        # Around the call, so that letting go of its arrays is part of the block.
+        with self.timing.add_time("handle_policy_step"), torch.inference_mode():
+            self._handle_policy_step(groups)
 
     @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:
@@ -150,39 +155,38 @@ class InferenceWorker:
     @profile_range("InferenceWorker.handle_policy_step")
     def _handle_policy_step(self, groups: list[int]) -> None:
         timing, memory = self.timing, self._memory
-        with timing.add_time("handle_policy_step"), torch.inference_mode():
-            for group in groups:
-                timing.mark_flow(flow_point(STEP, REQUEST, group))
-            with timing.add_time("deserialize"):
-                members = [self._groups[group] for group in groups]
-                rows = np.concatenate([member.rows for member in members])
-                steps = np.repeat(memory.group_step[groups], [len(member.rows) for member in members])
-                slots = memory.row_slot[rows]
-                self._num_batches += 1
-                self._num_rows += len(rows)
-                # Rows whose last episode was truncated: the value of its final observation is wanted, too.
-                finals = rows[memory.final_step[rows] > 0]
-            with timing.add_time("stack"):
-                observations, states = self._gather(slots, steps, finals)
-            with timing.add_time("obs_to_device_normalize", device=True):
-                normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
-            with timing.add_time("forward", device=True):
-                head = self._model.forward_head(normalized)
-                core, new_states = self._model.forward_core(head, self._to_device(states))
-                parameters, values = self._model.forward_tail(core)
-                num_rows = len(rows)
-                distribution = self._model.action_distribution(parameters[:num_rows])
-                actions = distribution.sample(self._generator)
-                log_probabilities = distribution.log_prob(actions)
-            with timing.add_time("prepare_outputs"):
-                with timing.add_time("to_cpu"):
-                    outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]
-                self._write(slots, steps, outputs)
-                if len(finals):
-                    self._write_final_values(finals, outputs[3][num_rows:])
-            with timing.add_time("send_messages"):
-                for group, member in zip(groups, members, strict=True):
-                    self._ports.actions[member.worker].send((group,))
+        for group in groups:
+            timing.mark_flow(flow_point(STEP, REQUEST, group))
+        with timing.add_time("deserialize"):
+            members = [self._groups[group] for group in groups]
+            rows = np.concatenate([member.rows for member in members])
+            steps = np.repeat(memory.group_step[groups], [len(member.rows) for member in members])
+            slots = memory.row_slot[rows]
+            self._num_batches += 1
+            self._num_rows += len(rows)
+            # Rows whose last episode was truncated: the value of its final observation is wanted, too.
+            finals = rows[memory.final_step[rows] > 0]
+        with timing.add_time("stack"):
+            observations, states = self._gather(slots, steps, finals)
+        with timing.add_time("obs_to_device_normalize", device=True):
+            normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
+        with timing.add_time("forward", device=True):
+            head = self._model.forward_head(normalized)
+            core, new_states = self._model.forward_core(head, self._to_device(states))
+            parameters, values = self._model.forward_tail(core)
+            num_rows = len(rows)
+            distribution = self._model.action_distribution(parameters[:num_rows])
+            actions = distribution.sample(self._generator)
+            log_probabilities = distribution.log_prob(actions)
+        with timing.add_time("prepare_outputs"):
+            with timing.add_time("to_cpu"):
+                outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]
+            self._write(slots, steps, outputs)
+            if len(finals):
+                self._write_final_values(finals, outputs[3][num_rows:])
+        with timing.add_time("send_messages"):
+            for group, member in zip(groups, members, strict=True):
+                self._ports.actions[member.worker].send((group,))
 
     @profile_range("InferenceWorker.gather")
     def _gather(

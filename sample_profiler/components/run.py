@@ -184,7 +184,8 @@ def execute_run(
         except Exception as error:
             runner.fail(Failure.from_exception(wiring.active_component(), error))
         finally:
-            wiring.stop()
+            with runner.timing.add_time("stop_components"):
+                wiring.stop()
     with runner.timing.add_time("finish"):
         recording.update()
         runner.finish()
@@ -294,7 +295,9 @@ class _ParallelWiring:
 
     def stop(self) -> None:
         grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
-        for child in self._supervisor.stop(grace_s, self._take_reports):
+        with self.runner.timing.add_time("wait_components"):
+            killed = self._supervisor.stop(grace_s, self._take_reports)
+        for child in killed:
             message = f"it did not end within {min(grace_s, child.patience_s):g} seconds and was killed"
             if child.name.startswith("Learner"):
                 lost = "; what it had learned since its last checkpoint is lost"

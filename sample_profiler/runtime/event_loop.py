@@ -130,7 +130,7 @@ class EventLoop:
     Args:
         components: who runs here, in the order of their turns.
         make_waiter: `PipeWaiter` or `LocalWaiter`.
-        beat: is called with every turn of the loop.
+        beat: is called with every turn of the loop; looks after child processes.
         turns: counts whose turn it is; needed where several components run here.
         timers: further ones, of the first component.
 
@@ -153,8 +153,9 @@ class EventLoop:
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._timers += [(self._components[0], timer) for timer in timers]
         self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
-        self._beat = beat or (lambda: None)
+        self._beat = beat
         self._stopping = False
+        self._has_begun = False
         self._next_due_s = math.inf
 
     def stop(self) -> None:
@@ -178,7 +179,9 @@ class EventLoop:
         self.activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
             ready = self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
-        self._beat()
+        if self._beat is not None:
+            with waiting.timing.add_time("watch_processes"):
+                self._beat()
         for source in ready:
             if self._stopping:
                 return  # what is still there stays there: whoever stopped the loop may want to read it
@@ -203,7 +206,9 @@ class EventLoop:
 
     def activate(self, component: Component) -> None:
         """Begin the turn of a component: what is recorded from now on without naming a Timing is its."""
-        self.active = component
-        set_timing(component.timing, process_wide=True)
+        if component is not self.active or not self._has_begun:
+            self._has_begun = True
+            self.active = component
+            set_timing(component.timing, process_wide=True)
         if self._turns is not None:
             self._turns.begin(component.name)
