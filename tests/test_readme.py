@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 
@@ -27,6 +28,15 @@ def code_blocks(page: Path, language: str) -> list[str]:
     """Return the code blocks of one language; "" are those of none, such as commands and output."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [code for marked, code in blocks if marked == language]
+
+
+def flags_of_the_command() -> set[str]:
+    """Return the flags of `sample-profiler` and its subcommands."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        for command in ([], ["capture"], ["status"]):
+            with contextlib.suppress(SystemExit):
+                command_line([*command, "--help"])
+    return set(re.findall(r"--(\w+)", output.getvalue()))
 
 
 def test_custom_env_runs_as_printed_and_has_its_blocks_in_the_tree(tmp_path: Path) -> None:
@@ -64,7 +74,7 @@ def test_every_block_of_a_run_is_explained() -> None:
     for folder in ("components", "ppo", "runtime"):
         for path in (ROOT / "sample_profiler" / folder).glob("*.py"):
             source = path.read_text(encoding="utf-8")
-            recorded |= set(re.findall(r'\.add_time\("(\w+)"\)', source))
+            recorded |= set(re.findall(r'\.add_time\("(\w+)"', source))
             recorded |= set(re.findall(r'"(wait_\w+)"', source))
     assert {"env_step", "wait_inference", "backward"} <= recorded
     assert recorded - explained == set()
@@ -80,7 +90,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @each_page
 def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    known = {flag.name for part in describe_parts([VizdoomOptions]) for flag in part.flags}
+    known = {flag.name for part in describe_parts([VizdoomOptions]) for flag in part.flags} | flags_of_the_command()
     assert set(re.findall(r"--(\w{3,})", text)) - known - FLAGS_OF_OTHERS == set()
     for module in re.findall(r"(?:python -m |`)((?:sf_examples|benchmarks)\.[\w.]+)", text):
         assert importlib.util.find_spec(module), module

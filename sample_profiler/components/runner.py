@@ -57,9 +57,14 @@ class Silences:
         self._heard_s: dict[str, float] = {}
         self._told_s: dict[str, float] = {}
 
-    def hear(self, component: str) -> None:
-        """Note a sign of life; the first one begins the watch."""
+    def expect(self, component: str) -> None:
+        """Watch this component from now on; of others no signs of life are due."""
         self._heard_s[component] = self._told_s[component] = time.monotonic()
+
+    def hear(self, component: str) -> None:
+        """Note a sign of life."""
+        if component in self._told_s:
+            self._heard_s[component] = self._told_s[component] = time.monotonic()
 
     def forget(self, component: str) -> None:
         """Stop watching a component that has finished."""
@@ -172,7 +177,7 @@ class Runner:
     def expect_heartbeats(self, components: Iterable[str]) -> None:
         """Watch for signs of life of these components from now on."""
         for component in components:
-            self._silences.hear(component)
+            self._silences.expect(component)
 
     def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.

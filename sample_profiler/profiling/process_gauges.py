@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 
 __all__ = ["process_gauges"]
@@ -12,14 +13,27 @@ _KIB_PER_MIB = 1024
 def process_gauges() -> dict[str, float]:
     """Return the largest memory of this process, its processor time, and how long it was ready and had no processor.
 
-    The memory is in MiB, times are in seconds. The last one is of the main thread, and missing where the kernel does
-    not tell it.
+    The memory is in MiB, times are in seconds and of all threads. The last one is missing where the kernel does not
+    tell it; of threads that have ended it is not known.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     gauges = {"memory_mib": usage.ru_maxrss / _KIB_PER_MIB, "cpu_s": usage.ru_utime + usage.ru_stime}
-    try:
-        with open("/proc/self/schedstat", encoding="ascii") as file:
-            gauges["run_delay_s"] = int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return gauges
+    delays_s = [delay_s for thread in _threads() if (delay_s := _run_delay_s(thread)) is not None]
+    if delays_s:
+        gauges["run_delay_s"] = sum(delays_s)
     return gauges
+
+
+def _threads() -> list[str]:
+    try:
+        return os.listdir("/proc/self/task")
+    except OSError:
+        return []
+
+
+def _run_delay_s(thread: str) -> float | None:
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):  # the thread has ended meanwhile, or the kernel does not tell
+        return None

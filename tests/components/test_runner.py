@@ -216,7 +216,8 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
         status.callback()
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
-    assert warnings_after(100) == [], "nobody has begun yet"
+    assert warnings_after(100, "RolloutWorker_w0") == [], "nobody is expected to give signs of life"
+    runner.expect_heartbeats(["Learner_0", "Batcher_0"])
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(15, "Batcher_0") == []
     assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
