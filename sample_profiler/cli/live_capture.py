@@ -21,7 +21,7 @@ from sample_profiler.runtime.control_socket import ControlClient
 __all__ = ["CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "interruption"]
 
 _POLL_S = 0.1
-_LOST = "the run ended before it told of this part"
+_LOST = "the run ended, or hung, before it told of this part"
 _ERROR_NAME = re.compile(r"^(?:sample_profiler\.errors\.\w+|\w+Error): ")
 
 

@@ -6,7 +6,6 @@ Nothing here waits: a capture advances with every look at the control socket, so
 from __future__ import annotations
 
 import logging
-import math
 import re
 import time
 from dataclasses import dataclass, field
@@ -58,7 +57,7 @@ class Control:
     """
 
     def __init__(self, run_folder: Path, crew: Crew) -> None:
-        self._folder = run_folder / "profile"
+        self._folder = run_folder.absolute() / "profile"
         self._crew = crew
         self._captures: dict[str, _RunningCapture] = {}
         self._socket: ControlSocket | None = None
@@ -101,14 +100,15 @@ class Control:
         tool, seconds = request.get("tool"), request.get("seconds")
         if tool not in TOOLS:
             raise CaptureError(f"unknown tool {tool!r}; allowed are {', '.join(TOOLS)}")
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MAX_SECONDS:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
             raise CaptureError(f"seconds is {seconds!r}; allowed is more than 0, at most {_MAX_SECONDS:g}")
         members = self._choose(request.get("components"), request.get("workers"))
         identity = f"{tool}_{time.strftime('%Y%m%d_%H%M%S')}_{len(self._captures)}"
         folder = self._folder / "captures" / identity
         parts = {part: folder / (part + SUFFIXES[tool]) for part in members}
-        arguments = {members[part]: (tool, str(path), seconds) for part, path in parts.items()}
+        # A process ends its capture by itself only if nobody asks it to: the window begins when all have begun.
+        limit_s = seconds + 2 * _ANSWER_S
+        arguments = {members[part]: (tool, str(path), limit_s) for part, path in parts.items()}
         posted = self._crew.post("start_capture", arguments)
         until_s = time.monotonic() + _ANSWER_S
         self._captures[identity] = _RunningCapture(tool, seconds, parts, members, "start", posted, until_s)
@@ -164,6 +164,8 @@ class Control:
         if waiting and now_s < capture.until_s:
             return
         capture.errors.update(dict.fromkeys(waiting, f"did not answer within {_ANSWER_S:g} s"))
+        if capture.step == "start" and waiting:  # should they still begin
+            self._crew.forget(self._crew.post("stop_capture", {capture.members[p]: (capture.tool,) for p in waiting}))
         if capture.step == "start" and capture.left:
             capture.step, capture.until_s = "run", now_s + capture.seconds
             return

@@ -14,6 +14,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -93,6 +94,7 @@ struct Node {
     uint64_t thread; /* who recorded here first */
     uint32_t index, window;
     uint32_t file_index; /* NO_SLOT: it is not in a file */
+    Slot *slot_of_child; /* only during a fork: what a forked child goes on with */
     int64_t *recent_ns; /* the window, oldest first until it is full, then a ring */
     uint64_t num_recent, room_for_recent;
 };
@@ -105,8 +107,9 @@ struct Recorder {
     Py_ssize_t num_nodes, room_for_nodes;
     uint64_t thread;
     int is_parallel;
-    Py_buffer file; /* file.buf is NULL without one */
-    Header *header;
+    Py_buffer file;
+    Header *header; /* NULL: it is attached to no file */
+    Recorder *next_attached, *previous_attached;
     Event *events;
     uint64_t num_events;
 };
@@ -137,6 +140,7 @@ static PyTypeObject recorder_type, block_type, thread_type;
 static _Thread_local Thread *current_thread;
 static uint64_t num_threads;
 static PyObject *entered_last_variable, *thread_key, *add_time_kind, *timeit_kind, *timing_error, *note_thread;
+static Recorder *first_attached; /* all that write to a file */
 static Block *off_block; /* what every block is while recording is off */
 static int is_enabled = 1;
 
@@ -392,41 +396,73 @@ find_child(Recorder *self, Node *parent, PyObject *key)
     return index != NULL ? self->nodes[PyLong_AsSsize_t(index)] : NULL;
 }
 
-/* Write a string behind the others and return its key, or NO_KEY if there is no room or it is no UTF-8. */
-static uint32_t
-put_string(Recorder *self, PyObject *string)
+static int
+is_within(const Header *header, uint64_t offset, uint64_t num, uint64_t size)
 {
-    Header *header = self->header;
-    Py_ssize_t length;
-    const char *text = PyUnicode_AsUTF8AndSize(string, &length);
-    if (text == NULL) {
-        PyErr_Clear(); /* lone surrogates: the tree is worth more than this name */
+    uint64_t all = header->file_size;
+    return offset % 8 == 0 && offset >= sizeof(Header) && offset <= all && num <= (all - offset) / size;
+}
+
+/* Take a buffer for a mapped record file of this version. */
+static int
+open_file(PyObject *file, Py_buffer *buffer)
+{
+    if (PyObject_GetBuffer(file, buffer, PyBUF_WRITABLE) < 0)
+        return -1;
+    Header *header = buffer->buf;
+    if ((size_t)buffer->len < sizeof(Header) || header->version != RECORD_VERSION ||
+        header->slot_size != sizeof(Slot) || header->event_size != sizeof(Event) ||
+        header->file_size > (uint64_t)buffer->len ||
+        !is_within(header, header->slots_offset, header->num_slots, sizeof(Slot)) ||
+        !is_within(header, header->strings_offset, header->strings_size, 1) ||
+        !is_within(header, header->ring_offset, header->num_events, sizeof(Event)) ||
+        header->strings_used > header->strings_size) {
+        PyBuffer_Release(buffer);
+        PyErr_SetString(PyExc_ValueError, "this is no record file of the version that this core writes");
+        return -1;
+    }
+    return 0;
+}
+
+/* Write a string behind the others and return its key, or NO_KEY without an error if there is no room. */
+static uint32_t
+put_string(Header *header, PyObject *string)
+{
+    PyObject *bytes = PyUnicode_AsEncodedString(string, "utf-8", "replace");
+    if (bytes == NULL) {
+        PyErr_Clear(); /* the tree is worth more than this name */
         return NO_KEY;
     }
-    uint64_t used = header->strings_used, size = (4 + (uint64_t)length + 3) & ~(uint64_t)3;
-    if (used + size > header->strings_size)
-        return NO_KEY;
-    char *place = (char *)self->file.buf + header->strings_offset + used;
-    uint32_t stored_length = (uint32_t)length;
-    memcpy(place, &stored_length, 4);
-    memcpy(place + 4, text, (size_t)length);
-    PUBLISH(header->strings_used, used + size);
-    return (uint32_t)used;
+    uint64_t length = (uint64_t)PyBytes_GET_SIZE(bytes);
+    uint64_t used = header->strings_used, size = (4 + length + 3) & ~(uint64_t)3;
+    uint32_t key = NO_KEY;
+    if (used + size <= header->strings_size) {
+        char *place = (char *)header + header->strings_offset + used;
+        uint32_t stored_length = (uint32_t)length;
+        memcpy(place, &stored_length, 4);
+        memcpy(place + 4, PyBytes_AS_STRING(bytes), (size_t)length);
+        PUBLISH(header->strings_used, used + size);
+        key = (uint32_t)used;
+    }
+    Py_DECREF(bytes);
+    return key;
 }
 
 static void
 put_into_file(Recorder *self, Node *node, PyObject *name, PyObject *title)
 {
     Header *header = self->header;
-    if (header->num_nodes >= header->num_slots || (node->parent != NULL && node->parent->file_index == NO_SLOT)) {
+    int has_room = header->num_nodes < header->num_slots && (node->parent == NULL || node->parent->file_index != NO_SLOT);
+    uint32_t key = has_room ? put_string(header, name) : NO_KEY;
+    if (key == NO_KEY) { /* a block without its name would be taken for another */
         PUBLISH(header->nodes_dropped, header->nodes_dropped + 1);
         return;
     }
     uint32_t index = (uint32_t)header->num_nodes;
-    Slot *slot = (Slot *)((char *)self->file.buf + header->slots_offset) + index;
+    Slot *slot = (Slot *)((char *)header + header->slots_offset) + index;
     memcpy(slot, node->slot, sizeof(Slot));
-    slot->key = put_string(self, name);
-    slot->title = title != NULL ? put_string(self, title) : NO_KEY;
+    slot->key = key;
+    slot->title = title != NULL ? put_string(header, title) : NO_KEY;
     slot->parent = node->parent != NULL ? (int32_t)node->parent->file_index : -1;
     PyMem_Free(node->slot);
     node->slot = slot;
@@ -606,18 +642,24 @@ put_event(Recorder *self, Node *node, int64_t start_ns, int64_t end_ns, uint64_t
 }
 
 static PyObject *
+entered_twice(Block *block)
+{
+    PyObject *method = PyObject_GetAttrString(block->kind, "method");
+    if (method != NULL)
+        PyErr_Format(timing_error, "the block %R is entered twice; allowed is once: call %S() for each pass",
+                     block->key, method);
+    Py_XDECREF(method);
+    return NULL;
+}
+
+static PyObject *
 block_enter(Block *block)
 {
     Recorder *self = block->recorder;
     if (UNLIKELY(block->state != NEW)) {
         if (block->state == OFF)
             Py_RETURN_NONE;
-        PyObject *method = PyObject_GetAttrString(block->kind, "method");
-        if (method != NULL)
-            PyErr_Format(timing_error,
-                         "the block %R is entered twice; allowed is once: call %S() for each pass", block->key, method);
-        Py_XDECREF(method);
-        return NULL;
+        return entered_twice(block);
     }
     Thread *thread = get_thread();
     if (UNLIKELY(thread == NULL))
@@ -638,13 +680,17 @@ block_enter(Block *block)
     Node *parent = parent_of(self, thread, outer);
     Node *node = find_child(self, parent, block->key);
     if (UNLIKELY(node == NULL || node->kind != block->kind)) {
-        node = make_node(self, parent, block->key, block->kind);
+        node = PyErr_Occurred() ? NULL : make_node(self, parent, block->key, block->kind);
         if (node == NULL)
             goto failed;
     }
     int64_t now_ns;
     if (UNLIKELY(read_clock(self, &now_ns) < 0))
         goto failed;
+    if (UNLIKELY(block->state != NEW)) { /* the clock itself may have entered it */
+        Py_XDECREF(outer);
+        return entered_twice(block);
+    }
     if (UNLIKELY(!is_own_context)) {
         PyObject *token = PyContextVar_Set(entered_last_variable, (PyObject *)block);
         if (token == NULL)
@@ -791,6 +837,10 @@ recorder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     PyObject *clock;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &clock))
         return NULL;
+    if (add_time_kind == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "set_up() has to be called before the first recorder is made");
+        return NULL;
+    }
     Recorder *self = (Recorder *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
@@ -822,12 +872,26 @@ recorder_clear(Recorder *self)
     return 0;
 }
 
+static void
+forget_file(Recorder *self)
+{
+    if (self->header == NULL)
+        return;
+    if (self->previous_attached != NULL)
+        self->previous_attached->next_attached = self->next_attached;
+    else
+        first_attached = self->next_attached;
+    if (self->next_attached != NULL)
+        self->next_attached->previous_attached = self->previous_attached;
+    self->next_attached = self->previous_attached = NULL;
+    self->header = NULL;
+    self->events = NULL;
+}
+
 /* Move every slot back to the heap and let the file go, as it is. */
 static int
 leave_file(Recorder *self)
 {
-    if (self->header == NULL)
-        return 0;
     for (Py_ssize_t i = 0; i < self->num_nodes; i++) {
         Node *node = self->nodes[i];
         if (node->file_index == NO_SLOT)
@@ -841,10 +905,59 @@ leave_file(Recorder *self)
         node->slot = slot;
         node->file_index = NO_SLOT;
     }
-    self->header = NULL;
-    self->events = NULL;
-    PyBuffer_Release(&self->file);
+    forget_file(self);
+    PyBuffer_Release(&self->file); /* also after a fork, which has left all but this */
     return 0;
+}
+
+/* ---- Fork: the file is the parent's. These run within fork() itself, so that no thread records between the copy and
+   the fork, and a child that records before any of Python's own hooks does so in its own memory. Whoever forks holds
+   the GIL; of others' forks, from threads that Python does not know, no child goes on with Python. ---- */
+
+static void
+before_fork(void)
+{
+    if (!PyGILState_Check())
+        return;
+    for (Recorder *self = first_attached; self != NULL; self = self->next_attached)
+        for (Py_ssize_t i = 0; i < self->num_nodes; i++) {
+            Node *node = self->nodes[i];
+            if (node->file_index == NO_SLOT)
+                continue;
+            node->slot_of_child = PyMem_Malloc(sizeof(Slot));
+            if (node->slot_of_child == NULL)
+                Py_FatalError("no memory for what a forked process has recorded before");
+            memcpy(node->slot_of_child, node->slot, sizeof(Slot));
+        }
+}
+
+static void
+after_fork_in_parent(void)
+{
+    if (!PyGILState_Check())
+        return;
+    for (Recorder *self = first_attached; self != NULL; self = self->next_attached)
+        for (Py_ssize_t i = 0; i < self->num_nodes; i++) {
+            PyMem_Free(self->nodes[i]->slot_of_child);
+            self->nodes[i]->slot_of_child = NULL;
+        }
+}
+
+static void
+after_fork_in_child(void)
+{
+    while (first_attached != NULL) {
+        Recorder *self = first_attached;
+        for (Py_ssize_t i = 0; i < self->num_nodes; i++) {
+            Node *node = self->nodes[i];
+            if (node->slot_of_child == NULL)
+                continue;
+            node->slot = node->slot_of_child;
+            node->slot_of_child = NULL;
+            node->file_index = NO_SLOT;
+        }
+        forget_file(self);
+    }
 }
 
 static void
@@ -855,8 +968,8 @@ recorder_dealloc(Recorder *self)
     for (Py_ssize_t i = 0; i < self->num_nodes; i++)
         free_node(self->nodes[i]);
     PyMem_Free(self->nodes);
-    if (self->header != NULL)
-        PyBuffer_Release(&self->file);
+    forget_file(self);
+    PyBuffer_Release(&self->file);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -1185,17 +1298,15 @@ recorder_attach(PyObject *op, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "this recorder is attached to a record file already: detach it first");
         return NULL;
     }
-    if (PyObject_GetBuffer(file, &self->file, PyBUF_WRITABLE) < 0)
+    PyBuffer_Release(&self->file); /* of a fork's parent */
+    if (open_file(file, &self->file) < 0)
         return NULL;
     Header *header = self->file.buf;
-    if ((size_t)self->file.len < sizeof(Header) || header->version != RECORD_VERSION ||
-        header->slot_size != sizeof(Slot) || header->event_size != sizeof(Event) ||
-        header->file_size > (uint64_t)self->file.len) {
-        PyBuffer_Release(&self->file);
-        PyErr_SetString(PyExc_ValueError, "this is no record file of the version that this core writes");
-        return NULL;
-    }
     self->header = header;
+    self->next_attached = first_attached;
+    if (first_attached != NULL)
+        first_attached->previous_attached = self;
+    first_attached = self;
     self->num_events = header->num_events;
     self->events = header->num_events ? (Event *)((char *)self->file.buf + header->ring_offset) : NULL;
     for (Py_ssize_t i = 0; i < self->num_nodes; i++)
@@ -1216,6 +1327,17 @@ recorder_started_ns(PyObject *op, PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromLongLong(((Recorder *)op)->nodes[0]->slot->started_ns);
 }
+
+static PyObject *
+recorder_is_attached(PyObject *op, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Recorder *)op)->header != NULL);
+}
+
+static PyGetSetDef recorder_properties[] = {
+    {"is_attached", recorder_is_attached, NULL, "Whether it records into a file.", NULL},
+    {NULL},
+};
 
 static PyMethodDef recorder_methods[] = {
     {"add_time", (PyCFunction)(void (*)(void))recorder_add_time, METH_FASTCALL | METH_KEYWORDS,
@@ -1257,6 +1379,7 @@ static PyTypeObject recorder_type = {
     .tp_dealloc = (destructor)recorder_dealloc,
     .tp_methods = recorder_methods,
     .tp_members = recorder_members,
+    .tp_getset = recorder_properties,
 };
 
 /* ---- Thread ---- */
@@ -1325,7 +1448,21 @@ core_set_up(PyObject *Py_UNUSED(module), PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* Add a string to a mapped file and return its key. Here, so that all who do hold the GIL while they do. */
+static PyObject *
+core_add_string(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *file, *string;
+    Py_buffer buffer;
+    if (!PyArg_ParseTuple(arguments, "OU", &file, &string) || open_file(file, &buffer) < 0)
+        return NULL;
+    uint32_t key = put_string(buffer.buf, string);
+    PyBuffer_Release(&buffer);
+    return PyLong_FromUnsignedLong(key);
+}
+
 static PyMethodDef core_methods[] = {
+    {"add_string", core_add_string, METH_VARARGS, "Add a string to a mapped record file and return its key."},
     {"get_open_blocks", core_get_open_blocks, METH_NOARGS, "Return the open blocks of the context, innermost first."},
     {"set_enabled", core_set_enabled, METH_O, "Let blocks record from now on, or not."},
     {"set_up", core_set_up, METH_VARARGS,
@@ -1346,6 +1483,10 @@ PyInit__core(void)
 {
     if (PyType_Ready(&recorder_type) < 0 || PyType_Ready(&block_type) < 0 || PyType_Ready(&thread_type) < 0)
         return NULL;
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        PyErr_NoMemory();
+        return NULL;
+    }
     thread_key = PyUnicode_InternFromString("sample_profiler.profiling._core.thread");
     entered_last_variable = PyContextVar_New("sample_profiler_compiled_block_entered_last", NULL);
     PyObject *module = thread_key != NULL && entered_last_variable != NULL ? PyModule_Create(&core_module) : NULL;
@@ -1356,10 +1497,21 @@ PyInit__core(void)
         return NULL;
     memset((char *)off_block + sizeof(PyObject), 0, sizeof(Block) - sizeof(PyObject));
     off_block->state = OFF;
-    PyObject *sizes = Py_BuildValue("{snsnsnsnsnsn}", "header", (Py_ssize_t)sizeof(Header), "live",
-                                    (Py_ssize_t)offsetof(Header, num_nodes), "slot", (Py_ssize_t)sizeof(Slot), "event",
-                                    (Py_ssize_t)sizeof(Event), "figures", (Py_ssize_t)offsetof(Slot, figures), "histogram",
-                                    (Py_ssize_t)offsetof(Slot, histogram));
+    const struct { const char *name; size_t size; } sizes_of[] = {
+        {"header", sizeof(Header)}, {"header_live", offsetof(Header, num_nodes)}, {"slot", sizeof(Slot)},
+        {"slot_started_ns", offsetof(Slot, started_ns)}, {"slot_figures", offsetof(Slot, figures)},
+        {"figures", sizeof(Figures)}, {"slot_recent", offsetof(Slot, num_recent)},
+        {"slot_histogram", offsetof(Slot, histogram)}, {"histogram", sizeof(((Slot *)0)->histogram)},
+        {"event", sizeof(Event)}, {"num_recent", NUM_RECENT}, {"num_buckets", NUM_BUCKETS},
+        {"num_thread_names", NUM_THREAD_NAMES},
+    };
+    PyObject *sizes = PyDict_New();
+    for (size_t i = 0; sizes != NULL && i < sizeof(sizes_of) / sizeof(*sizes_of); i++) {
+        PyObject *size = PyLong_FromSize_t(sizes_of[i].size);
+        if (size == NULL || PyDict_SetItemString(sizes, sizes_of[i].name, size) < 0)
+            Py_CLEAR(sizes);
+        Py_XDECREF(size);
+    }
     if (sizes == NULL || PyModule_AddIntConstant(module, "RECORD_VERSION", RECORD_VERSION) < 0 ||
         PyModule_AddObjectRef(module, "SIZES", sizes) < 0 ||
         PyModule_AddObjectRef(module, "Recorder", (PyObject *)&recorder_type) < 0 ||

@@ -12,10 +12,11 @@ import mmap
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.process_clock import anchor_now, process_start_ns
 from sample_profiler.profiling.process_state import host_name
@@ -77,7 +78,7 @@ class RecordFile:
         temporary = self.path.with_name(f".{self.path.name}.new")
         try:
             self._map: mmap.mmap | None = _map_new_file(temporary, sizes.file_size)
-            self._memory: RecordMemory | None = RecordMemory(self._map, sizes)
+            self._memory: RecordMemory | None = RecordMemory(self._map, sizes, _string_adder())
             self._memory.write_header(anchor_now(), started_ns, is_compiled=_is_compiled(), metadata=text)
             os.replace(temporary, self.path)
         except BaseException:
@@ -90,17 +91,27 @@ class RecordFile:
         """Show what a Timing has recorded and records from now on, as the tree of `component`, with its title.
 
         A Timing that had this name before is let go.
+
+        Raises:
+            TimingError: it is shown under another name, or by another file.
         """
         with self._lock:
             if self._map is None or self._memory is None:
                 return
-            self._detach(component)
-            self._attached[component] = timing
             recorder: Any = timing._recorder
+            if recorder.is_attached and self._attached.get(component) is not timing:
+                names = [name for name, other in self._attached.items() if other is timing]
+                where = f"as {names[0]!r}" if names else "by another record file"
+                raise TimingError(
+                    f"the Timing {timing.name!r} is shown {where} already, and cannot be shown as {component!r}, too;"
+                    " allowed is one place for each Timing: close that file first, or record with another Timing"
+                )
+            self._detach(component)
             if isinstance(recorder, Recorder):
                 self._writers[component] = TreeWriter(self._memory, recorder, component, timing.name)
             else:
                 recorder.attach(self._map, component, timing.name)
+            self._attached[component] = timing
 
     def set_gauge(self, name: str, value: float) -> None:
         """Set a gauge; NaN is ignored.
@@ -111,8 +122,11 @@ class RecordFile:
         with self._lock:
             gauge = self._gauges.setdefault(name, GaugeNode())
             gauge.update(value)
-            if self._memory is not None and gauge.count:
-                self._memory.write_gauge(name, gauge)
+            if self._memory is not None and gauge.count and self._memory.begin():
+                try:
+                    self._memory.write_gauge(name, gauge)
+                finally:
+                    self._memory.end()
 
     def flush(self) -> None:
         """Write what does not write itself: names of threads; of the recorder in pure Python all that is new."""
@@ -121,14 +135,20 @@ class RecordFile:
                 return
             for writer in self._writers.values():
                 writer.flush()
-            self._memory.write_thread_names(thread_names())
-            self._memory.mark_flushed(anchor_now().monotonic_ns)
+            if self._memory.begin():
+                try:
+                    self._memory.write_thread_names(thread_names())
+                    self._memory.mark_flushed(anchor_now().monotonic_ns)
+                finally:
+                    self._memory.end()
 
     def close(self) -> None:
         """Write everything for the last time and mark the file as whole; the Timings record on in their own memory."""
         with self._lock:
             if self._memory is None or self._map is None:
                 return
+            for component in list(self._attached):
+                self._detach(component)  # first: what they record from now on is not in the file
             self.flush()
             self._memory.mark_closed(anchor_now())
             self._let_go()
@@ -161,6 +181,15 @@ class RecordFile:
         self._attached.clear()
         self._writers.clear()
         self._let_go()
+
+
+def _string_adder() -> Callable[[Any, str], int] | None:
+    """Return the core's, which adds strings itself, and which no thread can come between."""
+    if not _is_compiled():
+        return None
+    from sample_profiler.profiling import _core
+
+    return _core.add_string
 
 
 def _is_compiled() -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.process_record import Anchor
@@ -23,14 +24,24 @@ _END_ANCHORS = (layout.HEADER_FIXED.size - 4 * 8) // 8
 
 
 class RecordMemory:
-    """Writes to a mapped record file. Its callers see to it that one thread at a time does.
+    """Writes to a mapped record file. Whoever writes does so between `begin` and `end`, so that one at a time does.
 
     Args:
         memory: the mapping, zeros at first.
         sizes: where everything is in it.
+        add_string: what adds strings to the mapping in place of this object, where somebody else does, too.
     """
 
-    def __init__(self, memory: mmap.mmap, sizes: layout.RecordSizes) -> None:
+    def __init__(
+        self,
+        memory: mmap.mmap,
+        sizes: layout.RecordSizes,
+        add_string: Callable[[mmap.mmap, str], int] | None = None,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._is_busy = self._is_released = False
+        self._add_string_elsewhere = add_string
         self._memory = memory
         self._sizes = sizes
         self._view = memoryview(memory)
@@ -38,6 +49,25 @@ class RecordMemory:
         self._halves = self._view.cast("I")
         self._gauges: dict[str, int | None] = {}
         self._num_threads_named = 0
+
+    def begin(self) -> bool:
+        """Let the current thread write until `end`; return False, without one, where it must not.
+
+        That is so in a forked child, after `release`, and in a signal handler that came amid another write.
+        """
+        if os.getpid() != self._pid:  # before the lock: another thread of the parent may have held it
+            return False
+        self._lock.acquire()
+        if self._is_busy or self._is_released:
+            self._lock.release()
+            return False
+        self._is_busy = True
+        return True
+
+    def end(self) -> None:
+        """Let others write."""
+        self._is_busy = False
+        self._lock.release()
 
     @property
     def num_events(self) -> int:
@@ -61,16 +91,21 @@ class RecordMemory:
         )
 
     def add_node(self, parent: int, name: str, title: str | None, kind: int, window: int) -> int | None:
-        """Take a slot for a node and return its index; None if there is none left."""
+        """Take a slot for a node and return its index; None if there is none left, or no room for its name."""
         index = self._words[_NUM_NODES]
-        if index >= self._sizes.num_slots:
-            self._words[_NODES_DROPPED] += 1
+        key = self._add_string(name) if index < self._sizes.num_slots else layout.NO_KEY
+        if key == layout.NO_KEY:  # a block without its name would be taken for another
+            self.count_dropped_node()
             return None
-        keys = self._add_string(name), layout.NO_KEY if title is None else self._add_string(title)
-        head = (0, parent, keys[0], kind, window, 0, keys[1], 0, 0, 0, 0, 0)
+        title_key = layout.NO_KEY if title is None else self._add_string(title)
+        head = (0, parent, key, kind, window, 0, title_key, 0, 0, 0, 0, 0)
         layout.SLOT_HEAD.pack_into(self._memory, self._slot(index), *head)
         self._words[_NUM_NODES] = index + 1
         return index
+
+    def count_dropped_node(self) -> None:
+        """Count a node that the file does not show."""
+        self._words[_NODES_DROPPED] += 1
 
     def write_root(self, index: int, started_ns: int) -> None:
         """Write when a root began."""
@@ -129,8 +164,10 @@ class RecordMemory:
 
     def write_thread_names(self, names: Mapping[int, str]) -> None:
         """Write the names of threads by number, from 1 on; there is room for so many."""
-        while self._num_threads_named < min(len(names), layout.NUM_THREAD_NAMES):
-            name = names.get(self._num_threads_named + 1, "")
+        while self._num_threads_named < layout.NUM_THREAD_NAMES:
+            name = names.get(self._num_threads_named + 1)
+            if name is None:
+                break
             self._halves[_THREAD_NAMES + self._num_threads_named] = self._add_string(name)
             self._num_threads_named += 1
             self._words[_NUM_THREADS] = self._num_threads_named
@@ -147,8 +184,14 @@ class RecordMemory:
 
     def release(self) -> None:
         """Let go of the mapping, so that it can be closed."""
+        may_wait = os.getpid() == self._pid
+        if may_wait:
+            self._lock.acquire()
+        self._is_released = True
         for view in (self._halves, self._words, self._view):
             view.release()
+        if may_wait:
+            self._lock.release()
 
     def _slot(self, index: int) -> int:
         return self._sizes.slots_offset + index * layout.SLOT_SIZE
@@ -157,13 +200,18 @@ class RecordMemory:
         index = self._words[_NUM_GAUGES]
         if index >= self._sizes.num_gauges:
             return None
+        key = self._add_string(name)
+        if key == layout.NO_KEY:
+            return None
         offset = self._sizes.gauges_offset + index * layout.GAUGE_SIZE
-        layout.GAUGE_HEAD.pack_into(self._memory, offset, 0, self._add_string(name), 0)
+        layout.GAUGE_HEAD.pack_into(self._memory, offset, 0, key, 0)
         layout.GAUGE_VALUES.pack_into(self._memory, offset + layout.GAUGE_VALUES_OFFSET, 0, 0, 0, 0, 0)
         self._words[_NUM_GAUGES] = index + 1
         return offset
 
     def _add_string(self, string: str) -> int:
+        if self._add_string_elsewhere is not None:
+            return self._add_string_elsewhere(self._memory, string)
         text = string.encode("utf-8", "replace")
         used = self._words[_STRINGS_USED]
         size = -(-(4 + len(text)) // 4) * 4

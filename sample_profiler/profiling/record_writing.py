@@ -24,51 +24,76 @@ class TreeWriter:
     def __init__(self, memory: RecordMemory, recorder: Recorder, component: str, title: str) -> None:
         self._memory = memory
         self._recorder = recorder
-        self._slots: dict[Node, int | None] = {recorder.root: memory.add_node(-1, component, title, 0, 0)}
+        self._slots: dict[Node, int | None] = {recorder.root: None}
         self._written: dict[Node, tuple[int, int]] = {}
+        if memory.begin():
+            try:
+                self._slots[recorder.root] = memory.add_node(-1, component, title, 0, 0)
+            finally:
+                memory.end()
+        recorder.is_attached = True
         if memory.num_events:
             recorder.sink = self
 
     def detach(self) -> None:
         """Leave the file as it is; the recorder goes on without it."""
+        self._recorder.is_attached = False
         self._recorder.sink = None
 
     def flush(self) -> None:
         """Write everything that has changed since the last time.
 
-        Passes of other threads than the current one are in the figures, and in the ring when their thread folds them.
+        Passes of other threads than the current one are in the figures, and in the ring when their thread folds them
+        or has ended.
         """
         recorder = self._recorder
         with recorder.lock:
             recorder.fold_thread()
-            root = self._slots[recorder.root]
-            if root is not None and recorder.start_ns is not None:
-                self._memory.write_root(root, recorder.start_ns)
-            stack = [recorder.root]
-            while stack:
-                node = stack.pop()
-                self._write(node)
-                stack.extend(node.children.values())
+            if not self._memory.begin():
+                return
+            try:
+                root = self._slots[recorder.root]
+                if root is not None and recorder.start_ns is not None:
+                    self._memory.write_root(root, recorder.start_ns)
+                stack = [recorder.root]
+                while stack:
+                    node = stack.pop()
+                    self._write(node)
+                    stack.extend(node.children.values())
+            finally:
+                self._memory.end()
 
     def add_passes(self, node: Node, thread: int, blocks: list[Block]) -> None:
         """Put passes that are over into the ring."""
-        slot = self._slot_of(node)
-        if slot is not None:
-            for block in blocks:
-                self._memory.write_event(block.start_ns, block.end_ns, slot, thread, 0)
+        if self._memory.begin():
+            try:
+                slot = self._slot_of(node)
+                if slot is not None:
+                    for block in blocks:
+                        self._memory.write_event(block.start_ns, block.end_ns, slot, thread, 0)
+            finally:
+                self._memory.end()
 
     def add_flow_point(self, node: Node, thread: int, now_ns: int, number: int) -> None:
         """Put a point of a flow into the ring."""
-        slot = self._slot_of(node)
-        if slot is not None:
-            self._memory.write_event(now_ns, FLOW_POINT, slot, thread, number)
+        if self._memory.begin():
+            try:
+                slot = self._slot_of(node)
+                if slot is not None:
+                    self._memory.write_event(now_ns, FLOW_POINT, slot, thread, number)
+            finally:
+                self._memory.end()
 
     def _slot_of(self, node: Node) -> int | None:
         if node not in self._slots:
             assert node.parent is not None, "the root has its slot from the beginning"
             parent = self._slot_of(node.parent)
             kind, window = KINDS.index(node.kind.method), node.kind.window or 0
-            self._slots[node] = None if parent is None else self._memory.add_node(parent, node.key, None, kind, window)
+            if parent is None:
+                self._slots[node] = None
+                self._memory.count_dropped_node()
+            else:
+                self._slots[node] = self._memory.add_node(parent, node.key, None, kind, window)
         return self._slots[node]
 
     def _write(self, node: Node) -> None:

@@ -42,6 +42,7 @@ class Recorder:
         self.lock = threading.RLock()
         self.start_ns = clock_ns() if is_running else None
         self.sink: EventSink | None = None
+        self.is_attached = False
         self._trees: list[ThreadTree] = []
         self.threads = _ThreadLocal(self)
         renew_lock_after_fork(self)
@@ -53,8 +54,7 @@ class Recorder:
     def make_thread_tree(self) -> ThreadTree:
         """Return a tree for the current thread, and settle those of threads that have ended."""
         with self.lock:
-            for tree in [tree for tree in self._trees if tree.is_over()]:
-                self._settle_thread(tree)
+            self._settle_ended_threads()
             tree = ThreadTree(self.root)
             self._trees.append(tree)
             return tree
@@ -81,8 +81,9 @@ class Recorder:
             return node.blocks
 
     def fold_thread(self) -> None:
-        """Move all closed blocks of the current thread into their statistics."""
+        """Move all closed blocks of the current thread, and of those that have ended, into their statistics."""
         with self.lock:
+            self._settle_ended_threads()
             for node in self.threads.tree.nodes:
                 node.fold(self.sink)
 
@@ -114,10 +115,11 @@ class Recorder:
 
     def mark_flow(self, number: int) -> None:
         """Put a point of a flow into the ring of the record file, inside the block that is open now."""
-        if self.sink is not None:
+        sink = self.sink
+        if sink is not None:
             node = self.current_node()
             with self.lock:
-                self.sink.add_flow_point(node.shared, node.tree.thread_number, self.clock_ns(), number)
+                sink.add_flow_point(node.shared, node.tree.thread_number, self.clock_ns(), number)
 
     def current_node(self) -> ThreadNode:
         """Return the node of the innermost open block of this recorder in the current thread."""
@@ -200,6 +202,10 @@ class Recorder:
             for key, child in source.children.items():
                 self._check_kind(node, key, child.kind)
                 stack.append((child, node.children.get(key) if node is not None else None))
+
+    def _settle_ended_threads(self) -> None:
+        for tree in [tree for tree in self._trees if tree.is_over()]:
+            self._settle_thread(tree)
 
     def _settle_thread(self, tree: ThreadTree) -> None:
         for node in tree.nodes:

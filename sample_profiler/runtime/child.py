@@ -196,7 +196,8 @@ class _Controlled:
     def _on_control(self, messages: list[Any]) -> None:
         for message in messages:
             if isinstance(message, Command):
-                self._reports.send(run_command(self._component, message))
+                with self.timing.add_time("commands"):
+                    self._reports.send(run_command(self._component, message))
             elif self.loop is not None:
                 self.loop.stop()
 

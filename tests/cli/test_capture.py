@@ -207,7 +207,7 @@ def test_of_a_run_that_ends_meanwhile_the_parts_that_were_written_are_kept(tmp_p
     assert list(merged[0][1]) == ["Learner_0"]
     assert capsys.readouterr().out.splitlines()[1:3] == [
         "  Learner_0         captured until the run ended",
-        "  RolloutWorker_w0  not captured: the run ended before it told of this part",
+        "  RolloutWorker_w0  not captured: the run ended, or hung, before it told of this part",
     ]
 
 
@@ -215,7 +215,7 @@ def test_of_a_run_that_ends_before_anything_is_written_nothing_is_left(tmp_path,
     run.states = ["run"]
     run.on_state = lambda number: run.end()
     assert capture(tmp_path, request_of()) == 2
-    assert "nothing was captured: the run ended before it told of this part\n" in capsys.readouterr().err
+    assert "nothing was captured: the run ended, or hung, before it told of this part\n" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_none(tmp_path, capsys):
