@@ -48,7 +48,7 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
     try:
         with interruption() as interrupted, _progress(console, request) as on_progress:
             document, lines = _capture(run_dir, request, output, interrupted, on_progress)
-    except SampleProfilerError as error:
+    except (SampleProfilerError, ValueError) as error:  # ValueError: a part is not what its tool writes
         print(f"sample-profiler capture: {error}", file=sys.stderr)
         return _BAD_USAGE
     except OSError as error:
@@ -71,8 +71,7 @@ def _capture(
     folder = run_dir / "profile" / "captures"
     if request.tool == TIMELINE:
         path = output or folder / f"{TIMELINE}_{time.strftime('%Y%m%d_%H%M%S')}.json"
-        on_progress("run")
-        return path, write_timeline(run_dir, request, path, interrupted)
+        return path, write_timeline(run_dir, request, path, interrupted, lambda: on_progress("run"))
     outcome = capture_live(run_dir, request, interrupted, on_progress)
     if not outcome.parts:
         reasons = dict.fromkeys(outcome.errors.values())  # most often it is the same everywhere
@@ -80,7 +79,7 @@ def _capture(
     on_progress("stop")
     path = output or folder / (outcome.name + SUFFIXES[request.tool])
     path.parent.mkdir(parents=True, exist_ok=True)
-    merge_parts(request.tool, outcome.parts, path, run_dir)
+    merge_parts(request.tool, outcome.parts, outcome.facts, path, run_dir)
     return path, list(_describe(outcome))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from sample_profiler.cli.live_capture import CaptureRequest, Interruption
 from sample_profiler.components.selection import choose_components
@@ -25,38 +26,53 @@ HOW_TO_OPEN = {
 """For people, by tool."""
 
 
-def merge_parts(tool: str, parts: Mapping[str, Path], output: Path, run_dir: Path) -> None:
+def merge_parts(
+    tool: str, parts: Mapping[str, Path], facts: Mapping[str, Mapping[str, Any]], output: Path, run_dir: Path
+) -> None:
     """Make one document of the parts of a capture.
 
     Args:
         tool: that wrote them.
         parts: by process.
+        facts: about parts: from when to when they captured; not of all, if the run has ended.
         output: is written.
         run_dir: the run's folder.
 
     Raises:
         OSError: it cannot be written, or a part not read.
-        SampleProfilerError: a part is not what the tool writes.
+        ValueError: a part is not what the tool writes.
     """
     # Only now: most command lines need only one of them, and `status` none.
-    from sample_profiler.reports import captures
+    from sample_profiler.reports.merged_pstats import merge_pstats
+    from sample_profiler.reports.merged_speedscope import merge_speedscope
+    from sample_profiler.reports.merged_traces import merge_chrome_traces
 
     if tool == "torch":
-        captures.merge_chrome_traces(parts, output, records=read_live(run_dir, with_events=False).processes)
+        windows = {name: (fact["start_ns"], fact["end_ns"]) for name, fact in facts.items()}
+        merge_chrome_traces(parts, output, read_live(run_dir, with_histograms=False).processes, windows)
     elif tool == "pyinstrument":
-        captures.merge_speedscope(parts, output)
+        merge_speedscope(parts, output)
     else:
-        captures.merge_pstats(parts, output)
+        merge_pstats(parts, output)
 
 
-def write_timeline(run_dir: Path, request: CaptureRequest, output: Path, interrupted: Interruption) -> list[str]:
+def write_timeline(
+    run_dir: Path, request: CaptureRequest, output: Path, interrupted: Interruption, on_progress: Callable[[], None]
+) -> list[str]:
     """Follow the record files of a run and write what happens as a timeline; return, line by line, what is in it.
+
+    Args:
+        run_dir: the run's folder.
+        request: for how long, and whose blocks.
+        output: is written.
+        interrupted: ends the timeline early once it is wanted.
+        on_progress: is called again and again while the run is followed.
 
     Raises:
         CaptureError: the run is not there, or has ended.
         OSError: the document cannot be written.
     """
-    from sample_profiler.reports.timeline import capture_timeline
+    from sample_profiler.reports.timeline_capture import capture_timeline
 
     try:
         session = read_session(run_dir, with_events=False, with_histograms=False)
@@ -67,5 +83,13 @@ def write_timeline(run_dir: Path, request: CaptureRequest, output: Path, interru
     components = [component for record in session.processes for component in record.components]
     chosen = choose_components(components, request.kinds, request.workers)
     output.parent.mkdir(parents=True, exist_ok=True)
-    capture_timeline(run_dir, request.seconds, output, components=chosen)
-    return [f"the blocks of {', '.join(chosen)}"]
+    timeline = capture_timeline(
+        run_dir,
+        request.seconds,
+        output,
+        components=chosen,
+        is_over=lambda: interrupted.is_wanted,
+        on_progress=lambda _: on_progress(),
+    )
+    lines = [f"{timeline.num_passes:,} passes through blocks of {', '.join(timeline.components)}"]
+    return lines + [f"{name}: {num:,} events were overwritten unread" for name, num in timeline.num_lost.items()]

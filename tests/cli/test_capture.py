@@ -81,7 +81,7 @@ def merged(monkeypatch):
     """What was merged; the documents of tests are the names of their parts."""
     merged = []
 
-    def merge(tool, parts, output, run_dir):
+    def merge(tool, parts, facts, output, run_dir):
         merged.append((tool, dict(parts), output, run_dir))
         output.write_text(" ".join(parts))
 
@@ -258,10 +258,25 @@ def test_a_document_that_cannot_be_written(tmp_path, run, capsys):
     assert "sample-profiler capture: cannot write the document: " in capsys.readouterr().err
 
 
+def test_a_part_that_is_damaged(tmp_path, run, capsys, monkeypatch):
+    def refuse(*_):
+        raise ValueError("Learner_0.pstats is no profile of functions: EOF; capture again")
+
+    monkeypatch.setattr(capture_module, "merge_parts", refuse)
+    assert capture(tmp_path, request_of()) == 2
+    message = "Learner_0.pstats is no profile of functions: EOF; capture again\n"
+    assert capsys.readouterr().err.endswith(f"sample-profiler capture: {message}")
+
+
+def test_a_timeline_of_a_folder_without_a_run(tmp_path, capsys):
+    assert capture(tmp_path, request_of(tool="timeline")) == 2
+    assert "sample-profiler capture: " in capsys.readouterr().err
+
+
 def test_a_timeline_needs_no_socket(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def write(run_dir, request, output, interrupted):
+    def write(run_dir, request, output, interrupted, on_progress):
         asked.append((run_dir, request, output))
         Path(output).parent.mkdir(parents=True)
         Path(output).write_text("{}")

@@ -1,0 +1,75 @@
+"""Call stacks (pyinstrument) of several processes as one document for https://www.speedscope.app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sample_profiler import __version__
+
+__all__ = ["merge_speedscope"]
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def merge_speedscope(parts: Mapping[str, Path], output: Path) -> None:
+    """Write one document with a profile for each process, named after its component; a part may be empty.
+
+    Args:
+        parts: speedscope documents by component.
+        output: is written.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: a part is no such document.
+    """
+    frames: list[dict[str, Any]] = []
+    indices: dict[tuple[Any, ...], int] = {}
+    profiles: list[dict[str, Any]] = []
+    for component, path in parts.items():
+        document = _load(path)
+        shared = [_index_of(frame, frames, indices) for frame in document["shared"]["frames"]]
+        own = [_with_frames(profile, shared) for profile in document["profiles"]]
+        for number, profile in enumerate(own):
+            profile["name"] = component if len(own) == 1 else f"{component} ({number + 1})"
+        profiles += own or [_empty(component)]
+    merged = {
+        "$schema": _SCHEMA,
+        "exporter": f"sample_profiler@{__version__}",
+        "name": ", ".join(parts),
+        "activeProfileIndex": 0,
+        "shared": {"frames": frames},
+        "profiles": profiles,
+    }
+    output.write_text(json.dumps(merged, separators=(",", ":")), encoding="utf-8")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document["shared"]["frames"], list) or not isinstance(document["profiles"], list):
+            raise TypeError("its frames and profiles are no lists")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no speedscope document: {error}; capture again") from error
+    return document
+
+
+def _index_of(frame: dict[str, Any], frames: list[dict[str, Any]], indices: dict[tuple[Any, ...], int]) -> int:
+    identity = tuple(frame.get(field) for field in ("name", "file", "line", "col"))
+    index = indices.setdefault(identity, len(frames))
+    if index == len(frames):
+        frames.append(frame)
+    return index
+
+
+def _with_frames(profile: dict[str, Any], shared: list[int]) -> dict[str, Any]:
+    """Return a profile that names its frames by their places in the merged document."""
+    if profile["type"] == "sampled":
+        return {**profile, "samples": [[shared[index] for index in sample] for sample in profile["samples"]]}
+    return {**profile, "events": [{**event, "frame": shared[event["frame"]]} for event in profile["events"]]}
+
+
+def _empty(component: str) -> dict[str, Any]:
+    return {"type": "evented", "name": component, "unit": "seconds", "startValue": 0, "endValue": 0, "events": []}

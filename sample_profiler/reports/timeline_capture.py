@@ -1,0 +1,159 @@
+"""Follows the record files of a run for a window of any length, and makes a timeline of it. Costs the run nothing."""
+
+from __future__ import annotations
+
+import array
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from sample_profiler.errors import RecordError, SessionError
+from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.record_reader import EventFollower, read_record_file
+from sample_profiler.profiling.session import live_folder
+from sample_profiler.reports.timeline import write_timeline
+
+__all__ = ["TimelineCapture", "TimelineRecorder", "capture_timeline"]
+
+_POLL_S = 0.25
+_FIELDS = len(Event._fields)
+
+
+@dataclass(frozen=True)
+class TimelineCapture:
+    """What a timeline has.
+
+    Attributes:
+        num_passes: passes of blocks in it.
+        num_lost: events that were overwritten before they could be read, by process; only where there are some.
+        components: whose blocks it has.
+    """
+
+    num_passes: int
+    num_lost: dict[str, int]
+    components: list[str]
+
+
+@dataclass
+class _Followed:
+    """A process whose events are taken.
+
+    Attributes:
+        follower: of its file.
+        spool: what has been taken, in a temporary file: a window may be long.
+        num_events: how many.
+    """
+
+    follower: EventFollower
+    spool: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    num_events: int = 0
+
+
+class TimelineRecorder:
+    """Takes the events of all processes of a run from now on; call `poll` a few times a second, then `finish`.
+
+    Args:
+        run_dir: the run's folder.
+        components: whose blocks are shown; None: all.
+    """
+
+    def __init__(self, run_dir: Path, components: Collection[str] | None = None) -> None:
+        self._folder = live_folder(run_dir)
+        self._components = components
+        self._start_ns = time.perf_counter_ns()
+        self._followed: dict[Path, _Followed] = {}
+        self.poll()
+
+    def poll(self) -> None:
+        """Take what is new, also of processes that are new."""
+        for path in self._folder.glob("*.rec"):
+            if path not in self._followed:
+                try:
+                    self._followed[path] = _Followed(EventFollower(path))
+                except RecordError:
+                    continue  # just being removed
+        for followed in self._followed.values():
+            try:
+                events = followed.follower.poll()
+            except RecordError:
+                continue
+            numbers = array.array("Q")
+            for event in events:
+                if event.end_ns >= self._start_ns or event.is_flow_point:
+                    numbers.extend(event)
+            followed.num_events += len(numbers) // _FIELDS
+            numbers.tofile(followed.spool)
+
+    def finish(self, output: Path) -> TimelineCapture:
+        """Take the last events and write the timeline.
+
+        Args:
+            output: is written; compressed if its name ends in ``.gz``.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        end_ns = time.perf_counter_ns()
+        self.poll()
+        records, num_lost = [], {}
+        for path, followed in self._followed.items():
+            followed.follower.close()
+            try:
+                record = read_record_file(path)
+            except RecordError:
+                continue
+            followed.spool.seek(0)
+            numbers = array.array("Q")
+            numbers.fromfile(followed.spool, followed.num_events * _FIELDS)
+            followed.spool.close()
+            pairs = [iter(numbers)] * _FIELDS
+            record.events = [Event(*fields) for fields in zip(*pairs, strict=True)]
+            if self._components is not None:
+                for component in set(record.trees) - set(self._components):
+                    del record.trees[component]
+            if followed.follower.num_lost:
+                num_lost[record.name] = followed.follower.num_lost
+            record.num_events_lost = followed.follower.num_lost
+            if record.components:
+                records.append(record)
+        self._followed.clear()
+        output.parent.mkdir(parents=True, exist_ok=True)
+        num_passes = write_timeline(records, output, start_ns=self._start_ns, end_ns=end_ns)
+        return TimelineCapture(num_passes, num_lost, [name for record in records for name in record.components])
+
+
+def capture_timeline(
+    run_dir: Path,
+    seconds: float,
+    output: Path,
+    components: Collection[str] | None = None,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> TimelineCapture:
+    """Follow a run for some seconds and write its timeline.
+
+    Args:
+        run_dir: the run's folder.
+        seconds: how long.
+        output: is written; compressed if its name ends in ``.gz``.
+        components: whose blocks are shown; None: all.
+        is_over: ends the window early.
+        on_progress: is told the seconds that have passed.
+
+    Raises:
+        OSError: the timeline cannot be written.
+        SessionError: there is nothing to follow.
+    """
+    if not any(live_folder(run_dir).glob("*.rec")):
+        raise SessionError(f"{run_dir} has no record files to follow; give the folder of a run that goes on")
+    recorder = TimelineRecorder(run_dir, components)
+    start_s = time.monotonic()
+    while (passed_s := time.monotonic() - start_s) < seconds and not is_over():
+        on_progress(passed_s)
+        time.sleep(min(_POLL_S, seconds - passed_s))
+        recorder.poll()
+    return recorder.finish(output)
