@@ -162,9 +162,8 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint)
-    records = RunRecords(run_folder)
-    records.clear()
-    recording = Recording(recording_options(run_folder), "Serial" if is_serial else "Runner")
+    RunRecords(run_folder, config.profiling).clear()
+    recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
 
     def interrupt(number: int) -> None:
@@ -205,7 +204,7 @@ def execute_run(
         interrupted_by=interrupted[0] if interrupted else None,
         **facts,
         timings=runner.timings,
-        session=records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
+        session=runner.records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
     )
 
 
@@ -295,6 +294,7 @@ class _ParallelWiring:
 
     def stop(self) -> None:
         grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
+        end_captures()
         with self.runner.timing.add_time("wait_components"):
             killed = self._supervisor.stop(grace_s, self._take_reports)
         for child in killed:

@@ -1,4 +1,4 @@
-"""Owns what the Runner makes of its run's record files: the timers' document while it runs, and the session at its end.
+"""Owns what the Runner makes of its run's record files: documents while it runs, and the session at its end.
 
 All of it is read from the files, as somebody outside of the run would: what a killed process has recorded is there, and
 no component spends time on telling.
@@ -6,16 +6,22 @@ no component spends time on telling.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.config import ProfilingOptions
+from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.profiling.session import Session, live_folder, read_live, session_path
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
+from sample_profiler.reports.timeline_capture import TimelineRecorder
 
 __all__ = ["RunRecords"]
 
@@ -27,15 +33,21 @@ class RunRecords:
 
     Args:
         run_folder: of the run.
+        options: where record files are, and of what window a timeline is wanted.
     """
 
-    def __init__(self, run_folder: Path) -> None:
+    def __init__(self, run_folder: Path, options: ProfilingOptions) -> None:
         self._folder = run_folder
+        self._live = live_folder(run_folder, options.profile_dir)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
+        self._window = parse_window(options.timeline_seconds)
+        self._begun_s = time.monotonic()
+        self._timeline: TimelineRecorder | None = None
+        self._writing: threading.Thread | None = None
 
     def clear(self) -> None:
         """Remove what an earlier run in the same folder has left."""
-        for path in live_folder(self._folder).glob("*.rec"):
+        for path in self._live.glob("*.rec"):
             path.unlink(missing_ok=True)
 
     def write_timers(self) -> None:
@@ -50,6 +62,37 @@ class RunRecords:
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
 
+    def follow_timeline(self) -> None:
+        """Go on with the timeline that is wanted of a window of the run; call it several times a second."""
+        if self._window is None:
+            return
+        start_s, length_s = self._window
+        passed_s = time.monotonic() - self._begun_s
+        if self._timeline is None and passed_s >= start_s:
+            self._timeline = TimelineRecorder(self._folder)
+        elif self._timeline is not None:
+            self._timeline.poll()
+            if passed_s >= start_s + length_s:
+                self.end_timeline()
+
+    def end_timeline(self) -> None:
+        """End the timeline's window, whether it is over or the run is; it is written while the run goes on."""
+        self._window, timeline, self._timeline = None, self._timeline, None
+        if timeline is not None:
+            self._writing = threading.Thread(target=self._write_timeline, args=(timeline,), name="timeline")
+            self._writing.start()
+
+    def _write_timeline(self, timeline: TimelineRecorder) -> None:
+        path = self._folder / "profile" / "timeline.json"
+        try:
+            capture = timeline.finish(path)
+        except OSError as error:
+            logger.warning("Cannot write the timeline: %s", error)
+            return
+        logger.info("Wrote a timeline of %d passes through blocks: %s", capture.num_passes, path)
+        for process, num_lost in capture.num_lost.items():
+            logger.warning("The timeline lacks %d events of %s: give more --flight_recorder_mb", num_lost, process)
+
     def write_session(self, facts: Mapping[str, Any], *, is_clean: bool) -> Session:
         """Put all recordings into the run's session; then the record files of a run that ended well are not needed.
 
@@ -57,6 +100,8 @@ class RunRecords:
             facts: about the run.
             is_clean: whether it ended as it should; else the files stay, as evidence.
         """
+        if self._writing is not None:
+            self._writing.join()
         session = read_live(self._folder)
         session.run.update(facts)
         path = session_path(self._folder)
@@ -64,8 +109,10 @@ class RunRecords:
             path.parent.mkdir(exist_ok=True)
             session.save(path)
         except OSError as error:
-            logger.warning("Cannot save the session: %s; what it has is in %s", error, live_folder(self._folder))
+            logger.warning("Cannot save the session: %s; what it has is in %s", error, self._live)
             return session
         if is_clean and not session.problems:
             self.clear()
+            with contextlib.suppress(OSError):
+                self._live.rmdir()
         return session

@@ -96,6 +96,7 @@ class Runner:
         reason: why the run ended, in words.
         timings: Timing of every component that has finished, as plain data, by component.
         crew: all components, to be asked for something; empty until `command` is called.
+        records: what all processes have recorded.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Runner:
         self._observers = observers
         self._silences = Silences(config.machine.heartbeat_reporting_interval)
         self._run_folder = run_folder
-        self._records = RunRecords(run_folder)
+        self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
         self.crew = Crew([], self._take_reports, lambda: self.reason)
         self._control: Control | None = None
@@ -169,6 +170,7 @@ class Runner:
         """Take the last figures and let observers go."""
         if self._control is not None:
             self._control.close()
+        self.records.end_timeline()
         self._update_status()
         self._write_summaries()
         for observer in self._observers:
@@ -301,6 +303,7 @@ class Runner:
             self._end("the run has trained for as many seconds as asked")
 
     def _poll_control(self) -> None:
+        self.records.follow_timeline()
         self.handle_reports(self._answers.receive())
         if self._control is not None:
             self._control.poll()
@@ -309,7 +312,7 @@ class Runner:
         status = self.statistics.status()
         for observer in self._observers:
             observer.on_summaries(status)
-        self._records.write_timers()
+        self.records.write_timers()
 
     def _take_reports(self) -> None:
         for source in (*self._reports, self._answers):

@@ -169,7 +169,7 @@ class ComponentPlan:
 def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
-    recording = recording_options(blueprint.run_folder)
+    recording = recording_options(blueprint.config, blueprint.run_folder)
 
     def settings(
         name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None, patience_s: float = _PATIENCE_S
@@ -203,9 +203,10 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     return components
 
 
-def recording_options(run_folder: Path) -> RecordingOptions:
+def recording_options(config: Config, run_folder: Path) -> RecordingOptions:
     """Return where the processes of a run show what they do."""
-    return RecordingOptions(live_folder(run_folder))
+    ring_bytes = int(config.profiling.flight_recorder_mb * 2**20)
+    return RecordingOptions(live_folder(run_folder, config.profiling.profile_dir), ring_bytes)
 
 
 def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
@@ -348,7 +349,7 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
 
 def _measure_device(blueprint: Blueprint, timing: Timing) -> None:
     """Let this process measure its device, if it has one and the run wants that."""
-    mode = blueprint.config.machine.profile_device
+    mode = blueprint.config.profiling.profile_device
     if mode != "off":
         clock = device_clock.device_clock_for(blueprint.device)
         device_clock.set_device_clock(clock, synchronize=mode == "synchronize")

@@ -13,6 +13,7 @@ from sample_profiler.config.parts import (
     ModelOptions,
     ObservationOptions,
     OptimizerOptions,
+    ProfilingOptions,
     RunOptions,
     SamplingOptions,
     SavingOptions,
@@ -44,6 +45,7 @@ class Config:
     optimizer: OptimizerOptions
     observations: ObservationOptions
     machine: MachineOptions
+    profiling: ProfilingOptions
     saving: SavingOptions
     model: ModelOptions
     environment: EnvironmentOptions
@@ -99,6 +101,7 @@ CORE_PARTS: dict[str, type] = {
     "optimizer": OptimizerOptions,
     "observations": ObservationOptions,
     "machine": MachineOptions,
+    "profiling": ProfilingOptions,
     "saving": SavingOptions,
     "model": ModelOptions,
     "environment": EnvironmentOptions,

@@ -23,6 +23,7 @@
 
 /* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
 
+#define CORE_VERSION 2 /* of what compiled_recorder.py expects of this file */
 #define RECORD_VERSION 1
 #define SUB_BUCKET_BITS 4
 #define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
@@ -1513,6 +1514,7 @@ PyInit__core(void)
         Py_XDECREF(size);
     }
     if (sizes == NULL || PyModule_AddIntConstant(module, "RECORD_VERSION", RECORD_VERSION) < 0 ||
+        PyModule_AddIntConstant(module, "CORE_VERSION", CORE_VERSION) < 0 ||
         PyModule_AddObjectRef(module, "SIZES", sizes) < 0 ||
         PyModule_AddObjectRef(module, "Recorder", (PyObject *)&recorder_type) < 0 ||
         PyModule_AddObjectRef(module, "Block", (PyObject *)&block_type) < 0) {

@@ -3,6 +3,7 @@ from typing import Any
 
 from sample_profiler.profiling.kinds import Kind
 
+CORE_VERSION: int
 RECORD_VERSION: int
 SIZES: dict[str, int]
 

@@ -19,6 +19,11 @@ from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["CompiledRecorder"]
 
+_CORE_VERSION = 2
+
+if getattr(_core, "CORE_VERSION", None) != _CORE_VERSION:
+    raise ImportError("the compiled recorder was built from other sources than these: install the package anew")
+
 _core.set_up(ADD_TIME, TIMEIT, TimingError, note_thread)
 
 # The clock that the core reads by itself is this one, on Linux.

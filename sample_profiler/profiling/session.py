@@ -154,10 +154,15 @@ def session_path(run_dir: str | os.PathLike[str]) -> Path:
     return Path(run_dir) / "profile" / "session.json"
 
 
-def live_folder(run_dir: str | os.PathLike[str]) -> Path:
-    """Return where the record files of a run are, as far as its config.json says that they are elsewhere."""
+def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None) -> Path:
+    """Return where the record files of a run are.
+
+    Args:
+        run_dir: the run's folder.
+        profile_dir: what the run was told of it; None: what its config.json says.
+    """
     own = Path(run_dir) / "profile" / "live"
-    folder = _read_config(Path(run_dir)).get("profile_dir")
+    folder = _read_config(Path(run_dir)).get("profile_dir") if profile_dir is None else profile_dir
     # A folder of its own: several runs may be given the same one.
     return Path(folder) / Path(run_dir).absolute().name if folder and isinstance(folder, str) else own
 

@@ -531,5 +531,7 @@ def test_profiling_names_what_it_offers():
     import sample_profiler.profiling as profiling
 
     assert set(profiling.__all__) <= set(dir(profiling))
-    with pytest.raises(AttributeError, match="no attribute 'Timer'; it offers Session, TWIN, Timing, TimingError, get_timing"):
+    with pytest.raises(
+        AttributeError, match="no attribute 'Timer'; it offers Session, TWIN, Timing, TimingError, get_timing"
+    ):
         profiling.Timer  # noqa: B018

@@ -12,6 +12,7 @@ from sample_profiler.config.parts.machine import MachineOptions
 from sample_profiler.config.parts.model import ModelOptions
 from sample_profiler.config.parts.observations import ObservationOptions
 from sample_profiler.config.parts.optimizer import OptimizerOptions
+from sample_profiler.config.parts.profiling import ProfilingOptions
 from sample_profiler.config.parts.run import RunOptions
 from sample_profiler.config.parts.sampling import SamplingOptions, num_usable_cores
 from sample_profiler.config.parts.saving import SavingOptions
@@ -23,6 +24,7 @@ __all__ = [
     "ModelOptions",
     "ObservationOptions",
     "OptimizerOptions",
+    "ProfilingOptions",
     "RunOptions",
     "SamplingOptions",
     "SavingOptions",

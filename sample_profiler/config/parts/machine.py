@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from sample_profiler.config.limits import option
 
@@ -42,8 +41,3 @@ class MachineOptions:
     heartbeat_reporting_interval: float = option(20.0, above=0)
     """Seconds without a sign of life after which a component is reported as stuck; a component that died is known at
     once."""
-
-    profile_device: Literal["off", "events", "synchronize"] = "events"
-    """How long the GPU works on what a block gave it: off: not measured; events: measured without waiting; synchronize:
-    wait for the GPU on both sides of each such block, which makes device times exact and distorts all others. Without a
-    GPU nothing is measured."""
