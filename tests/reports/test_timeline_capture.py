@@ -1,0 +1,97 @@
+"""Following record files: only the window, also of processes that begin later, also when the ring wraps around."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from sample_profiler.errors import SessionError
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.reports.timeline_capture import TimelineRecorder, capture_timeline
+
+
+@pytest.fixture
+def make_file(tmp_path):
+    folder = tmp_path / "profile" / "live"
+    folder.mkdir(parents=True)
+    files = []
+
+    def make(name, **sizes):
+        timing = Timing(f"{name} profile")
+        file = RecordFile(folder / f"{name}.1.rec", process_name=name, **sizes)
+        file.attach(timing, name)
+        files.append(file)
+        return timing, file
+
+    yield make
+    for file in files:
+        file.close()
+
+
+def spend(timing, file, key, num=1):
+    for _ in range(num):
+        with timing.add_time(key):
+            pass
+    file.flush()
+
+
+def names_of(path):
+    events = json.loads(path.read_text())["traceEvents"]
+    return [event["name"] for event in events if event["ph"] == "X"]
+
+
+def test_only_what_happens_in_the_window_is_taken_also_of_processes_that_begin_in_it(tmp_path, make_file):
+    first = make_file("Learner_0")
+    spend(*first, "before")
+    recorder = TimelineRecorder(tmp_path)
+    spend(*first, "train", 3)
+    spend(*make_file("RolloutWorker_w0"), "env_step", 2)
+    recorder.poll()
+    spend(*first, "train", 3)
+    capture = recorder.finish(tmp_path / "out" / "timeline.json")
+    spend(*first, "after")
+    assert sorted(names_of(tmp_path / "out" / "timeline.json")) == ["env_step"] * 2 + ["train"] * 6
+    assert (capture.num_passes, capture.num_lost) == (8, {})
+    assert capture.components == ["Learner_0", "RolloutWorker_w0"]
+
+
+def test_chosen_components_alone_are_shown(tmp_path, make_file):
+    files = {name: make_file(name) for name in ("Learner_0", "Batcher_0")}
+    recorder = TimelineRecorder(tmp_path, ["Batcher_0"])
+    for one in files.values():
+        spend(*one, "work")
+    assert recorder.finish(tmp_path / "timeline.json").components == ["Batcher_0"]
+    assert names_of(tmp_path / "timeline.json") == ["work"]
+
+
+def test_what_was_overwritten_unread_is_counted(tmp_path, make_file):
+    timing, file = make_file("Learner_0", ring_bytes=32 * 64)
+    recorder = TimelineRecorder(tmp_path)
+    spend(timing, file, "work", 200)
+    capture = recorder.finish(tmp_path / "timeline.json")
+    assert capture.num_passes + capture.num_lost["Learner_0"] == 200
+    assert 0 < capture.num_passes <= 64
+
+
+def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
+    timing, file = make_file("Learner_0")
+    is_over = threading.Event()
+    told = []
+
+    def on_progress(seconds):
+        told.append(seconds)
+        spend(timing, file, "work")
+        is_over.set()
+
+    capture = capture_timeline(tmp_path, 1000, tmp_path / "t.json", is_over=is_over.is_set, on_progress=on_progress)
+    assert capture.num_passes == len(told) == 1
+
+
+def test_there_has_to_be_something_to_follow(tmp_path):
+    with pytest.raises(SessionError, match="no record files"):
+        capture_timeline(tmp_path, 1, tmp_path / "t.json")
+    assert time.perf_counter_ns()
