@@ -1,37 +1,47 @@
-"""Print what one block costs: nanoseconds per ``with timing.add_time(...)``, around nothing.
+"""Print what one block costs, in nanoseconds, and how many times cheaper that is than with other tools' timers.
 
-The smallest of several repeats is shown, since everything that disturbs a run only makes it longer, and what the loop
-itself costs is taken off. ``--peer-python`` runs the same loops with another tool's Timing, in its own environment.
+Every variant lives in a process of its own, and they take turns: round by round, in an order that changes, so that
+whatever else the machine does meets all of them alike. Shown are the median and the quartiles over the rounds, less the
+empty loop, and the median of the ratios of each round. A first round of each, which makes the nodes, does not count.
+
+    python -m benchmarks.block_cost
+    python -m benchmarks.block_cost --peer-python SF/bin/python --mlagents-python MLA/bin/python
+
+With the peers it says, too, whether the recorder is as cheap as it has to be, and exits with 1 if it is not.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import random
+import statistics
 import subprocess
+import sys
+import tempfile
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+LOOPS = Path(__file__).parent / "measuring" / "block_loops.py"
+ROOT = Path(__file__).parents[1]
 REPEATS = 7
 
-PEER_SCRIPT = """
-import timeit
-from sample_factory.utils.timing import Timing
-timing = Timing()
-def plain(num_passes):
-    for _ in range(num_passes):
-        with timing.add_time("a"):
-            pass
-def nested(num_passes):
-    with timing.add_time("outer"):
-        for _ in range(num_passes):
-            with timing.add_time("b"):
-                with timing.add_time("c"):
-                    pass
-for name, function, num_blocks in (("unnested", plain, 1), ("nested", nested, 2)):
-    seconds = min(timeit.repeat(lambda: function({num_passes}), number=1, repeat={repeats}))
-    print(f"{{name}} {{seconds / {num_passes} / num_blocks * 1e9:.0f}}")
-"""
+# Variant, whether in pure Python, title.
+OURS = (
+    ("ring", False, "compiled, record file with its ring"),
+    ("no_file", False, "compiled, no file"),
+    ("flow", False, "compiled, mark_flow"),
+    ("no_file", True, "pure Python, no file"),
+    ("ring", True, "pure Python, record file with its ring"),
+    ("flow", True, "pure Python, mark_flow"),
+    ("plain_call", False, "call of a plain function"),
+    ("decorated", False, "call of one with an unarmed profile_range"),
+)
+COMPILED, PURE = OURS[0][2], OURS[3][2]
+SAMPLE_FACTORY, ML_AGENTS = "Sample Factory, Timing.add_time", "ML-Agents, hierarchical_timer"
+MUSTS = ((COMPILED, SAMPLE_FACTORY, 10.0), (COMPILED, ML_AGENTS, 7.0), (PURE, SAMPLE_FACTORY, 2.0))
 
 
 def unnested(timing: Any, num_passes: int) -> None:
@@ -49,13 +59,6 @@ def nested(timing: Any, num_passes: int) -> None:
                 pass
 
 
-def averaged(timing: Any, num_passes: int) -> None:
-    """Open one block with a window again and again."""
-    for _ in range(num_passes):
-        with timing.time_avg("d", average=10):
-            pass
-
-
 def empty(_: Any, num_passes: int) -> None:
     """Only loop."""
     for _ in range(num_passes):
@@ -67,30 +70,121 @@ def cost_ns(function: Callable[[Any, int], None], timing: Any, num_passes: int) 
     return min(timeit.repeat(lambda: function(timing, num_passes), number=1, repeat=REPEATS)) / num_passes * 1e9
 
 
-def main() -> None:
+class Variant:
+    """A process that measures one thing when it is asked to.
+
+    Args:
+        title: of the line in the table.
+        python: which one runs it.
+        name: of the variant in `block_loops`.
+        folder: for its record file.
+        environment: its variables.
+    """
+
+    def __init__(self, title: str, python: str, name: str, folder: Path, environment: dict[str, str]) -> None:
+        self.title = title
+        self.costs_ns: list[float] = []
+        folder.mkdir()
+        command = [python, str(LOOPS), name, str(folder)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environment)
+
+    def measure(self, num_passes: int) -> float:
+        """Return what a pass costs now."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{num_passes}\n")
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self.title}: its process has ended")
+        return float(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def start_variants(options: argparse.Namespace, folder: Path) -> list[Variant]:
+    """Start all processes."""
+    variants = []
+    for number, (name, is_pure, title) in enumerate(OURS):
+        variables = {"PYTHONPATH": str(ROOT), "SAMPLE_PROFILER_PURE_PYTHON": "1" if is_pure else ""}
+        variants.append(Variant(title, sys.executable, name, folder / str(number), {**os.environ, **variables}))
+    for title, python, name in (
+        (SAMPLE_FACTORY, options.peer_python, "sample_factory"),
+        (ML_AGENTS, options.mlagents_python, "ml_agents"),
+    ):
+        if python:
+            variants.append(Variant(title, python, name, folder / name, dict(os.environ)))
+    return variants
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile."""
+    lower, median, upper = statistics.quantiles(values, n=4)
+    return lower, median, upper
+
+
+def print_costs(variants: Sequence[Variant]) -> None:
+    """Print one line per variant; ratios are to each peer."""
+    peers = [variant for variant in variants if variant.title in (SAMPLE_FACTORY, ML_AGENTS)]
+    print(f"{'nanoseconds per pass':44}{'median':>9}{'quartiles':>18}", end="")
+    print("".join(f"{'× ' + peer.title.partition(',')[0]:>18}" for peer in peers))
+    for variant in variants:
+        lower, median, upper = quartiles(variant.costs_ns)
+        span = f"{lower:.0f} to {upper:.0f}"
+        print(f"{variant.title:44}{median:>9.0f}{span:>18}", end="")
+        print("".join(f"{ratio_of(variant, peer):>18.1f}" for peer in peers))
+
+
+def ratio_of(variant: Variant, peer: Variant) -> float:
+    """Return how many times as much a peer's block costs."""
+    rounds = zip(variant.costs_ns, peer.costs_ns, strict=True)
+    return statistics.median(theirs / max(ours, 1e-3) for ours, theirs in rounds)
+
+
+def print_musts(variants: Sequence[Variant]) -> bool:
+    """Print whether it is cheap enough; return so."""
+    by_title = {variant.title: variant for variant in variants}
+    is_enough = True
+    for title, peer, least in MUSTS:
+        if peer in by_title:
+            ratio = ratio_of(by_title[title], by_title[peer])
+            is_enough &= ratio >= least
+            print(f"{title}: {ratio:.1f} times cheaper than {peer.partition(',')[0]}; it has to be {least:g} times")
+    return is_enough
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--num_passes", type=int, default=100_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num_passes", type=int, default=20_000, help="of each variant in each round")
+    parser.add_argument("--num_rounds", type=int, default=40)
     parser.add_argument("--peer-python", help="a Python that has sample_factory installed, to compare with")
-    arguments = parser.parse_args()
+    parser.add_argument("--mlagents-python", help="a Python that has mlagents_envs installed, to compare with")
+    options = parser.parse_args(argv)
 
-    from sample_profiler.profiling import Timing
+    from sample_profiler.profiling import TWIN
 
-    timing = Timing()
-    loop_ns = cost_ns(empty, timing, arguments.num_passes)
-    for function, num_blocks in ((unnested, 1), (nested, 2), (averaged, 1)):
-        block_ns = (cost_ns(function, timing, arguments.num_passes) - loop_ns) / num_blocks
-        print(f"sample_profiler {function.__name__}: {block_ns:.0f} ns per block")
-    if arguments.peer_python:
-        script = PEER_SCRIPT.format(num_passes=arguments.num_passes, repeats=REPEATS)
-        result = subprocess.run(
-            [arguments.peer_python, "-c", script], capture_output=True, text=True, check=True, timeout=600
-        )
-        for line in result.stdout.splitlines():
-            if line.startswith(("unnested", "nested")):
-                name, value = line.split()
-                print(f"peer {name}: {value} ns per block")
+    if TWIN != "compiled":
+        print("The compiled recorder is not here: all of these are pure Python.")
+    draw = random.Random(0)
+    with tempfile.TemporaryDirectory() as folder:
+        variants = start_variants(options, Path(folder))
+        try:
+            for variant in variants:
+                variant.measure(options.num_passes)
+            for _ in range(options.num_rounds):
+                for variant in draw.sample(variants, len(variants)):
+                    variant.costs_ns.append(variant.measure(options.num_passes))
+        finally:
+            for variant in variants:
+                variant.close()
+    print_costs(variants)
+    return 0 if print_musts(variants) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -27,7 +27,7 @@ NOT_ENTERED = -2
 OPEN = -1
 
 _entered_last: ContextVar[Block | None] = ContextVar("sample_profiler_block_entered_last", default=None)
-_get_entered_last = _entered_last.get
+get_entered_last = _entered_last.get
 _set_entered_last = _entered_last.set
 
 
@@ -64,7 +64,7 @@ class Block:
         """
         recorder = self.recorder
         tree = recorder.threads.tree
-        outer = _get_entered_last()
+        outer = get_entered_last()
         while outer is not None and outer.end_ns != OPEN:
             outer = outer.outer
         if outer is None:
@@ -118,7 +118,7 @@ class Block:
 def get_open_blocks() -> list[Block]:
     """Return the blocks that are open in the current context, the innermost first."""
     blocks: list[Block] = []
-    block = _get_entered_last()
+    block = get_entered_last()
     while block is not None:
         if block.end_ns == OPEN:
             blocks.append(block)

@@ -16,7 +16,7 @@ from sample_profiler.profiling.statistics import DeviceStatistics, Statistics
 from sample_profiler.profiling.thread_names import number_of_thread
 from sample_profiler.profiling.tree import TreeNode
 
-_FOLD_AT = 64
+FOLD_AT = 64
 
 
 class EventSink(Protocol):
@@ -43,7 +43,7 @@ class ThreadNode:
         self.kind = shared.kind
         self.children: dict[str, ThreadNode] = {}
         self.blocks: list[Block] = []
-        self.fold_at = _FOLD_AT
+        self.fold_at = FOLD_AT
         self.statistics = Statistics()
 
     def fold(self, sink: EventSink | None = None) -> None:
@@ -65,7 +65,7 @@ class ThreadNode:
             durations = [block.end_ns - block.start_ns for block in blocks]
             statistics.add(durations, last_end_ns=blocks[-1].end_ns, window=self.kind.window)
         # Many tasks may have this node open at once: then wait until as many more have gone by.
-        self.fold_at = _FOLD_AT + 2 * len(still_open)
+        self.fold_at = FOLD_AT + 2 * len(still_open)
         # No call between these two, so that a signal handler that reads never finds one without the other.
         self.statistics = statistics
         self.blocks = still_open
@@ -96,14 +96,15 @@ class ThreadNode:
 
 
 class ThreadTree:
-    """The thread nodes of one thread."""
+    """The thread nodes of one thread, and the points of flows that are not in the ring yet."""
 
-    __slots__ = ("nodes", "root", "thread", "thread_number")
+    __slots__ = ("flow_points", "nodes", "root", "thread", "thread_number")
 
     def __init__(self, shared_root: Node) -> None:
         self.root = ThreadNode(shared_root, self)
         self.thread_number = number_of_thread()
         self.nodes: list[ThreadNode] = []
+        self.flow_points: list[tuple[ThreadNode, int, int]] = []
         self.thread = weakref.ref(threading.current_thread())
 
     def is_over(self) -> bool:

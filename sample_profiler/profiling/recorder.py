@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sample_profiler.profiling.block import NOT_ENTERED, Block, get_open_blocks
+from sample_profiler.profiling.block import NOT_ENTERED, OPEN, Block, get_entered_last
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, check_kind, check_pass
-from sample_profiler.profiling.nodes import EventSink, Node, ThreadNode, ThreadTree
+from sample_profiler.profiling.nodes import FOLD_AT, EventSink, Node, ThreadNode, ThreadTree
 from sample_profiler.profiling.statistics import DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
 
@@ -84,12 +84,14 @@ class Recorder:
         """Move all closed blocks of the current thread, and of those that have ended, into their statistics."""
         with self.lock:
             self._settle_ended_threads()
-            for node in self.threads.tree.nodes:
+            tree = self.threads.tree
+            for node in tree.nodes:
                 node.fold(self.sink)
+            self._write_flow_points(tree)
 
     def make_block(self, key: str, kind: Kind) -> Block:
         """Return a block of any kind, to be entered once."""
-        block = Block.__new__(Block)
+        block = Block()
         block.recorder = self
         block.key = key
         block.kind = kind
@@ -115,16 +117,23 @@ class Recorder:
 
     def mark_flow(self, number: int) -> None:
         """Put a point of a flow into the ring of the record file, inside the block that is open now."""
-        sink = self.sink
-        if sink is not None:
+        if self.sink is not None:
             node = self.current_node()
-            with self.lock:
-                sink.add_flow_point(node.shared, node.tree.thread_number, self.clock_ns(), number)
+            points = node.tree.flow_points
+            points.append((node, self.clock_ns(), number))
+            if len(points) >= FOLD_AT:
+                with self.lock:
+                    self._write_flow_points(node.tree)
 
     def current_node(self) -> ThreadNode:
         """Return the node of the innermost open block of this recorder in the current thread."""
         tree = self.threads.tree
-        return next((block.node for block in get_open_blocks() if block.tree is tree), tree.root)
+        block = get_entered_last()
+        while block is not None:
+            if block.end_ns == OPEN and block.tree is tree:
+                return block.node
+            block = block.outer
+        return tree.root
 
     def add_device_statistics(self, path: tuple[str, ...], device: DeviceStatistics) -> None:
         """Add what an accelerator did for a block; of a block that is not there nothing is noted."""
@@ -207,7 +216,15 @@ class Recorder:
         for tree in [tree for tree in self._trees if tree.is_over()]:
             self._settle_thread(tree)
 
+    def _write_flow_points(self, tree: ThreadTree) -> None:
+        # Taken at once: a signal handler may add more.
+        points, tree.flow_points = tree.flow_points, []
+        if self.sink is not None:
+            for node, now_ns, number in points:
+                self.sink.add_flow_point(node.shared, tree.thread_number, now_ns, number)
+
     def _settle_thread(self, tree: ThreadTree) -> None:
+        self._write_flow_points(tree)
         for node in tree.nodes:
             node.fold(self.sink)
             shared = node.shared
