@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sample_profiler.profiling.session import Session, session_path
+from sample_profiler.profiling.tree import TreeNode
 from tests.integration.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
 
 TREES = ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner")
@@ -24,6 +26,13 @@ def last_reward(output: str) -> float:
     return float(re.findall(r"reward (-?[\d.]+)", output)[-1])
 
 
+def trees_of(folder: Path) -> dict[str, TreeNode]:
+    """Return the trees in a run's session, by component."""
+    return {
+        name: tree for record in Session.load(session_path(folder)).processes for name, tree in record.trees.items()
+    }
+
+
 def test_vizdoom_trains_in_parallel_and_shows_every_tree(tmp_path: Path) -> None:
     result = run(*DOOM, "--train_for_env_steps=6000", "--benchmark=True", folder=tmp_path)
     assert result.returncode == 0, result.stdout
@@ -36,8 +45,8 @@ def test_vizdoom_trains_in_parallel_and_shows_every_tree(tmp_path: Path) -> None
     for block in ("env_step", "enqueue_policy_requests", "handle_policy_step", "forward", "batching", "main_loop"):
         assert re.search(rf"\b{block}: \d+\.\d{{4}}", result.stdout), block
     folder = tmp_path / "run"
-    session = json.loads((folder / "profile" / "session.json").read_text())
-    assert set(session["trees"]) >= {"Learner_0", "Batcher_0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner"}
+    trees = trees_of(folder)
+    assert set(trees) >= {"Learner_0", "Batcher_0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner"}
     benchmark = json.loads((folder / "benchmark.json").read_text())
     assert benchmark["frames"] == {"0": frames}
     assert benchmark["steady_fps"] > 0
@@ -112,8 +121,8 @@ def test_blocks_of_a_custom_env_appear_below_env_step(tmp_path: Path) -> None:
         "sf_examples.custom.train_custom_env", "--train_for_env_steps=3000", "--num_workers=2", folder=tmp_path
     )
     assert result.returncode == 0, result.stdout
-    session = json.loads((tmp_path / "run" / "profile" / "session.json").read_text())
-    step = session["trees"]["RolloutWorker_w0"]["children"]["env_step"]
+    trees = trees_of(tmp_path / "run")
+    step = trees["RolloutWorker_w0"].to_dict()["children"]["env_step"]
     own = set(step["children"]) - {"env_reset"}
     assert own, step
 
