@@ -320,3 +320,13 @@ def test_tr12_and_tr14_no_unfinished_trace_is_left(driven):
     assert names == sorted(
         ["worker_0.json", "worker_1.json", "worker_1.json.gz", "off.json", "worker_0.json", "end.json", "results.json"]
     )
+
+
+def test_tr17_every_backend_offers_what_a_collector_asks_of_it():
+    from sample_profiler.components.collector_backends import CollectorBackend, SerialBackend
+    from sample_profiler.components.collector_processes import ProcessBackend
+
+    asked = {name for name in vars(CollectorBackend) if not name.startswith("_")}
+    assert {"call", "collect", "components", "publish", "shutdown"} <= asked
+    for backend in (SerialBackend, ProcessBackend):
+        assert asked <= set(dir(backend))

@@ -466,7 +466,7 @@ def record(number):
         with timing.add_time(f"thread {number}"):
             with timing.add_time("inner"): pass
         file.flush()
-threads = [threading.Thread(target=record, args=(number,)) for number in range(3)]
+threads = [threading.Thread(target=record, args=(number,), daemon=True) for number in range(3)]
 for thread in threads: thread.start()
 sys.setswitchinterval(1e-5)
 for _ in range(20):
@@ -591,7 +591,9 @@ def test_what_was_reported_closed_before_a_kill_is_in_the_file(environment, tmp_
         outer = record.trees["C"].children["a"]
         for node in (outer, outer.children["b"]):
             assert node.statistics.count >= told
-            assert sum(node.statistics.histogram.values()) == node.statistics.count
+            # The figures are whole; the histogram, of which there is one copy, may have what was being added.
+            num_ahead = sum(node.statistics.histogram.values()) - node.statistics.count
+            assert 0 <= num_ahead <= (200 if way == "flushing" else 1)
         assert len(record.events) >= min(3 * told, (1 << 16) // layout.EVENT.size - 1)
         assert all(event.start_ns <= event.end_ns for event in record.events if not event.is_flow_point)
         path.unlink()
