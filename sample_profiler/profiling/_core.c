@@ -24,7 +24,7 @@
 
 /* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
 
-#define CORE_VERSION 2 /* of what compiled_recorder.py expects of this file */
+#define CORE_VERSION 3 /* of what compiled_recorder.py expects of this file */
 #define RECORD_VERSION 1
 #define SUB_BUCKET_BITS 4
 #define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
@@ -145,6 +145,7 @@ static PyObject *entered_last_variable, *thread_key, *add_time_kind, *timeit_kin
 static Recorder *first_attached; /* all that write to a file */
 static Block *off_block; /* what every block is while recording is off */
 static int is_enabled = 1;
+static int has_device; /* whether device=True means anything in this process */
 
 #define MAX_SPARE 128
 static Block *spare_blocks[MAX_SPARE];
@@ -984,12 +985,12 @@ make_block_of(PyObject *op, PyObject *kind, PyObject *const *arguments, Py_ssize
         return (PyObject *)new_block(self, arguments[0], kind);
     Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
     PyObject *key = num_arguments == 1 ? arguments[0] : NULL;
-    int has_device = 0;
+    int wants_device = 0;
     for (Py_ssize_t i = 0; i < num_names; i++) {
         PyObject *name = PyTuple_GET_ITEM(names, i), *value = arguments[num_arguments + i];
         if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
-            has_device = PyObject_IsTrue(value);
-            if (has_device < 0)
+            wants_device = PyObject_IsTrue(value);
+            if (wants_device < 0)
                 return NULL;
         }
         else if (PyUnicode_CompareWithASCIIString(name, "key") == 0 && key == NULL)
@@ -1004,7 +1005,8 @@ make_block_of(PyObject *op, PyObject *kind, PyObject *const *arguments, Py_ssize
         return NULL;
     }
     Block *block = new_block(self, key, kind);
-    if (block == NULL || !has_device || block->state == OFF || self->device_hook == NULL)
+    if (block == NULL || !wants_device || !has_device || block->state == OFF ||
+        self->device_hook == NULL)
         return (PyObject *)block;
     PyObject *with_device = PyObject_CallOneArg(self->device_hook, (PyObject *)block);
     Py_DECREF(block);
@@ -1463,7 +1465,18 @@ core_add_string(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromUnsignedLong(key);
 }
 
+static PyObject *
+core_set_device(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    int wanted = PyObject_IsTrue(value);
+    if (wanted < 0)
+        return NULL;
+    has_device = wanted;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef core_methods[] = {
+    {"set_device", core_set_device, METH_O, "Let device=True measure a device from now on, or not."},
     {"add_string", core_add_string, METH_VARARGS, "Add a string to a mapped record file and return its key."},
     {"get_open_blocks", core_get_open_blocks, METH_NOARGS, "Return the open blocks of the context, innermost first."},
     {"set_enabled", core_set_enabled, METH_O, "Let blocks record from now on, or not."},

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sample_profiler.errors import TimingError
+from sample_profiler.profiling.twins import TWIN
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -268,6 +269,10 @@ def set_device_clock(clock: DeviceClock | NoDevice, *, synchronize: bool = False
     _meter = (
         None if isinstance(clock, NoDevice) else _DeviceMeter(clock, synchronize=synchronize, max_events=max_events)
     )
+    if TWIN == "compiled":
+        from sample_profiler.profiling import _core
+
+        _core.set_device(_meter is not None)  # without one, the core makes plain blocks by itself
 
 
 def device_clock_for(device: str) -> DeviceClock | NoDevice:
