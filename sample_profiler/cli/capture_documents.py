@@ -9,7 +9,7 @@ from typing import Any
 from sample_profiler.cli.live_capture import CaptureRequest, Interruption
 from sample_profiler.components.selection import choose_components
 from sample_profiler.errors import CaptureError, SessionError
-from sample_profiler.profiling.session import read_live, read_session
+from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.status import is_running
 
 __all__ = ["HOW_TO_OPEN", "merge_parts", "write_timeline"]
@@ -49,7 +49,7 @@ def merge_parts(
 
     if tool == "torch":
         windows = {name: (fact["start_ns"], fact["end_ns"]) for name, fact in facts.items()}
-        merge_chrome_traces(parts, output, read_live(run_dir, with_histograms=False).processes, windows)
+        merge_chrome_traces(parts, output, read_session(run_dir, with_histograms=False).processes, windows)
     elif tool == "pyinstrument":
         merge_speedscope(parts, output)
     else:

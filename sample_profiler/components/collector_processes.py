@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import pickle
 import signal
 import threading
 import time
@@ -16,7 +15,7 @@ from typing import Any
 from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.topology import Blueprint, plan_sampling
-from sample_profiler.runtime.commands import Command, CommandResult
+from sample_profiler.runtime.commands import Command, CommandResult, portable
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import Supervisor
 
@@ -56,7 +55,7 @@ class ProcessBackend(LocalBackend):
         results.clear()
         for child in self._supervisor.children:
             if child.name in arguments:
-                child.send_command(Command(number, method, _portable(arguments[child.name])))
+                child.send_command(Command(number, method, portable(arguments[child.name])))
 
         def count_answers() -> int:
             return sum(result.number == number for result in results.values())
@@ -88,28 +87,6 @@ class ProcessBackend(LocalBackend):
     def _take_reports(self) -> None:
         for child in self._supervisor.children:
             self._caller.handle_reports(child.reports.receive())
-
-
-class _Portable:
-    """Arguments of a command that travel by value where pickle alone could only name them, as lambdas."""
-
-    def __init__(self, payload: bytes) -> None:
-        self._payload = payload
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self._payload,)
-
-
-def _portable(arguments: tuple[Any, ...]) -> Any:
-    import cloudpickle
-
-    try:
-        return _Portable(cloudpickle.dumps(arguments))
-    except Exception as error:  # whatever an object's own pickling code may raise
-        raise ValueError(
-            f"{arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use functions "
-            "and objects that can be pickled, or --serial_mode=True"
-        ) from error
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ Nothing here waits: a capture advances with every look at the control socket, so
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import time
@@ -22,6 +23,7 @@ __all__ = ["Control"]
 logger = logging.getLogger(__name__)
 
 _ANSWER_S = 60.0
+_NUM_KEPT = 16  # captures that are over, for clients that still ask
 _MAX_SECONDS = 3600.0
 _WORKER = re.compile(r"RolloutWorker_w(\d+)")
 _KINDS = {"runner": "Runner", "batcher": "Batcher", "inference": "InferenceWorker", "learner": "Learner"}
@@ -60,6 +62,7 @@ class Control:
         self._folder = run_folder.absolute() / "profile"
         self._crew = crew
         self._captures: dict[str, _RunningCapture] = {}
+        self._numbers = itertools.count()
         self._socket: ControlSocket | None = None
         try:
             self._socket = ControlSocket(self._folder, self.answer)
@@ -71,7 +74,7 @@ class Control:
         if self._socket is not None:
             self._socket.poll()
         for capture in self._captures.values():
-            self._advance(capture)
+            self._try_to_advance(capture)
 
     def close(self) -> None:
         """Remove the socket; processes that capture write their parts when they end."""
@@ -102,8 +105,13 @@ class Control:
             raise CaptureError(f"unknown tool {tool!r}; allowed are {', '.join(TOOLS)}")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
             raise CaptureError(f"seconds is {seconds!r}; allowed is more than 0, at most {_MAX_SECONDS:g}")
+        if any(capture.tool == tool and capture.step != "done" for capture in self._captures.values()):
+            raise CaptureError(f"{tool} is capturing in this run already: wait until that has ended, or end it")
+        over = [identity for identity, capture in self._captures.items() if capture.step == "done"]
+        for identity in over[:-_NUM_KEPT]:
+            del self._captures[identity]
         members = self._choose(request.get("components"), request.get("workers"))
-        identity = f"{tool}_{time.strftime('%Y%m%d_%H%M%S')}_{len(self._captures)}"
+        identity = f"{tool}_{time.strftime('%Y%m%d_%H%M%S')}_{next(self._numbers)}"
         folder = self._folder / "captures" / identity
         parts = {part: folder / (part + SUFFIXES[tool]) for part in members}
         # A process ends its capture by itself only if nobody asks it to: the window begins when all have begun.
@@ -142,6 +150,14 @@ class Control:
         arguments: dict[str, tuple[Any, ...]] = {capture.members[part]: (capture.tool,) for part in capture.left}
         capture.posted = self._crew.post("stop_capture", arguments)
         capture.step, capture.until_s = "stop", time.monotonic() + _ANSWER_S
+
+    def _try_to_advance(self, capture: _RunningCapture) -> None:
+        try:
+            self._advance(capture)
+        except OSError as error:  # the run is not over for a profiler's sake
+            logger.warning("A capture with %s is given up: %s", capture.tool, error)
+            capture.errors |= dict.fromkeys(capture.left, f"the run cannot reach it: {error}")
+            capture.step = "done"
 
     def _advance(self, capture: _RunningCapture) -> None:
         now_s = time.monotonic()

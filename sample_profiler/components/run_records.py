@@ -16,7 +16,7 @@ from typing import Any
 
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
-from sample_profiler.profiling.session import Session, live_folder, read_live, session_path
+from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, live_folder, read_live, session_path
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -66,7 +66,13 @@ class RunRecords:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""
         if self._window is None:
             return
-        start_s, length_s = self._window
+        try:
+            self._follow(*self._window)
+        except OSError as error:  # no room for what is followed
+            logger.warning("The timeline is given up: %s", error)
+            self._window = self._timeline = None
+
+    def _follow(self, start_s: float, length_s: float) -> None:
         passed_s = time.monotonic() - self._begun_s
         if self._timeline is None and passed_s >= start_s:
             self._timeline = TimelineRecorder(self._folder)
@@ -86,7 +92,7 @@ class RunRecords:
         path = self._folder / "profile" / "timeline.json"
         try:
             capture = timeline.finish(path)
-        except OSError as error:
+        except Exception as error:  # in a thread of its own, where nobody else would hear of it
             logger.warning("Cannot write the timeline: %s", error)
             return
         logger.info("Wrote a timeline of %d passes through blocks: %s", capture.num_passes, path)
@@ -102,7 +108,7 @@ class RunRecords:
         """
         if self._writing is not None:
             self._writing.join()
-        session = read_live(self._folder)
+        session = read_live(self._folder, latest_s=KEPT_EVENTS_S)
         session.run.update(facts)
         path = session_path(self._folder)
         try:

@@ -22,7 +22,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.profile_request import plan_profiles
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished, Heartbeat
-from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.commands import CommandResult, portable
 from sample_profiler.runtime.event_loop import Input, Timer
 
 __all__ = ["EndedProcess", "Runner", "Silences"]
@@ -232,7 +232,7 @@ class Runner:
         """
         num_workers = len(self.crew.names(_ROLLOUT_WORKER))
         requests = plan_profiles(num_workers, self._run_folder, **request)
-        arguments = {f"{_ROLLOUT_WORKER}{worker}": (request,) for worker, request in requests.items()}
+        arguments = {f"{_ROLLOUT_WORKER}{worker}": portable((request,)) for worker, request in requests.items()}
         self.crew.call("enable_profile", arguments, _ANSWER_S)
 
     def disable_profile(self) -> list[Path]:

@@ -210,8 +210,12 @@ def recording_options(config: Config, run_folder: Path) -> RecordingOptions:
 
 
 def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
-    """Return the components that sample, for somebody who stands where Batcher and Learner do."""
-    return [plan for plan in plan_components(blueprint) if not plan.settings.name.startswith(("Learner_", "Batcher_"))]
+    """Return the components that sample, for somebody who stands where Batcher and Learner do.
+
+    They leave no record files: the folder is the caller's, whose script may be recorded as a whole.
+    """
+    plans = [plan for plan in plan_components(blueprint) if not plan.settings.name.startswith(("Learner_", "Batcher_"))]
+    return [replace(plan, settings=replace(plan.settings, recording=RecordingOptions())) for plan in plans]
 
 
 def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> RolloutWorker:

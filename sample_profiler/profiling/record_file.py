@@ -122,6 +122,11 @@ class RecordFile:
         with self._lock:
             gauge = self._gauges.setdefault(name, GaugeNode())
             gauge.update(value)
+            self.write_gauge(name, gauge)
+
+    def write_gauge(self, name: str, gauge: GaugeNode) -> None:
+        """Show a gauge that somebody else sets, as it is now."""
+        with self._lock:
             if self._memory is not None and gauge.count and self._memory.begin():
                 try:
                     self._memory.write_gauge(name, gauge)

@@ -7,8 +7,10 @@ leaves behind; or a script of your own (see `profile_session`).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
+import math
 import os
 import platform
 import time
@@ -22,6 +24,7 @@ from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.process_state import host_name
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
+from sample_profiler.profiling.statistics import NS_PER_S
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Session", "live_folder", "profile_session", "read_live", "read_session", "session_path"]
 
 logger = logging.getLogger(__name__)
+
+KEPT_EVENTS_S = 10.0
+"""Of how many seconds before a process's end a saved session has events."""
 
 _SUFFIX = ".rec"
 
@@ -163,8 +169,11 @@ def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None)
     """
     own = Path(run_dir) / "profile" / "live"
     folder = _read_config(Path(run_dir)).get("profile_dir") if profile_dir is None else profile_dir
-    # A folder of its own: several runs may be given the same one.
-    return Path(folder) / Path(run_dir).absolute().name if folder and isinstance(folder, str) else own
+    if not folder or not isinstance(folder, str):
+        return own
+    # A folder of its own: several runs may be given the same one, also runs of one name.
+    full = Path(run_dir).absolute()
+    return Path(folder) / f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
 
 
 def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
@@ -208,16 +217,31 @@ def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, w
     return live
 
 
-def read_live(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
+def read_live(
+    run_dir: str | os.PathLike[str],
+    *,
+    with_events: bool = True,
+    with_histograms: bool = True,
+    latest_s: float = math.inf,
+) -> Session:
     """Return a session of a run's record files alone; it has no processes if there are none.
 
-    Files that cannot be read are among its problems. The arguments are those of `read_session`.
+    Files that cannot be read are among its problems.
+
+    Args:
+        run_dir: as in `read_session`, with the next two.
+        with_events: whether to read the latest events, too.
+        with_histograms: whether the statistics have their histograms.
+        latest_s: of events, only those of so many seconds before the end are kept.
     """
     folder = Path(run_dir)
     session = Session(created_s=time.time(), run={"folder": str(folder.absolute())}, config=_read_config(folder))
     for path in sorted(live_folder(folder).glob(f"*{_SUFFIX}")):
         with session.noting_problems():
             record = read_record_file(path, with_events=with_events, with_histograms=with_histograms)
+            if latest_s < math.inf:
+                begin_ns = record.read_ns - round(latest_s * NS_PER_S)
+                record.events = [event for event in record.events if event.start_ns >= begin_ns]
             session.processes.append(record)
     session.processes.sort(key=_start)
     if any(record.host == host_name() for record in session.processes):

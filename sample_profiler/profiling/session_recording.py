@@ -8,11 +8,9 @@ import threading
 from pathlib import Path
 
 from sample_profiler.errors import RecordError
-from sample_profiler.profiling.process_gauges import process_gauges
-from sample_profiler.profiling.process_record import TIMERS
+from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timing import Timing, set_timing
 
 __all__ = ["ScriptRecording"]
@@ -39,9 +37,9 @@ class ScriptRecording:
         _remove_earlier(folder, name)
         self.timing = Timing(name)
         self._pid = os.getpid()
-        self._timers: Timing | None = None
         path = folder / f"{name}.{self._pid}.rec"
         self._file = RecordFile(path, process_name=name)
+        self._recording = ProcessRecording(self._file)
         self._file.attach(self.timing, name)
         self._update()
         self._previous = set_timing(self.timing, process_wide=True)
@@ -62,19 +60,11 @@ class ScriptRecording:
 
     def _keep_up_to_date(self) -> None:
         while not self._is_over.wait(_INTERVAL_S):
-            self._update()
+            with contextlib.suppress(RuntimeError):  # a gauge was added meanwhile: next time
+                self._update()
 
     def _update(self) -> None:
-        for name, value in process_gauges().items():
-            self._file.set_gauge(name, value)
-        stack = get_thread_stacks().main
-        timers = stack.recording.timing
-        if timers is not None and timers is not self._timers:  # new after a reset
-            self._timers = timers
-            self._file.attach(timers, TIMERS)
-        for name, gauge in stack.gauges.items():
-            self._file.set_gauge(name, gauge.value)
-        self._file.flush()
+        self._recording.update({})
 
 
 def _remove_earlier(folder: Path, name: str) -> None:

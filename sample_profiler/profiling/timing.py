@@ -138,6 +138,11 @@ class Timing:
         """Count passes of a block whose device time is not known."""
         self._recorder.add_device_statistics(path, DeviceStatistics(num_unresolved=num_passes))
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether a record file shows it; it can be in one at a time."""
+        return self._recorder.is_attached
+
     def __getitem__(self, key: str) -> float:
         """Return the value of a key in seconds, summed over all parents.
 

@@ -24,7 +24,7 @@ __all__ = ["timeline_events", "write_timeline"]
 _NS_PER_US = 1000
 _ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
 _FLOW_NAMES = {REQUEST: "request", SLOT: "trajectory", WEIGHTS: "weights"}
-_MAX_TRACKS = 64
+_MAX_TRACKS = 1024
 
 _Place = tuple[int, int, int]
 """Process and track of the trace, and a moment in nanoseconds."""
@@ -190,7 +190,7 @@ def _track_at(passes: Sequence[tuple[int, int, int]], time_ns: int) -> int | Non
         else:
             high = middle
     # Passes of one block overlap only in tasks: then an earlier one may be it.
-    for start_ns, end_ns, tid in reversed(passes[max(0, low - 8) : low]):
+    for start_ns, end_ns, tid in reversed(passes[max(0, low - _MAX_TRACKS) : low]):
         if start_ns <= time_ns <= end_ns:
             return tid
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.process_record import Event, ProcessRecord
 from sample_profiler.profiling.record_reader import EventFollower, read_record_file
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.reports.timeline import write_timeline
@@ -45,11 +45,13 @@ class _Followed:
         follower: of its file.
         spool: what has been taken, in a temporary file: a window may be long.
         num_events: how many.
+        record: its trees' names and paths, as last seen: the file of a run that ends is removed.
     """
 
     follower: EventFollower
     spool: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     num_events: int = 0
+    record: ProcessRecord | None = None
 
 
 class TimelineRecorder:
@@ -75,11 +77,13 @@ class TimelineRecorder:
                     self._followed[path] = _Followed(EventFollower(path))
                 except RecordError:
                     continue  # just being removed
-        for followed in self._followed.values():
+        for path, followed in self._followed.items():
             try:
                 events = followed.follower.poll()
             except RecordError:
                 continue
+            if events:
+                followed.record = _read(path) or followed.record
             numbers = array.array("Q")
             for event in events:
                 if event.end_ns >= self._start_ns or event.is_flow_point:
@@ -100,15 +104,13 @@ class TimelineRecorder:
         self.poll()
         records, num_lost = [], {}
         for path, followed in self._followed.items():
-            followed.follower.close()
-            try:
-                record = read_record_file(path)
-            except RecordError:
-                continue
-            followed.spool.seek(0)
+            record = _read(path) or followed.record
             numbers = array.array("Q")
-            numbers.fromfile(followed.spool, followed.num_events * _FIELDS)
-            followed.spool.close()
+            with followed.spool, followed.follower:
+                followed.spool.seek(0)
+                numbers.fromfile(followed.spool, followed.num_events * _FIELDS)
+            if record is None:
+                continue
             pairs = [iter(numbers)] * _FIELDS
             record.events = [Event(*fields) for fields in zip(*pairs, strict=True)]
             if self._components is not None:
@@ -123,6 +125,13 @@ class TimelineRecorder:
         output.parent.mkdir(parents=True, exist_ok=True)
         num_passes = write_timeline(records, output, start_ns=self._start_ns, end_ns=end_ns)
         return TimelineCapture(num_passes, num_lost, [name for record in records for name in record.components])
+
+
+def _read(path: Path) -> ProcessRecord | None:
+    try:
+        return read_record_file(path, with_histograms=False)
+    except RecordError:
+        return None
 
 
 def capture_timeline(

@@ -16,7 +16,7 @@ from sample_profiler.profiling import set_recording_enabled
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.runtime.process_captures import start_capture, stop_capture
 
-__all__ = ["Command", "CommandResult", "Commanded", "run_command"]
+__all__ = ["Command", "CommandResult", "Commanded", "portable", "run_command"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,33 @@ PROCESS_COMMANDS: dict[str, Callable[..., Any]] = {
     "stop_capture": stop_capture,
 }
 """What every process can do, whatever its component."""
+
+
+class _Portable:
+    """Arguments of a command that travel by value where pickle alone could only name them, as lambdas."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (self._payload,)
+
+
+def portable(arguments: tuple[Any, ...]) -> Any:
+    """Return arguments that reach another process by value, lambdas and functions of the main script included.
+
+    Raises:
+        ValueError: they cannot be sent.
+    """
+    import cloudpickle
+
+    try:
+        return _Portable(cloudpickle.dumps(arguments))
+    except Exception as error:  # whatever an object's own pickling code may raise
+        raise ValueError(
+            f"{arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use functions "
+            "and objects that can be pickled, or --serial_mode=True"
+        ) from error
 
 
 def run_command(component: Commanded, command: Command) -> CommandResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import sys
@@ -82,7 +81,10 @@ def end_due_captures() -> None:
 
 
 def end_captures() -> None:
-    """End all captures of this process, whose run is over; what they have is written."""
-    with contextlib.ExitStack() as stack:  # one that fails must not keep the others from being written
-        while _running:
-            stack.callback(_running.popitem()[1].capture.end)
+    """End all captures of this process, whose run is over; a part that cannot be written is a warning."""
+    while _running:
+        tool, running = _running.popitem()
+        try:
+            running.capture.end()
+        except Exception as error:  # the run is not over for a profiler's sake
+            logger.warning("The capture with %s is lost: %s", tool, error)

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sample_profiler.profiling import device_clock
-from sample_profiler.profiling.process_gauges import process_gauges
-from sample_profiler.profiling.process_record import TIMERS
+from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import DEFAULT_RING_BYTES, RecordFile
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
-from sample_profiler.profiling.timing import Timing
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.event_loop import Timer as LoopTimer
 
@@ -49,7 +46,7 @@ class Recording:
 
     def __init__(self, options: RecordingOptions, process_name: str) -> None:
         self._components: list[Component] = []
-        self._timers: Timing | None = None
+        self._recording: ProcessRecording | None = None
         self._file: RecordFile | None = None
         folder = options.folder
         if folder is None:
@@ -58,6 +55,7 @@ class Recording:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = RecordFile(path, process_name=process_name, ring_bytes=options.ring_bytes)
+            self._recording = ProcessRecording(self._file)
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -82,27 +80,17 @@ class Recording:
     def update(self) -> None:
         """Write what does not write itself: gauges, and whatever the pure-Python recorder holds back."""
         device_clock.poll()
-        if self._file is None:
-            return
-        for name, value in process_gauges().items():
-            self._file.set_gauge(name, value)
-        for component in self._components:
-            for name, value in component.gauges().items():
-                self._file.set_gauge(f"{component.name}/{name}", value)
-        self._attach_timers()
-        self._file.flush()
+        if self._recording is not None:
+            gauges = {f"{c.name}/{name}": value for c in self._components for name, value in c.gauges().items()}
+            self._recording.update(gauges)
 
     def close(self) -> None:
         """Write everything for the last time and mark the file as whole."""
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             self.update()
-            self._file.close()
-            self._file = None
-
-    def _attach_timers(self) -> None:
-        # Only once there is something, and again after a reset, which begins anew with another Timing.
-        stack = get_thread_stacks().main
-        timers = stack.recording.timing
-        if self._file is not None and timers is not None and timers is not self._timers and stack.root.children:
-            self._timers = timers
-            self._file.attach(timers, TIMERS)
+        except Exception as error:  # components are over: their gauges may not be there any more
+            logger.warning("The last gauges are not recorded: %s", error)
+        self._file.close()
+        self._file = self._recording = None

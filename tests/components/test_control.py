@@ -279,8 +279,10 @@ def test_captures_with_different_tools_overlap(run, clock):
     assert run.state(first)["step"] == "done"
 
 
-def test_captures_within_one_second_have_different_names(run):
-    assert run.begin(components=["learner"])["id"] != run.begin(components=["runner"])["id"]
+def test_one_tool_captures_once_at_a_time(run):
+    run.begin(components=["learner"])
+    with pytest.raises(CaptureError, match="is capturing in this run already"):
+        run.begin(components=["runner"])
 
 
 def test_answers_that_come_too_late_are_dropped(run, clock):

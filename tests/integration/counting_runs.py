@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler import register_env
+from sample_profiler.timers import set_gauge
 
 MAX_ENVS = 64
 
@@ -35,6 +36,7 @@ class CountingEnv(gymnasium.Env):
     def step(self, action):
         start_ns = time.perf_counter_ns()
         self._num_steps += 1
+        set_gauge("steps_of_an_env", self._num_steps)
         while time.perf_counter_ns() - start_ns < 300_000:
             pass
         self._counts[self._place + 1] += time.perf_counter_ns() - start_ns

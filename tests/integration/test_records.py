@@ -151,3 +151,6 @@ def test_ml15_ml16_the_run_leaves_the_timers_of_every_worker(tmp_path, counts):
     assert {"Runner", "Learner_0", "RolloutWorker_w0", "RolloutWorker_w1"} <= set(workers)
     assert {"RolloutWorker_w0/free_slots", "Runner/fps", "Learner_0/policy_lag"} <= set(document["gauges"])
     assert {"run_delay_s", "cpu_s", "memory_mib"} <= set(document["gauges"])
+    # Set by the environment itself: every value counts, not only those that somebody looked at.
+    assert document["gauges"]["steps_of_an_env"]["min"] == 1
+    assert document["gauges"]["steps_of_an_env"]["count"] == sum(counted(counts, env)[0] for env in range(2))

@@ -165,14 +165,17 @@ def test_the_end_of_the_run_writes_what_there_is(tmp_path):
     assert stop_capture("cprofile") is None
 
 
-def test_one_that_fails_at_the_end_of_the_run_does_not_keep_others_from_being_written(tmp_path):
+def test_one_that_fails_at_the_end_of_the_run_is_a_warning_and_does_not_keep_others_from_being_written(
+    tmp_path, caplog
+):
     pytest.importorskip("torch")
     (tmp_path / "file").write_text("")
     for lost, kept in (("cprofile", "torch"), ("torch", "cprofile")):
         paths = {lost: tmp_path / "file" / "part", kept: tmp_path / f"{kept}.part"}
         for tool in ("torch", "cprofile"):
             start_capture(tool, str(paths[tool]))
-        with pytest.raises(OSError):
-            end_captures()
+        caplog.clear()
+        end_captures()
+        assert f"The capture with {lost} is lost" in caplog.text
         assert Path(paths[kept]).exists()
         assert sys.getprofile() is None
