@@ -20,14 +20,16 @@ __all__ = [
     "become_subreaper",
     "end_descendants",
     "end_sessions",
+    "is_subreaper",
     "list_shared_memory",
     "mapped_shared_memory",
+    "resign_as_subreaper",
     "unlink_unused",
 ]
 
 logger = logging.getLogger(__name__)
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _SHARED_MEMORY = Path("/dev/shm")
 _SHARED_MEMORY_PATH = re.compile(r"\s(/dev/shm/[^\n]+)(?<! \(deleted\))$", re.MULTILINE)
 
@@ -36,6 +38,20 @@ def become_subreaper() -> None:
     """Make the orphans of this process's children its own, so that they can be found and ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def is_subreaper() -> bool:
+    """Tell whether orphans below this process become its own."""
+    value = ctypes.c_int(0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(value), 0, 0, 0)
+    return bool(value.value)
+
+
+def resign_as_subreaper() -> None:
+    """Leave orphans to the system again: nobody here would take notice of their ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def end_descendants(existed_before: Collection[str]) -> None:

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, ClassVar
 
 from sample_profiler.runtime.channels import PipeReports, make_pipe
 from sample_profiler.runtime.child import STOP, ChildSettings, MakeComponent, run_child
@@ -17,8 +17,10 @@ from sample_profiler.runtime.commands import Command
 from sample_profiler.runtime.orphans import (
     become_subreaper,
     end_sessions,
+    is_subreaper,
     list_shared_memory,
     mapped_shared_memory,
+    resign_as_subreaper,
     unlink_unused,
 )
 
@@ -101,10 +103,16 @@ class Child:
 class Supervisor:
     """Starts children and answers for them until none of them, and nothing that they started, is left.
 
-    Creating one makes this process the subreaper of its descendants.
+    Creating one makes this process the subreaper of its descendants, until the last one has let go of its children.
     """
 
+    _active: ClassVar[set[int]] = set()
+    _was_subreaper: ClassVar[bool] = False
+
     def __init__(self) -> None:
+        if not self._active:
+            type(self)._was_subreaper = is_subreaper()
+        self._active.add(id(self))
         become_subreaper()
         self.children: list[Child] = []
         self._context: Any = multiprocessing.get_context("spawn")
@@ -173,4 +181,7 @@ class Supervisor:
         self._shared_memory |= end_sessions(child.pid for child in self.children)
         for name in unlink_unused(self._shared_memory, self._existed_before):
             logger.info("Removed the shared memory %s of an ended process", name)
+        self._active.discard(id(self))
+        if not self._active and not self._was_subreaper:
+            resign_as_subreaper()
         return killed

@@ -122,7 +122,7 @@ def test_the_status_of_a_component_that_hangs_names_the_block_it_sits_in(tmp_pat
 
 @pytest.mark.parametrize("serial_mode", [False, True], ids=["parallel", "serial"])
 def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_count(tmp_path, counts, serial_mode):
-    result = run(*COUNTING, *FLAGS, "--train_for_seconds=6", f"--serial_mode={serial_mode}", folder=tmp_path)
+    result = run(*COUNTING, *FLAGS, "--train_for_seconds=9", f"--serial_mode={serial_mode}", folder=tmp_path)
     assert result.returncode == 0, result.stdout
     assert "Where the time went:" in result.stdout
     session = read_session(tmp_path / "run")
@@ -142,7 +142,7 @@ def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_c
 
 
 def test_ml15_ml16_the_run_leaves_the_timers_of_every_worker(tmp_path, counts):
-    result = run(*COUNTING, *FLAGS, "--train_for_seconds=4", folder=tmp_path)
+    result = run(*COUNTING, *FLAGS, "--train_for_env_steps=3000", folder=tmp_path)
     assert result.returncode == 0, result.stdout
     import json
 

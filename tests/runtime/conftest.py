@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from sample_profiler.runtime.orphans import is_subreaper
 from sample_profiler.runtime.supervisor import Child, Supervisor
 
 FOLDER = str(Path(__file__).parent)
 if FOLDER not in sys.path:  # spawned processes get this list, and find `spawned_components` with it
     sys.path.insert(0, FOLDER)
 
-_PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 60.0
 
 
@@ -30,7 +29,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     supervisor = Supervisor()
     yield supervisor
     supervisor.kill()
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    assert not is_subreaper()
 
 
 @pytest.fixture
