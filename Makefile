@@ -22,8 +22,8 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt sample_profiler/profiling/
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[mujoco,video,profilers,dev]'
-	@touch $@
 	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; print('sample_profiler is installed; its recorder is', TWIN)"
+	@touch $@
 
 run: install  ## Train on ViZDoom for about two minutes, sized to this machine (RUN_FLAGS='--flag=value …' adds flags)
 	$(BIN)/python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark --experiment=make_run \
