@@ -1,7 +1,8 @@
 """The InferenceWorker: draws the actions of one policy for all groups that ask.
 
-Runs in a process of its own (parallel wiring). Reads observations and recurrent states where the RolloutWorkers wrote
-them, writes actions, values and the next recurrent states beside them, and tells the workers.
+Runs in a process of its own (parallel wiring), or in that of a RolloutWorker (`--inference=worker`). Reads observations
+and recurrent states where the RolloutWorkers wrote them, writes actions, values and the next recurrent states beside
+them, and tells the workers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sample_profiler.model import ActorCritic
+from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.profiling.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.ranges import profile_range
@@ -59,11 +60,13 @@ class InferenceWorker:
         policy: index of the policy.
         index: of this worker among those of the policy.
         plan: who samples what.
-        model: a network of the right shape; its weights are replaced by the Learner's.
+        network: of the right shape; its weights are replaced by the Learner's.
         device: where the network runs.
+        precision: in which it computes.
         generator: draws the actions; lives on `device`.
         weights: that the Learner publishes.
         trajectories: memory to read from and write to.
+        timing: where its blocks are recorded.
         ports: where to listen and talk.
     """
 
@@ -72,18 +75,21 @@ class InferenceWorker:
         policy: int,
         index: int,
         plan: SamplingPlan,
-        model: ActorCritic,
+        network: InferenceNetwork,
         device: torch.device,
+        precision: PrecisionName,
         generator: torch.Generator,
         weights: PolicyWeights,
         trajectories: Trajectories,
+        timing: Timing,
         ports: InferenceWorkerPorts,
     ) -> None:
         self.name = f"InferenceWorker_p{policy}-w{index}"
-        self.timing = Timing(f"InferenceWorker_p{policy}-w{index} profile")
+        self.timing = timing
         self._policy = policy
-        self._model = model.to(device).eval()
+        self._network = network
         self._device = device
+        self._precision: PrecisionName = precision
         self._generator = generator
         self._weights = weights
         self._version = -1
@@ -149,12 +155,13 @@ class InferenceWorker:
     @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:
         with self.timing.add_time("update_model"), self.timing.add_time("weight_update"):
-            self._version = self._weights.load_into(self._model.state_dict())
+            self._version = self._weights.load_into(self._network.model.state_dict())
+            self._network.refresh()
             self.timing.mark_flow(flow_point(STEP, WEIGHTS, weights_payload(self._policy, self._version)))
 
     @profile_range("InferenceWorker.handle_policy_step")
     def _handle_policy_step(self, groups: list[int]) -> None:
-        timing, memory = self.timing, self._memory
+        timing, memory, model = self.timing, self._memory, self._network.network
         for group in groups:
             timing.mark_flow(flow_point(STEP, REQUEST, group))
         with timing.add_time("deserialize"):
@@ -169,13 +176,12 @@ class InferenceWorker:
         with timing.add_time("stack"):
             observations, states = self._gather(slots, steps, finals)
         with timing.add_time("obs_to_device_normalize", device=True):
-            normalized = self._model.normalize({k: self._to_device(v) for k, v in observations.items()})
+            normalized = model.normalize({k: self._to_device(v) for k, v in observations.items()})
         with timing.add_time("forward", device=True):
-            head = self._model.forward_head(normalized)
-            core, new_states = self._model.forward_core(head, self._to_device(states))
-            parameters, values = self._model.forward_tail(core)
+            with computing_in(self._precision, self._device):
+                parameters, values, new_states = model(normalized, self._to_device(states))
             num_rows = len(rows)
-            distribution = self._model.action_distribution(parameters[:num_rows])
+            distribution = model.action_distribution(parameters[:num_rows])
             actions = distribution.sample(self._generator)
             log_probabilities = distribution.log_prob(actions)
         with timing.add_time("prepare_outputs"):

@@ -278,10 +278,7 @@ class Learner:
 
     def _values_behind(self, dataset: Dataset) -> torch.Tensor:
         """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
-        model = self._trainer.model
-        observations, states = dataset.last()
-        core, _ = model.forward_core(model.forward_head(model.normalize(observations)), states)
-        return model.forward_tail(core)[1]
+        return self._trainer.values(*dataset.last())
 
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)

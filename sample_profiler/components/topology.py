@@ -11,7 +11,8 @@ RolloutWorker ×W ─requests─► InferenceWorker ×I    Learner ×P ◄─dat
 ```
 
 Parallel wiring: a process for each component, kernel pipes between them. Serial wiring: one process, in-process queues.
-The components are the same, built by the same functions.
+The components are the same, built by the same functions. With `--inference=worker` the arrows of requests and actions
+are in-process queues in both wirings, and each RolloutWorker has its inference in its own process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, mak
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.profiling.session import live_folder
-from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.channels import Channel, LocalChannel, Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.machine import choose_cpus, derive_seed, usable_cpus
@@ -45,6 +46,7 @@ from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 if TYPE_CHECKING:
     from sample_profiler.components.inference_worker import InferenceWorker
     from sample_profiler.components.learner import Learner
+    from sample_profiler.components.self_serving_worker import SelfServingWorker
     from sample_profiler.model import ActorCritic
 
 __all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "make_model", "plan_components", "plan_sampling"]
@@ -61,7 +63,8 @@ class Channels:
     """All channels of a run; the index is the receiver's or, for what a policy's components share, the policy's.
 
     Attributes:
-        requests: by policy: RolloutWorkers → InferenceWorkers, groups that want actions.
+        requests: by worker, by policy: RolloutWorker → InferenceWorkers, groups that want actions. Workers share the
+            channel of a policy, unless each has inference of its own.
         actions: by worker: InferenceWorkers → RolloutWorker, groups whose actions are there.
         finished: by policy: RolloutWorkers → Batcher, filled slots.
         datasets: by policy: Batcher → Learner, slots to train on.
@@ -70,7 +73,7 @@ class Channels:
         first_weights: by policy, by InferenceWorker: Learner → InferenceWorker, the first weights are there.
     """
 
-    requests: tuple[Channel, ...]
+    requests: tuple[tuple[Channel, ...], ...]
     actions: tuple[Channel, ...]
     finished: tuple[Channel, ...]
     datasets: tuple[Channel, ...]
@@ -81,12 +84,21 @@ class Channels:
     @classmethod
     def make(cls, make_channel: Callable[[], Channel], config: Config) -> Channels:
         """Make the channels of a run."""
-        policies = range(config.sampling.num_policies)
-        workers = range(config.sampling.num_workers)
-        inference = range(config.sampling.policy_workers_per_policy)
+        sampling = config.sampling
+        policies = range(sampling.num_policies)
+        workers = range(sampling.num_workers)
+        if sampling.inference == "worker":
+            requests: tuple[tuple[Channel, ...], ...]
+            requests = tuple(tuple(LocalChannel() for _ in policies) for _ in workers)
+            actions: tuple[Channel, ...] = tuple(LocalChannel() for _ in workers)
+            inference = workers
+        else:
+            requests = (tuple(make_channel() for _ in policies),) * len(workers)
+            actions = tuple(make_channel() for _ in workers)
+            inference = range(sampling.policy_workers_per_policy)
         return cls(
-            requests=tuple(make_channel() for _ in policies),
-            actions=tuple(make_channel() for _ in workers),
+            requests=requests,
+            actions=actions,
             finished=tuple(make_channel() for _ in policies),
             datasets=tuple(make_channel() for _ in policies),
             trained=tuple(make_channel() for _ in policies),
@@ -170,6 +182,7 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
     recording = recording_options(blueprint.config, blueprint.run_folder)
+    has_own_inference = sampling.inference == "worker"
 
     def settings(
         name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None, patience_s: float = _PATIENCE_S
@@ -190,16 +203,17 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
         components.append(ComponentPlan(learner, partial(_make_learner, blueprint, policy)))
         batcher = settings(f"Batcher_{policy}", num_threads=1)
         components.append(ComponentPlan(batcher, partial(_make_batcher, blueprint, policy)))
-        for index in range(sampling.policy_workers_per_policy):
+        for index in range(0 if has_own_inference else sampling.policy_workers_per_policy):
             inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads=1)
             components.append(ComponentPlan(inference, partial(_make_inference_worker, blueprint, policy, index)))
+    make_worker = _make_self_serving_worker if has_own_inference else _make_rollout_worker
     for index in range(sampling.num_workers):
         worker = settings(
             f"RolloutWorker_w{index}",
-            num_threads=1 if machine.force_envs_single_thread else None,
+            num_threads=1 if machine.force_envs_single_thread or has_own_inference else None,
             cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
         )
-        components.append(ComponentPlan(worker, partial(_make_rollout_worker, blueprint, index)))
+        components.append(ComponentPlan(worker, partial(make_worker, blueprint, index)))
     return components
 
 
@@ -250,18 +264,38 @@ def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> 
         ports=RolloutWorkerPorts(
             actions=channels.actions[index],
             free=channels.free[index],
-            requests=channels.requests,
+            requests=channels.requests[index],
             finished=channels.finished,
             reports=reports,
         ),
     )
 
 
+def _make_self_serving_worker(blueprint: Blueprint, index: int, reports: Reports) -> SelfServingWorker:
+    from sample_profiler.components.self_serving_worker import SelfServingWorker
+
+    worker = _make_rollout_worker(blueprint, index, reports)
+    timing, requests = worker.timing, blueprint.channels.requests[index]
+    inference = [
+        _build_inference_worker(blueprint, policy, index, requests[policy], timing) for policy in range(len(requests))
+    ]
+    return SelfServingWorker(worker, inference)
+
+
 def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:
+    requests = blueprint.channels.requests[0][policy]
+    timing = Timing(f"InferenceWorker_p{policy}-w{index} profile")
+    return _build_inference_worker(blueprint, policy, index, requests, timing)
+
+
+def _build_inference_worker(
+    blueprint: Blueprint, policy: int, index: int, requests: Channel, timing: Timing
+) -> InferenceWorker:
     # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
     import torch
 
     from sample_profiler.components.inference_worker import InferenceWorker, InferenceWorkerPorts
+    from sample_profiler.model.precision import InferenceNetwork
 
     device = torch.device(blueprint.device)
     generator = torch.Generator(device=device)
@@ -270,13 +304,15 @@ def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Rep
         policy=policy,
         index=index,
         plan=blueprint.plan,
-        model=make_model(blueprint, policy),
+        network=InferenceNetwork(make_model(blueprint, policy).to(device).eval(), blueprint.config.run.precision),
         device=device,
+        precision=blueprint.config.run.precision,
         generator=generator,
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories,
+        timing=timing,
         ports=InferenceWorkerPorts(
-            requests=blueprint.channels.requests[policy],
+            requests=requests,
             first_weights=blueprint.channels.first_weights[policy][index],
             actions=blueprint.channels.actions,
         ),
@@ -321,6 +357,8 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
         max_grad_norm=config.optimizer.max_grad_norm,
         device=device,
         timing=Timing(f"Learner {policy} profile"),
+        precision=config.run.precision,
+        compiles=config.run.compile,
     )
     _measure_device(blueprint, trainer.timing)
     return Learner(

@@ -100,6 +100,14 @@ def _check_worker_num_splits(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_inference(values: Assignments) -> Iterator[str]:
+    if values.value("inference") == "worker" and values.value("policy_workers_per_policy") != 1:
+        yield (
+            f"{values.show('policy_workers_per_policy')} with --inference=worker: there are no inference workers then, "
+            "each rollout worker draws its own actions; leave one of the two out"
+        )
+
+
 def _check_lr_adaptive(values: Assignments) -> Iterator[str]:
     if values.value("lr_adaptive_min") > values.value("lr_adaptive_max"):
         yield (
@@ -122,6 +130,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], .
     (("batch_size", "rollout"), _check_batch_size),
     (("rollout", "recurrence"), _check_recurrence),
     (("worker_num_splits", "num_envs_per_worker"), _check_worker_num_splits),
+    (("inference", "policy_workers_per_policy"), _check_inference),
     (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
     (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),
 )

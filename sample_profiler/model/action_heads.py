@@ -36,7 +36,7 @@ class DiscreteHead(nn.Module):
             decoded: ``[N, D]``.
             is_allowed: ``[N, n]``, 0 where an action is forbidden; ``None``: all are allowed.
         """
-        logits: Tensor = self.logits(decoded).float()
+        logits: Tensor = self.logits(decoded)
         return logits if is_allowed is None else logits.masked_fill(is_allowed == 0, MASKED_LOGIT)
 
     def distribution(self, parameters: Tensor) -> Categorical:
@@ -67,7 +67,7 @@ class GaussianHead(nn.Module):
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:  # noqa: ARG002 - as in DiscreteHead
         """Returns means, then logarithms of standard deviations, ``[N, 2 n]``, from ``[N, D]``."""
-        outputs: Tensor = self.outputs(decoded).float()
+        outputs: Tensor = self.outputs(decoded)
         if self._is_adaptive:
             if not self._tanh_scale:
                 return outputs

@@ -145,8 +145,10 @@ class ActorCritic(nn.Module):
         outputs = list(torch.split(head, self._head_sizes, dim=-1))
         new_states = list(torch.split(states, self._state_sizes, dim=-1))
         for index, trunk in enumerate(self._trunks):
-            outputs[index], new_states[index] = trunk.core.step(outputs[index], new_states[index])
-        return _join(outputs), _join(new_states)
+            # States are kept in float32, whatever the network computes in.
+            state = new_states[index].to(outputs[index].dtype)
+            outputs[index], new_states[index] = trunk.core.step(outputs[index], state)
+        return _join(outputs), _join(new_states).float()
 
     @profile_range("ActorCritic.forward_core_sequence")
     def forward_core_sequence(self, head: Tensor, states: Tensor, starts_episode: Tensor) -> Tensor:
@@ -163,7 +165,8 @@ class ActorCritic(nn.Module):
         outputs = list(torch.split(head, self._head_sizes, dim=-1))
         first_states = torch.split(states, self._state_sizes, dim=-1)
         for index, trunk in enumerate(self._trunks):
-            outputs[index] = trunk.core.sequence(outputs[index], first_states[index], starts_episode)
+            state = first_states[index].to(outputs[index].dtype)
+            outputs[index] = trunk.core.sequence(outputs[index], state, starts_episode)
         return _join(outputs)
 
     @profile_range("ActorCritic.forward_tail")
@@ -174,9 +177,16 @@ class ActorCritic(nn.Module):
         """
         parts = torch.split(core, self._core_sizes, dim=-1)
         decoded: list[Tensor] = [trunk.decoder(part) for trunk, part in zip(self._trunks, parts, strict=False)]
-        parameters: Tensor = self.action_head(decoded[0], parts[-1] if self._is_masked else None)
+        mask = parts[-1] if self._is_masked else None
+        if decoded[0].dtype == torch.float32:
+            return self._apply_heads(decoded, mask)
+        with torch.autocast(core.device.type, enabled=False):
+            return self._apply_heads([part.float() for part in decoded], mask)
+
+    def _apply_heads(self, decoded: list[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        parameters: Tensor = self.action_head(decoded[0], mask)
         values: Tensor = self.value_head(decoded[-1])
-        return parameters, values.squeeze(-1).float()
+        return parameters, values.squeeze(-1)
 
     def action_distribution(self, parameters: Tensor) -> ActionDistribution:
         """Makes the distributions that parameters ``[N, P]`` from :meth:`forward_tail` describe."""

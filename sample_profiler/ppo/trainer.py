@@ -12,6 +12,7 @@ from torch import nn
 from sample_profiler.config import LossOptions
 from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
+from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
@@ -47,6 +48,9 @@ class Trainer:
         loss: its part of the configuration.
         max_grad_norm: of all gradients together; 0: no limit.
         device: where the network runs.
+        timing: where the blocks of a training step are recorded.
+        precision: in which encoder, core and decoder compute.
+        compiles: whether torch.compile makes kernels for the encoder.
 
     Attributes:
         num_steps: optimizer steps so far; the version of the weights.
@@ -62,6 +66,8 @@ class Trainer:
         max_grad_norm: float,
         device: torch.device,
         timing: Timing,
+        precision: PrecisionName = "fp32",
+        compiles: bool = False,
     ) -> None:
         self.model = model
         self.device = device
@@ -71,6 +77,8 @@ class Trainer:
         self._schedule = schedule
         self._loss = loss
         self._max_grad_norm = max_grad_norm
+        self._precision: PrecisionName = precision
+        self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
         self._parameters = list(model.parameters())
         self._last = _Sums()
         self._last_num_valid = 1.0
@@ -131,7 +139,8 @@ class Trainer:
     @profile_range("Trainer.encode")
     def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
         """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
-        return [self.model.forward_head(self.model.normalize(observations)) for observations in batch.observations]
+        with computing_in(self._precision, self.device):
+            return [self._forward_head(self.model.normalize(observations)) for observations in batch.observations]
 
     @profile_range("Trainer.calculate_loss")
     def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
@@ -168,19 +177,27 @@ class Trainer:
 
     def _forward(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
         timing = self.timing
-        with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
-            num_chunks, length = batch.starts_episode.shape
-            sequences = head.view(num_chunks, length, -1)
-            core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
-        with timing.add_time("tail"):
-            parameters, values = self.model.forward_tail(core.flatten(0, 1))
-            return self.model.action_distribution(parameters), values
+        with computing_in(self._precision, self.device):
+            with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
+                num_chunks, length = batch.starts_episode.shape
+                sequences = head.view(num_chunks, length, -1)
+                core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
+            with timing.add_time("tail"):
+                parameters, values = self.model.forward_tail(core.flatten(0, 1))
+                return self.model.action_distribution(parameters), values
 
     @torch.no_grad()
     def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each."""
         distribution, values = self._forward(torch.cat(self._encode(batch)), batch)
         return losses.probability_ratio(distribution.log_prob(batch.actions), batch.log_probabilities), values
+
+    @torch.no_grad()
+    def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:
+        """Return the values of N observations, entered with recurrent states `[N, H]`, `[N]`."""
+        with computing_in(self._precision, self.device):
+            core, _ = self.model.forward_core(self.model.forward_head(self.model.normalize(observations)), states)
+            return self.model.forward_tail(core)[1]
 
     def end_epoch(self) -> None:
         """Let the schedule see how far the policy has moved."""

@@ -90,19 +90,21 @@ class Waiter(Protocol):
 
 
 class PipeWaiter:
-    """Waits for pipes, reports and process ends in the kernel."""
+    """Waits for pipes, reports and process ends in the kernel; does not wait while in-process queues have something."""
 
     def __init__(self, sources: Sequence[Any]) -> None:
-        self._sources = {source.fileno(): source for source in sources}
+        self._queues = [source for source in sources if isinstance(source, LocalChannel)]
+        self._sources = {source.fileno(): source for source in sources if not isinstance(source, LocalChannel)}
         self._poll = select.poll()
         for descriptor in self._sources:
             self._poll.register(descriptor, select.POLLIN)
 
     @profile_range("PipeWaiter.wait")
     def wait(self, timeout_s: float) -> list[Any]:
-        """Return the readable sources."""
-        events = self._poll.poll(max(0.0, timeout_s) * 1000)
-        return [self._sources[descriptor] for descriptor, _ in events]
+        """Return the readable sources, in-process queues last."""
+        queues = [queue for queue in self._queues if queue.has_pending()]
+        events = self._poll.poll(0 if queues else max(0.0, timeout_s) * 1000)
+        return [*(self._sources[descriptor] for descriptor, _ in events), *queues]
 
 
 class LocalWaiter:

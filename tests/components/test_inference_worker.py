@@ -20,7 +20,7 @@ class Inference:
         rng = np.random.default_rng(0)
         self.memory.observations["obs"][:] = rng.uniform(-1, 1, self.memory.observations["obs"].shape)
         self.memory.row_slot[:] = self.slots = [worker_slots(blueprint, row) for row in range(blueprint.plan.num_rows)]
-        self.learner_model = copy.deepcopy(worker._model)
+        self.learner_model = copy.deepcopy(worker._network.model)
 
     def publish(self, version, scale=1.0):
         with torch.no_grad():

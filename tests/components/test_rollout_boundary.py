@@ -22,7 +22,7 @@ def worker(make_blueprint, make_component):
             on_actions([group])
 
     worker.answer = answer
-    worker.requests = blueprint.channels.requests[0].receive
+    worker.requests = blueprint.channels.requests[0][0].receive
     worker.start()
     assert worker.requests() == [0, 1]
     yield worker

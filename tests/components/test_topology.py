@@ -31,7 +31,9 @@ def test_every_component_of_a_run_is_planned_once(make_blueprint):
 def test_there_is_a_channel_for_every_arrow_and_none_twice(make_blueprint):
     blueprint = make_blueprint("--num_policies=2", "--num_workers=3", "--policy_workers_per_policy=2")
     channels = blueprint.channels
-    by_policy = [channels.requests, channels.finished, channels.datasets, channels.trained, channels.first_weights]
+    assert len(channels.requests) == 3
+    assert all(requests is channels.requests[0] for requests in channels.requests), "the workers share them"
+    by_policy = [channels.requests[0], channels.finished, channels.datasets, channels.trained, channels.first_weights]
     assert [len(group) for group in by_policy] == [2] * 5
     assert [len(group) for group in (channels.actions, channels.free)] == [3, 3]
     assert [len(group) for group in channels.first_weights] == [2, 2]
@@ -45,8 +47,32 @@ def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, m
     worker, _ = make_component(blueprint, "RolloutWorker_w1")
     assert isinstance(worker, RolloutWorker)
     worker.start()
-    assert [channel.receive() for channel in blueprint.channels.requests] == [[1], [1]]
+    assert [channel.receive() for channel in blueprint.channels.requests[1]] == [[1], [1]]
     assert [i.source for i in worker.inputs()] == [blueprint.channels.actions[1], blueprint.channels.free[1]]
+    worker.finish()
+
+
+def test_workers_with_inference_of_their_own_share_no_requests_and_need_no_inference_workers(
+    make_blueprint, make_component
+):
+    blueprint = make_blueprint("--num_policies=2", "--num_workers=2", "--inference=worker")
+    assert names(blueprint) == [
+        "Learner_0", "Batcher_0", "Learner_1", "Batcher_1", "RolloutWorker_w0", "RolloutWorker_w1",
+    ]  # fmt: skip
+    channels = blueprint.channels
+    local = [*channels.requests[0], *channels.requests[1], *channels.actions]
+    assert len({id(channel) for channel in local}) == 6
+    assert all(isinstance(channel, LocalChannel) for channel in local)
+    assert [len(group) for group in channels.first_weights] == [2, 2]
+    worker, _ = make_component(blueprint, "RolloutWorker_w1")
+    assert worker.wait_block() == "wait_policy"
+    sources = [entry.source for entry in worker.inputs()]
+    assert sources[:2] == [channels.actions[1], channels.free[1]]
+    assert set(map(id, sources[2:])) == {
+        id(channel)
+        for policy in (0, 1)
+        for channel in (channels.first_weights[policy][1], channels.requests[1][policy])
+    }
     worker.finish()
 
 

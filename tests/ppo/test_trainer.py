@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import importlib
 
 import numpy as np
 import pytest
@@ -37,6 +39,8 @@ def make_trainer(config: Config) -> Trainer:
         max_grad_norm=0.0,
         device=torch.device("cpu"),
         timing=Timing("test"),
+        precision=config.run.precision,
+        compiles=config.run.compile,
     )
 
 
@@ -150,3 +154,22 @@ def test_normalized_advantages_have_zero_mean_and_unit_deviation_over_valid_step
     normalized = data.normalized_advantages(every)[data.valid > 0]
     assert float(normalized.mean()) == pytest.approx(0, abs=1e-6)
     assert float(normalized.std()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile warns of parts of torch itself
+@pytest.mark.parametrize(("flag", "tolerance"), [("--precision=bf16", 0.03), ("--compile=True", 1e-5)])
+def test_options_for_speed_take_the_same_step_within_their_rounding(
+    flag: str, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.suppress(ImportError):  # its thread would outlive the test
+        monkeypatch.setattr(importlib.import_module("tqdm").tqdm, "monitor_interval", 0)
+    data, observations, states = make_data()
+    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    gradients = []
+    for flags in ((), (flag,)):
+        trainer = make_trainer(make_config(*flags))
+        trainer.train_minibatch(cut(data, observations, states, [4, 2]), num_valid)
+        gradients.append(gradient(trainer.model))
+        assert all(parameter.dtype == torch.float32 for parameter in trainer.model.parameters())
+    difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
+    assert difference < tolerance

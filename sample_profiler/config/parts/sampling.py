@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Literal
 
 from sample_profiler.config.limits import automatic_option, option
 
@@ -41,6 +42,10 @@ class SamplingOptions:
 
     policy_workers_per_policy: int = option(1, minimum=1)
     """Number of inference workers for each policy."""
+
+    inference: Literal["process", "worker"] = "process"
+    """Where actions are drawn: in inference workers, processes of their own that serve all rollout workers (process),
+    or in each rollout worker for its own environments (worker): no messages, smaller batches, and PyTorch in each."""
 
     max_policy_lag: int = option(1000, minimum=0)
     """Oldest experience the learner accepts, in policy versions between collecting it and training on it."""
