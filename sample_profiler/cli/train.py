@@ -165,8 +165,12 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
             "elapsed_s": result.elapsed_s,
             "fps": result.fps,
             "steady_fps": result.steady_fps,
+            "processes": result.processes,
         }
         (folder / "benchmark.json").write_text(json.dumps(benchmark, indent=2) + "\n")
+        for name, chosen in result.processes.items():
+            threads, cores = ("free" if value is None else value for value in chosen.values())
+            logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
         logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
 

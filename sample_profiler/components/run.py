@@ -20,7 +20,13 @@ from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunObserver
-from sample_profiler.components.topology import Blueprint, make_blueprint, plan_components, recording_options
+from sample_profiler.components.topology import (
+    Blueprint,
+    describe_processes,
+    make_blueprint,
+    plan_components,
+    recording_options,
+)
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
@@ -58,6 +64,7 @@ class RunResult:
         elapsed_s: since the first component was started.
         timings: Timing of every component, as plain data, by component; the Runner's last.
         session: what all processes have recorded.
+        processes: threads and cores that were chosen for each component; empty for a serial run.
     """
 
     failure: Failure | None
@@ -69,6 +76,7 @@ class RunResult:
     elapsed_s: float
     timings: dict[str, dict[str, Any]]
     session: Session
+    processes: dict[str, dict[str, object]]
 
 
 def probe_env(config: Config) -> EnvSpec:
@@ -205,6 +213,7 @@ def execute_run(
         **facts,
         timings=runner.timings,
         session=runner.records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
+        processes={} if is_serial else describe_processes(blueprint),
     )
 
 

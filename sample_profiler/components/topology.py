@@ -37,7 +37,12 @@ from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Channel, LocalChannel, Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
-from sample_profiler.runtime.machine import choose_cpus, derive_seed, usable_cpus
+from sample_profiler.runtime.machine import (
+    choose_cpus,
+    choose_inference_threads,
+    choose_learner_threads,
+    derive_seed,
+)
 from sample_profiler.runtime.recording import RecordingOptions
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
@@ -49,7 +54,10 @@ if TYPE_CHECKING:
     from sample_profiler.components.self_serving_worker import SelfServingWorker
     from sample_profiler.model import ActorCritic
 
-__all__ = ["Blueprint", "ComponentPlan", "make_blueprint", "make_model", "plan_components", "plan_sampling"]
+__all__ = [
+    *("Blueprint", "ComponentPlan", "describe_processes", "make_blueprint", "make_model", "plan_components"),
+    "plan_sampling",
+]
 
 _IMAGE_ENCODER_STEPS = 128
 _PATIENCE_S = 6.0
@@ -199,12 +207,14 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
 
     components = []
     for policy in range(sampling.num_policies):
-        learner = settings(f"Learner_{policy}", num_threads=len(usable_cpus()), patience_s=_LEARNER_PATIENCE_S)
+        num_threads = choose_learner_threads(sampling.num_policies)
+        learner = settings(f"Learner_{policy}", num_threads, patience_s=_LEARNER_PATIENCE_S)
         components.append(ComponentPlan(learner, partial(_make_learner, blueprint, policy)))
         batcher = settings(f"Batcher_{policy}", num_threads=1)
         components.append(ComponentPlan(batcher, partial(_make_batcher, blueprint, policy)))
         for index in range(0 if has_own_inference else sampling.policy_workers_per_policy):
-            inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads=1)
+            num_threads = choose_inference_threads(sampling.policy_workers_per_policy * sampling.num_policies)
+            inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads)
             components.append(ComponentPlan(inference, partial(_make_inference_worker, blueprint, policy, index)))
     make_worker = _make_self_serving_worker if has_own_inference else _make_rollout_worker
     for index in range(sampling.num_workers):
@@ -215,6 +225,16 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
         )
         components.append(ComponentPlan(worker, partial(make_worker, blueprint, index)))
     return components
+
+
+def describe_processes(blueprint: Blueprint) -> dict[str, dict[str, object]]:
+    """Return what was chosen for the processes of a parallel run, by component.
+
+    Returns:
+        Threads (None: the libraries' own choice) and cores (None: all).
+    """
+    settings = [plan.settings for plan in plan_components(blueprint)]
+    return {each.name: {"threads": each.num_threads, "cores": each.cpus} for each in settings}
 
 
 def recording_options(config: Config, run_folder: Path) -> RecordingOptions:

@@ -12,6 +12,9 @@ from typing import Any
 from sample_profiler.config.config import Origin
 from sample_profiler.config.values import show_value
 
+_FEWEST_ENVS = 2  # for double buffering
+_MOST_ENVS = 32
+
 
 @dataclass(frozen=True)
 class Assigned:
@@ -44,10 +47,23 @@ def choose_automatic(values: Assignments) -> None:
     if values.value("recurrence") == -1:
         chosen = values.value("rollout") if values.value("use_rnn") else 1
         values["recurrence"] = Assigned(chosen, "automatic")
+    if values.value("num_envs_per_worker") == -1:
+        values["num_envs_per_worker"] = Assigned(_choose_num_envs(values), "automatic")
     # Double buffering needs two environments; who asks for one environment, not for two groups, is given one group.
     num_envs, num_splits = values.value("num_envs_per_worker"), values["worker_num_splits"]
     if num_splits.value > num_envs and num_splits.origin != "command line":
         values["worker_num_splits"] = Assigned(num_envs, "automatic")
+
+
+def _choose_num_envs(values: Assignments) -> int:
+    """Returns how many environments each worker gets.
+
+    With fewer, what the learner trains on next takes several rollouts of each to sample; with more, rollouts wait for
+    the learner and grow old.
+    """
+    steps: int = values.value("batch_size") * values.value("num_batches_per_epoch")
+    num_envs = -(-steps // (values.value("rollout") * values.value("num_workers")))
+    return max(min(num_envs, _MOST_ENVS), _FEWEST_ENVS, values.value("worker_num_splits"))
 
 
 def find_problems(values: Assignments, unusable: Set[str]) -> Iterator[str]:

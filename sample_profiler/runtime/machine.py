@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-__all__ = ["Machine", "choose_cpus", "derive_seed", "draw_seed", "tame_numerical_libraries", "usable_cpus"]
+__all__ = [
+    *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "derive_seed", "draw_seed"),
+    *("tame_numerical_libraries", "usable_cpus"),
+]
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,23 @@ def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:
         return (cpus[worker % len(cpus)],)
     begin, end = worker * len(cpus) // num_workers, (worker + 1) * len(cpus) // num_workers
     return tuple(cpus[begin:end])
+
+
+def choose_learner_threads(num_learners: int) -> int:
+    """Return the threads of each of `num_learners` processes: all cores together.
+
+    Also where other processes want the same cores: two sleeping threads on two busy cores were measured to train 14 %
+    faster than one, since the second works whenever sampling waits.
+    """
+    return max(1, len(usable_cpus()) // num_learners)
+
+
+def choose_inference_threads(num_inference_workers: int) -> int:
+    """Return the threads of each of `num_inference_workers` processes: all together at most a quarter of the cores.
+
+    The batches of inference are small, and rollout workers want the cores at the same time.
+    """
+    return max(1, len(usable_cpus()) // (4 * num_inference_workers))
 
 
 def tame_numerical_libraries(num_threads: int | None = None) -> None:

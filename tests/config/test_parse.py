@@ -86,7 +86,7 @@ DEFAULTS = {
     "precision": "fp32", "compile": False, "inference": "process",
     "seed": None, "num_policies": 1, "async_rl": True, "serial_mode": False, "batched_sampling": False,
     "num_batches_to_accumulate": 2, "worker_num_splits": 2, "policy_workers_per_policy": 1, "max_policy_lag": 1000,
-    "num_envs_per_worker": 2, "batch_size": 1024, "num_batches_per_epoch": 1, "num_epochs": 1, "rollout": 32,
+    "batch_size": 1024, "num_batches_per_epoch": 1, "num_epochs": 1, "rollout": 32,
     "recurrence": 32, "shuffle_minibatches": False, "gamma": 0.99, "reward_scale": 1.0, "reward_clip": 1000.0,
     "value_bootstrap": False, "normalize_returns": True, "exploration_loss_coeff": 0.003, "value_loss_coeff": 0.5,
     "kl_loss_coeff": 0.0, "exploration_loss": "entropy", "gae_lambda": 0.95, "ppo_clip_ratio": 0.1,
@@ -113,7 +113,9 @@ DEFAULTS = {
 def test_every_flag_and_its_default():
     values = parse("").values()
     assert values.pop("env") == "doom_basic"
-    assert values.pop("num_workers") >= 1
+    num_workers = values.pop("num_workers")
+    assert num_workers >= 1
+    assert values.pop("num_envs_per_worker") == min(max(-(-32 // num_workers), 2), 32)
     assert values == DEFAULTS
     assert {name: type(value) for name, value in values.items()} == {name: type(v) for name, v in DEFAULTS.items()}
 
@@ -336,3 +338,20 @@ def test_problems_of_command_line_and_saved_configuration_come_together(saved_ru
 def test_a_wrong_value_is_reported_although_a_saved_one_exists(saved_run: Path):
     with pytest.raises(ConfigError, match="--gamma=x"):
         parse_run_config(["--env=doom_basic", f"--train_dir={saved_run}", "--experiment=a", "--gamma=x"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "num_envs"),
+    [
+        ("--num_workers=2", 16),
+        ("--num_workers=3", 11),
+        ("--num_workers=2 --num_batches_per_epoch=2", 32),
+        ("--num_workers=1 --batch_size=8192", 32),
+        ("--num_workers=64", 2),
+        ("--num_workers=64 --worker_num_splits=4", 4),
+        ("--num_workers=64 --num_envs_per_worker=1", 1),
+        ("--num_workers=4 --rollout=64", 4),
+    ],
+)
+def test_environments_fill_what_the_learner_trains_on_with_one_rollout_each(flags, num_envs):
+    assert parse(flags).sampling.num_envs_per_worker == num_envs

@@ -49,7 +49,10 @@ def test_double_buffering_gives_way_to_a_single_environment(line: str, num_split
         ("--batch_size=16", ["--batch_size=16", "--batch_size=32"]),
         ("--recurrence=5", ["--rollout=32 (default)", "--recurrence=5", "--recurrence=4"]),
         ("--recurrence=64", ["--recurrence=64", "--recurrence=32"]),
-        ("--worker_num_splits=4", ["--worker_num_splits=4", "--num_envs_per_worker=2 (default)", "=4 or more"]),
+        (
+            "--num_envs_per_worker=2 --worker_num_splits=4",
+            ["--worker_num_splits=4", "--num_envs_per_worker=2 (default)", "=4 or more"],
+        ),
         ("--worker_num_splits=2 --num_envs_per_worker=1", ["--worker_num_splits=1"]),
         ("--lr_adaptive_min=0.1", ["--lr_adaptive_min=0.1", "--lr_adaptive_max=0.01 (default)"]),
         ("--heartbeat_interval=30", ["--heartbeat_interval=30", "--heartbeat_reporting_interval=300"]),
@@ -75,7 +78,7 @@ def test_the_cure_that_a_problem_names_works():
 
 
 def test_all_checks_report_together():
-    line = "--batch_size=1000 --recurrence=5 --worker_num_splits=4 --lr_adaptive_min=1 --batched_sampling"
+    line = "--batch_size=1000 --recurrence=5 --num_envs_per_worker=2 --worker_num_splits=4 --lr_adaptive_min=1 --batched_sampling"
     with pytest.raises(ConfigError) as caught:
         parse(line)
     assert len(caught.value.problems) == 5

@@ -53,8 +53,9 @@ class SamplingOptions:
     num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1)
     """Number of rollout workers: processes that step environments."""
 
-    num_envs_per_worker: int = option(2, minimum=1)
-    """Number of environments in each rollout worker; at least worker_num_splits."""
+    num_envs_per_worker: int = option(-1, minimum=1, also=-1)
+    """Number of environments in each rollout worker; at least worker_num_splits. -1: 2 to 32, as many as together fill
+    what the learner trains on at once with one rollout each."""
 
     batch_size: int = option(1024, minimum=1)
     """Minibatch size in agent steps; a multiple of rollout."""
