@@ -62,8 +62,9 @@ def _choose_num_envs(values: Assignments) -> int:
     the learner and grow old.
     """
     steps: int = values.value("batch_size") * values.value("num_batches_per_epoch")
-    num_envs = -(-steps // (values.value("rollout") * values.value("num_workers")))
-    return max(min(num_envs, _MOST_ENVS), _FEWEST_ENVS, values.value("worker_num_splits"))
+    num_envs: int = -(-steps // (values.value("rollout") * values.value("num_workers")))
+    num_splits: int = values.value("worker_num_splits")
+    return max(min(num_envs, _MOST_ENVS), _FEWEST_ENVS, num_splits)
 
 
 def find_problems(values: Assignments, unusable: Set[str]) -> Iterator[str]:

@@ -51,7 +51,7 @@ def test_double_buffering_gives_way_to_a_single_environment(line: str, num_split
         ("--recurrence=64", ["--recurrence=64", "--recurrence=32"]),
         (
             "--num_envs_per_worker=2 --worker_num_splits=4",
-            ["--worker_num_splits=4", "--num_envs_per_worker=2 (default)", "=4 or more"],
+            ["--worker_num_splits=4", "--num_envs_per_worker=2", "=4 or more"],
         ),
         ("--worker_num_splits=2 --num_envs_per_worker=1", ["--worker_num_splits=1"]),
         ("--lr_adaptive_min=0.1", ["--lr_adaptive_min=0.1", "--lr_adaptive_max=0.01 (default)"]),
@@ -78,7 +78,8 @@ def test_the_cure_that_a_problem_names_works():
 
 
 def test_all_checks_report_together():
-    line = "--batch_size=1000 --recurrence=5 --num_envs_per_worker=2 --worker_num_splits=4 --lr_adaptive_min=1 --batched_sampling"
+    splits = "--num_envs_per_worker=2 --worker_num_splits=4"
+    line = f"--batch_size=1000 --recurrence=5 {splits} --lr_adaptive_min=1 --batched_sampling"
     with pytest.raises(ConfigError) as caught:
         parse(line)
     assert len(caught.value.problems) == 5
