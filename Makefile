@@ -7,13 +7,16 @@ TEST_FLAGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
-BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py,$(wildcard benchmarks/*.py)))))
+# Comparisons of whole runs take an hour or more: each has a target, or is called by hand.
+LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py
+BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
+VERSUS_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint check format docs bench clean
+.PHONY: help install run test lint check format docs bench bench-versus clean
 
 help:  ## Show what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## Make .venv with everything that examples and tests need
 
@@ -48,8 +51,12 @@ format: install  ## Format the code and mend what can be mended
 docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
 
-bench: install  ## Measure speed: every script in benchmarks, one after another
+bench: install  ## Measure parts: every shorter script in benchmarks, one after another
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done
+
+bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hours, alone on the machine (VERSUS_FLAGS='--tasks doom')
+	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" || exit 1; done
+	$(BIN)/python -m benchmarks.versus $(VERSUS_FLAGS)
 
 clean:  ## Remove .venv, builds and caches; runs in train_dir stay
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -2,7 +2,8 @@
 
 Runs with captures and runs without take turns. In each, throughput is measured for a while; then every tool captures
 all components once (or the same time passes without), and throughput is measured again. The ratio of a run is that of
-its second window to its first, so what changes in a run by itself shows in the runs without captures, too.
+its second window to its first, so what changes in a run by itself shows in the runs without captures, too. The policy
+is kept as it is by a learning rate of next to nothing: longer episodes would make the second window faster.
 
     python -m benchmarks.capture_aftermath --rounds 3
 """
@@ -21,20 +22,22 @@ from benchmarks.measuring.paired import is_on_in_phase, ratio_on_to_off
 from sample_profiler.components.statistics import RunStatus
 
 TOOLS = ("timeline", "cprofile", "yappi", "pyinstrument", "torch")
+_FLAGS = ("--learning_rate=1e-12",)
 _WARM_UP_S = 6.0
 _PAUSE_S = 2.0
+_MOST_SECONDS = 900.0
 
 
 class _Course:
     """What happens in one run: warm-up, first window, captures or nothing, second window; then it is interrupted."""
 
-    def __init__(self, run: LiveRun, window_s: float, capture_s: float, is_capturing: bool) -> None:
+    def __init__(self, run: LiveRun, window_s: float, capture_s: float, tools: Sequence[str], is_on: bool) -> None:
         self._run = run
-        self._is_capturing = is_capturing
+        self._is_capturing = is_on
         self._capture_s = capture_s
         self._windows_s = window_s
         self._begin_s: float | None = None
-        self._tools = list(TOOLS)
+        self._tools = list(tools)
         self._capture: subprocess.Popen[bytes] | None = None
         self._next_s = 0.0
         self.windows: list[tuple[float, float]] = []
@@ -68,6 +71,8 @@ class _Course:
                 self._capture = self._start_capture(tool)
         elif now_s >= self._next_s + _PAUSE_S + self._windows_s:
             self.windows.append((self._next_s + _PAUSE_S, now_s))
+            assert self._run.runner is not None
+            self._run.runner.interrupt("both windows are measured")
 
     def _start_capture(self, tool: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "sample_profiler", "capture", str(self._run.folder), "--tool", tool]
@@ -84,15 +89,14 @@ class _Course:
         """Nothing."""
 
 
-def measure(name: str, window_s: float, capture_s: float, is_capturing: bool) -> float:
+def measure(name: str, window_s: float, capture_s: float, tools: Sequence[str], is_on: bool) -> float:
     """Return the throughput of the second window of one run over that of its first.
 
     Raises:
         RuntimeError: the run was over before its second window was.
     """
-    captures_s = len(TOOLS) * (capture_s * (3.0 if is_capturing else 1.0) + 2.0)
-    run = make_run(name, _WARM_UP_S + 2 * window_s + captures_s + _PAUSE_S + 10.0)
-    course = _Course(run, window_s, capture_s, is_capturing)
+    run = make_run(name, _MOST_SECONDS, _FLAGS)
+    course = _Course(run, window_s, capture_s, tools, is_on)
     run.execute([course])
     if len(course.windows) < 2:
         raise RuntimeError("the run was over before its second window was: captures took longer than planned")
@@ -109,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", choices=NAMES, default=["CartPole-v1"], help="environments")
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=TOOLS, help="that capture, one after another")
     parser.add_argument("--rounds", type=int, default=3, help="runs with captures, and as many without")
     parser.add_argument("--window_seconds", type=float, default=15.0, help="length of each of a run's two windows")
     parser.add_argument("--capture_seconds", type=float, default=5.0, help="length of each capture")
@@ -117,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ratios: dict[bool, list[float]] = {True: [], False: []}
         for index in range(2 * options.rounds):
             is_on = is_on_in_phase(index)
-            ratio = measure(name, options.window_seconds, options.capture_seconds, is_on)
+            ratio = measure(name, options.window_seconds, options.capture_seconds, options.tools, is_on)
             ratios[is_on].append(ratio)
             print(f"{name}, {'captures' if is_on else 'nothing'} between: {ratio:.3f} of before", flush=True)
         difference = ratio_on_to_off(ratios[True], ratios[False]).map(lambda ratio: (ratio - 1) * 100)

@@ -60,8 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     family = next(family for family in _FAMILIES if options.env.startswith(family.prefix))
     family.register()
     cfg = parse_config([f"--env={options.env}", *family_flags], extra_parts=family.parts, defaults=family.defaults)
-    task = _Task(cfg, export_registration(options.env), options.seconds, options.envs_per_process, not options.unpinned)
-    rates = _measure(task, options.processes)
+    rates = measure_alone(cfg, options.seconds, options.processes, options.envs_per_process, not options.unpinned)
     frameskip = cfg.environment.env_frameskip
     for index, rate in enumerate(rates):
         print(f"process {index}: {rate:,.0f} steps/s")
@@ -83,8 +82,19 @@ def _parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args(argv)
 
 
-def _measure(task: _Task, num_processes: int) -> list[float]:
-    """Returns the steps per second of each process."""
+def measure_alone(
+    cfg: Config, seconds: float, num_processes: int, num_envs: int, is_pinned: bool = True
+) -> list[float]:
+    """Returns the steps per second of each process.
+
+    Args:
+        cfg: of a run with the environment, which is registered.
+        seconds: how long to measure.
+        num_processes: that step at the same time.
+        num_envs: environments in each process.
+        is_pinned: whether each process stays on one core.
+    """
+    task = _Task(cfg, export_registration(cfg.run.env), seconds, num_envs, is_pinned)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(num_processes), context.Queue()
     processes = [context.Process(target=_run, args=(task, i, barrier, results)) for i in range(num_processes)]

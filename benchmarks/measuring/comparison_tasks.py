@@ -1,0 +1,87 @@
+"""What the frameworks are compared on: the same work, in the flags of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["TASKS", "Arm", "Task"]
+
+SCENARIO = "{scenario}"
+"""Stands for the original's battle.cfg, which lies in the installation of Sample Factory."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One framework with one setting.
+
+    Attributes:
+        framework: "sample_factory", "sb3" or "own".
+        flags: beside the task's.
+    """
+
+    framework: str
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work that is the same for all.
+
+    Attributes:
+        family: of the environment: "doom", "gym" or "mujoco".
+        flags: that mean the same to Sample Factory and to us.
+        arms: who does it, by name; the first is what the others are compared with.
+        inference_rows: steps that inference takes through the network at once in our own run, for the limit.
+    """
+
+    family: str
+    flags: tuple[str, ...]
+    arms: dict[str, Arm]
+    inference_rows: int
+
+
+_SAMPLE_FACTORY = Arm("sample_factory", ("--device=cpu", "--with_wandb=False"))
+
+TASKS = {
+    "doom": Task(
+        family="doom",
+        flags=(
+            *("--env=doom_benchmark", "--res_w=128", "--res_h=72", "--env_frameskip=4", "--use_rnn=True"),
+            *("--rnn_size=512", "--num_workers=2", "--num_envs_per_worker=16", "--worker_num_splits=2"),
+            *("--rollout=32", "--batch_size=2048", "--num_batches_per_epoch=1", "--num_epochs=1"),
+        ),
+        arms={
+            "Sample Factory": _SAMPLE_FACTORY,
+            "ours": Arm("own", (f"--doom_scenario={SCENARIO}",)),
+            "ours, best": Arm("own", (f"--doom_scenario={SCENARIO}", "--precision=bf16", "--inference=worker")),
+        },
+        inference_rows=16,
+    ),
+    "cartpole": Task(
+        family="gym",
+        # Sample Factory's own defaults but for the first line; our family of small environments has others.
+        flags=(
+            *("--env=CartPole-v1", "--use_rnn=False", "--batch_size=2048", "--num_workers=2"),
+            *("--num_envs_per_worker=16", "--worker_num_splits=2", "--rollout=32", "--num_batches_per_epoch=1"),
+            *("--num_epochs=1", "--nonlinearity=elu", "--async_rl=True", "--value_bootstrap=False"),
+            *("--ppo_clip_ratio=0.1", "--learning_rate=0.0001", "--encoder_mlp_layers", "512", "512"),
+        ),
+        arms={
+            "Sample Factory": _SAMPLE_FACTORY,
+            "Stable-Baselines3": Arm("sb3"),
+            "ours": Arm("own"),
+            "ours, best": Arm("own", ("--inference=worker",)),
+        },
+        inference_rows=16,
+    ),
+    "halfcheetah": Task(
+        family="mujoco",
+        flags=("--env=mujoco_halfcheetah",),  # both families have the same defaults
+        arms={
+            "Sample Factory": _SAMPLE_FACTORY,
+            "ours": Arm("own"),
+            "ours, best": Arm("own", ("--inference=worker",)),
+        },
+        inference_rows=32,
+    ),
+}
