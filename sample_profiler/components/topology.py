@@ -42,6 +42,7 @@ from sample_profiler.runtime.machine import (
     choose_inference_threads,
     choose_learner_threads,
     derive_seed,
+    keep_freed_memory,
 )
 from sample_profiler.runtime.recording import RecordingOptions
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -425,6 +426,7 @@ def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     from sample_profiler.model import make_actor_critic
 
     torch.manual_seed(derive_seed(blueprint.seed, _SEED_LEARNER, policy))
+    keep_freed_memory()
     # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
     torch.set_flush_denormal(True)
     spec, config = blueprint.env_spec, blueprint.config
