@@ -57,9 +57,7 @@ class _Task:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures and prints one line per process and one for all."""
     options, family_flags = _parse(argv)
-    family = next(family for family in _FAMILIES if options.env.startswith(family.prefix))
-    family.register()
-    cfg = parse_config([f"--env={options.env}", *family_flags], extra_parts=family.parts, defaults=family.defaults)
+    cfg = make_family_config(options.env, family_flags)
     rates = measure_alone(cfg, options.seconds, options.processes, options.envs_per_process, not options.unpinned)
     frameskip = cfg.environment.env_frameskip
     for index, rate in enumerate(rates):
@@ -70,6 +68,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{'' if options.unpinned else ', pinned'}"
     )
     return 0
+
+
+def make_family_config(name: str, flags: Sequence[str]) -> Config:
+    """Registers the environments of a family and returns the configuration of a run with one of them.
+
+    Args:
+        name: of the environment.
+        flags: of the run.
+    """
+    family = next(family for family in _FAMILIES if name.startswith(family.prefix))
+    family.register()
+    return parse_config([f"--env={name}", *flags], extra_parts=family.parts, defaults=family.defaults)
 
 
 def _parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:

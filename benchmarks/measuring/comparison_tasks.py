@@ -32,28 +32,51 @@ class Task:
         flags: that mean the same to Sample Factory and to us.
         arms: who does it, by name; the first is what the others are compared with.
         inference_rows: steps that inference takes through the network at once in our own run, for the limit.
+        peer_env: gymnasium's id of the environment in Sample Factory's installation, where it is another than in ours
+            and both are measured alone, too.
     """
 
     family: str
     flags: tuple[str, ...]
     arms: dict[str, Arm]
     inference_rows: int
+    peer_env: str | None = None
+
+    @property
+    def env(self) -> str:
+        """Name of the environment."""
+        return next(flag.partition("=")[2] for flag in self.flags if flag.startswith("--env="))
+
+    def flags_of(self, arm: str) -> list[str]:
+        """Return what an arm is started with, but for where and how long."""
+        setting = self.arms[arm]
+        return [*setting.flags] if setting.framework == "sb3" else [*self.flags, *setting.flags]
 
 
-_SAMPLE_FACTORY = Arm("sample_factory", ("--device=cpu", "--with_wandb=False"))
+_SAMPLE_FACTORY = Arm("sample_factory", ("--with_wandb=False",))
+_SB3 = Arm("sb3", ("PPO, 32 environments, n_steps=64, batch_size=2048, n_epochs=1, shared layers 512 512 with ELU",))
+_OURS_BEST = ("--precision=bf16", "--inference=worker")
+_BATTLE = f"--doom_scenario={SCENARIO}"  # what Sample Factory's doom_benchmark plays; ours has a scenario of its own
 
 TASKS = {
     "doom": Task(
         family="doom",
         flags=(
-            *("--env=doom_benchmark", "--res_w=128", "--res_h=72", "--env_frameskip=4", "--use_rnn=True"),
+            *(
+                "--env=doom_benchmark",
+                "--device=cpu",
+                "--res_w=128",
+                "--res_h=72",
+                "--env_frameskip=4",
+                "--use_rnn=True",
+            ),
             *("--rnn_size=512", "--num_workers=2", "--num_envs_per_worker=16", "--worker_num_splits=2"),
             *("--rollout=32", "--batch_size=2048", "--num_batches_per_epoch=1", "--num_epochs=1"),
         ),
         arms={
-            "Sample Factory": _SAMPLE_FACTORY,
-            "ours": Arm("own", (f"--doom_scenario={SCENARIO}",)),
-            "ours, best": Arm("own", (f"--doom_scenario={SCENARIO}", "--precision=bf16", "--inference=worker")),
+            "sample_factory": _SAMPLE_FACTORY,
+            "ours": Arm("own", (_BATTLE,)),
+            "ours_best": Arm("own", (_BATTLE, *_OURS_BEST)),
         },
         inference_rows=16,
     ),
@@ -61,27 +84,28 @@ TASKS = {
         family="gym",
         # Sample Factory's own defaults but for the first line; our family of small environments has others.
         flags=(
-            *("--env=CartPole-v1", "--use_rnn=False", "--batch_size=2048", "--num_workers=2"),
+            *("--env=CartPole-v1", "--device=cpu", "--use_rnn=False", "--batch_size=2048", "--num_workers=2"),
             *("--num_envs_per_worker=16", "--worker_num_splits=2", "--rollout=32", "--num_batches_per_epoch=1"),
             *("--num_epochs=1", "--nonlinearity=elu", "--async_rl=True", "--value_bootstrap=False"),
             *("--ppo_clip_ratio=0.1", "--learning_rate=0.0001", "--encoder_mlp_layers", "512", "512"),
         ),
         arms={
-            "Sample Factory": _SAMPLE_FACTORY,
-            "Stable-Baselines3": Arm("sb3"),
+            "sample_factory": _SAMPLE_FACTORY,
+            "sb3": _SB3,
             "ours": Arm("own"),
-            "ours, best": Arm("own", ("--inference=worker",)),
+            "ours_best": Arm("own", ("--inference=worker",)),
         },
         inference_rows=16,
     ),
     "halfcheetah": Task(
         family="mujoco",
-        flags=("--env=mujoco_halfcheetah",),  # both families have the same defaults
+        flags=("--env=mujoco_halfcheetah", "--device=cpu"),  # both families have the same defaults
         arms={
-            "Sample Factory": _SAMPLE_FACTORY,
+            "sample_factory": _SAMPLE_FACTORY,
             "ours": Arm("own"),
-            "ours, best": Arm("own", ("--inference=worker",)),
+            "ours_best": Arm("own", ("--inference=worker",)),
         },
         inference_rows=32,
+        peer_env="HalfCheetah-v4",  # its gymnasium 0.29.1 with MuJoCo 2.3.7; ours is HalfCheetah-v5
     ),
 }

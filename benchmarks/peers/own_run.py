@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
-from unittest import mock
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers.watching import Watch
-from sample_profiler.components import run
-from sample_profiler.components.messages import Counters
-from sample_profiler.components.runner import Runner
-from sample_profiler.config import Config
+if TYPE_CHECKING:
+    from sample_profiler.components.messages import Counters
+    from sample_profiler.components.runner import Runner
+    from sample_profiler.config import Config
 
 _MODULES = {
     "doom": "sf_examples.vizdoom.train_vizdoom",
@@ -30,6 +28,8 @@ class _Peek:
         self._counters: Counters | None = None
 
     def make_runner(self, config: Config, counters: Counters, *arguments: Any, **keywords: Any) -> Runner:
+        from sample_profiler.components.runner import Runner
+
         self._counters = counters
         return Runner(config, counters, *arguments, **keywords)
 
@@ -39,6 +39,12 @@ class _Peek:
 
 def main() -> int:
     """Train and watch."""
+    # Here and not above: the run's processes import this module again, and shall be no larger for it.
+    from unittest import mock
+
+    from benchmarks.peers.watching import Watch
+    from sample_profiler.components import run
+
     output, family, *flags = sys.argv[1:]
     peek = _Peek()
     with mock.patch.object(run, "Runner", peek.make_runner), Watch(output, peek.frames):

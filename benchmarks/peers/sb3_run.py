@@ -17,7 +17,7 @@ from stable_baselines3.common.env_util import make_vec_env  # type: ignore[impor
 from stable_baselines3.common.torch_layers import (  # type: ignore[import-not-found,unused-ignore]
     BaseFeaturesExtractor,
 )
-from watching import Watch  # type: ignore[import-not-found] # beside this file, which is run as a program
+from watching import Curve  # type: ignore[import-not-found,unused-ignore] # beside this file, which is run as a program
 
 _WIDTH = 512
 
@@ -36,15 +36,15 @@ class SharedLayers(BaseFeaturesExtractor):  # type: ignore[misc,unused-ignore]
 
 
 class UntilTimeIsOver(BaseCallback):  # type: ignore[misc,unused-ignore]
-    """Counts the steps that have been trained on, and ends the training."""
+    """Notes the steps that have been trained on, and ends the training."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, curve: Curve) -> None:
         super().__init__()
         self._end_s = time.monotonic() + seconds
-        self.trained = 0
+        self._curve = curve
 
     def _on_rollout_start(self) -> None:  # all that was sampled before has been trained on
-        self.trained = self.num_timesteps
+        self._curve.note(self.num_timesteps)
 
     def _on_step(self) -> bool:
         return time.monotonic() < self._end_s
@@ -58,9 +58,8 @@ def main() -> int:
     model = PPO(
         "MlpPolicy", envs, n_steps=64, batch_size=2048, n_epochs=1, policy_kwargs=policy, device="cpu", verbose=0
     )
-    callback = UntilTimeIsOver(float(seconds))
-    with Watch(output, lambda: callback.trained):
-        model.learn(total_timesteps=10**9, callback=callback)
+    with Curve(output) as curve:
+        model.learn(total_timesteps=10**9, callback=UntilTimeIsOver(float(seconds), curve))
     return 0
 
 
