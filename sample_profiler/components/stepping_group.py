@@ -129,7 +129,7 @@ class SteppingGroup:
             for agent in range(num_agents):
                 self._returns[first + agent] += reward[agent]
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
-            if _all_ended(terminated, truncated):
+            if (True in terminated or True in truncated) and _all_ended(terminated, truncated):
                 self._end_episode(i, observations, terminated, infos)
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated

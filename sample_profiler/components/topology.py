@@ -296,21 +296,20 @@ def _make_self_serving_worker(blueprint: Blueprint, index: int, reports: Reports
     from sample_profiler.components.self_serving_worker import SelfServingWorker
 
     worker = _make_rollout_worker(blueprint, index, reports)
-    timing, requests = worker.timing, blueprint.channels.requests[index]
-    inference = [
-        _build_inference_worker(blueprint, policy, index, requests[policy], timing) for policy in range(len(requests))
-    ]
+    with worker.timing.add_time("make_inference"):
+        inference = [
+            _build_inference_worker(blueprint, policy, index, requests, worker.timing)
+            for policy, requests in enumerate(blueprint.channels.requests[index])
+        ]
     return SelfServingWorker(worker, inference)
 
 
 def _make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:
-    requests = blueprint.channels.requests[0][policy]
-    timing = Timing(f"InferenceWorker_p{policy}-w{index} profile")
-    return _build_inference_worker(blueprint, policy, index, requests, timing)
+    return _build_inference_worker(blueprint, policy, index, blueprint.channels.requests[0][policy])
 
 
 def _build_inference_worker(
-    blueprint: Blueprint, policy: int, index: int, requests: Channel, timing: Timing
+    blueprint: Blueprint, policy: int, index: int, requests: Channel, timing: Timing | None = None
 ) -> InferenceWorker:
     # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
     import torch
@@ -331,7 +330,9 @@ def _build_inference_worker(
         generator=generator,
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories,
-        timing=timing,
+        has_time=_find_backlog(blueprint, policy),
+        # Made last where it is its own: what comes before counts as start_up.
+        timing=timing or Timing(f"InferenceWorker_p{policy}-w{index} profile"),
         ports=InferenceWorkerPorts(
             requests=requests,
             first_weights=blueprint.channels.first_weights[policy][index],
@@ -342,6 +343,15 @@ def _build_inference_worker(
     return worker
 
 
+def _find_backlog(blueprint: Blueprint, policy: int) -> Callable[[], bool]:
+    """Return what tells whether a Learner has another dataset to train on after the one that it trains on."""
+    sampling, backlog = blueprint.config.sampling, blueprint.counters.backlog
+    if sampling.serial_mode or sampling.inference == "worker" or not sampling.async_rl:
+        return lambda: False  # whoever could ask for more is the one that would wait
+    least = 2 * blueprint.plan.dataset_slots
+    return lambda: bool(backlog[policy] >= least)
+
+
 def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
     channels, plan, sampling = blueprint.channels, blueprint.plan, blueprint.config.sampling
     return Batcher(
@@ -349,6 +359,7 @@ def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
         dataset_slots=plan.dataset_slots,
         max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
         slot_worker=plan.slot_worker,
+        counters=blueprint.counters,
         ports=BatcherPorts(
             finished=channels.finished[policy],
             trained=channels.trained[policy],
