@@ -19,11 +19,7 @@ _RUN_DELAY = "run_delay_s"
 _READING_NS = 10_000_000
 
 # A RolloutWorker waits for slots, which the Learner gives back; an InferenceWorker for the Learner's first weights.
-_AWAITED = {
-    "wait_for_trajectories": "learner",
-    "wait_policy": "learner",
-    "wait_more_requests": "rollout_workers",
-}
+_AWAITED = {"wait_for_trajectories": "learner", "wait_policy": "learner"}
 
 
 @dataclass(frozen=True)

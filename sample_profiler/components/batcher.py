@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sample_profiler.components.messages import Counters
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.flows import SLOT, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
@@ -45,26 +44,17 @@ class Batcher:
         dataset_slots: trajectories in a dataset.
         max_datasets: how many datasets the Learner may have at once, the one that it trains on included.
         slot_worker: which RolloutWorker each slot belongs to.
-        counters: where the backlog is told.
         ports: where to listen and talk.
     """
 
     def __init__(
-        self,
-        policy: int,
-        dataset_slots: int,
-        max_datasets: int,
-        slot_worker: Sequence[int],
-        counters: Counters,
-        ports: BatcherPorts,
+        self, policy: int, dataset_slots: int, max_datasets: int, slot_worker: Sequence[int], ports: BatcherPorts
     ) -> None:
         self.name = f"Batcher_{policy}"
         self.timing = Timing(f"Batcher {policy} profile")
         self._dataset_slots = dataset_slots
         self._max_slots_at_learner = dataset_slots * max_datasets
         self._slot_worker = slot_worker
-        self._policy = policy
-        self._backlog = counters.backlog
         self._ports = ports
         self._finished: deque[int] = deque()
         self._num_at_learner = 0
@@ -120,4 +110,3 @@ class Batcher:
         while len(self._finished) >= size and self._num_at_learner + size <= self._max_slots_at_learner:
             self._ports.datasets.send([self._finished.popleft() for _ in range(size)])
             self._num_at_learner += size
-        self._backlog[self._policy] = len(self._finished) + self._num_at_learner

@@ -7,7 +7,6 @@ them, and tells the workers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +26,6 @@ from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["InferenceWorker", "InferenceWorkerPorts"]
-
-_MOST_PATIENCE_S = 0.01
 
 Indices = npt.NDArray[np.integer[Any]]
 
@@ -69,7 +66,6 @@ class InferenceWorker:
         generator: draws the actions; lives on `device`.
         weights: that the Learner publishes.
         trajectories: memory to read from and write to.
-        has_time: tells whether the Learner is behind, so that waiting for more requests costs nothing.
         timing: where its blocks are recorded.
         ports: where to listen and talk.
     """
@@ -85,7 +81,6 @@ class InferenceWorker:
         generator: torch.Generator,
         weights: PolicyWeights,
         trajectories: Trajectories,
-        has_time: Callable[[], bool],
         timing: Timing,
         ports: InferenceWorkerPorts,
     ) -> None:
@@ -99,8 +94,6 @@ class InferenceWorker:
         self._weights = weights
         self._version = -1
         self._memory = trajectories
-        self._has_time = has_time
-        self._batch_s = 0.0
         self._ports = ports
         self._held: list[int] = []
         self._num_batches = self._num_rows = 0
@@ -108,7 +101,6 @@ class InferenceWorker:
             _GroupRows(np.array([row for row, p in zip(g.rows, g.policies, strict=True) if p == policy]), g.worker)
             for g in plan.groups
         ]
-        self._num_groups = sum(len(group.rows) > 0 for group in self._groups)
 
     def inputs(self) -> list[Input]:
         """Listen to RolloutWorkers, and once to the Learner."""
@@ -153,26 +145,12 @@ class InferenceWorker:
             return
         if self._weights.version != self._version:
             self._update_model()
-        if 2 * len(groups) < self._num_groups and self._has_time():
-            groups = groups + self._wait_for_more()
         self._answer(groups)
-
-    def _wait_for_more(self) -> list[int]:
-        """Let a batch grow for as long as the last one took.
-
-        While the Learner is behind, sampling cannot speed the run up, and larger batches leave the Learner more of the
-        processor: a network's weights come from memory once per batch.
-        """
-        with self.timing.add_time("wait_more_requests"):
-            time.sleep(min(self._batch_s, _MOST_PATIENCE_S))
-            return self._ports.requests.receive()
 
     def _answer(self, groups: list[int]) -> None:
         # Around the call, so that letting go of its arrays is part of the block.
         with self.timing.add_time("handle_policy_step"), torch.inference_mode():
-            begin_s = time.perf_counter()
             self._handle_policy_step(groups)
-            self._batch_s = time.perf_counter() - begin_s
 
     @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:

@@ -75,7 +75,6 @@ class Counters:
         resumed_frames: `[num_policies]` int64: the part of them that earlier runs had trained on.
         optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
         first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
-        backlog: `[num_policies]` int64: finished trajectories that each Learner has not trained on yet.
         metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: unknown yet.
         lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
     """
@@ -88,7 +87,6 @@ class Counters:
                 "resumed_frames": ((num_policies,), np.int64),
                 "optimizer_steps": ((num_policies,), np.int64),
                 "first_training_ns": ((num_policies,), np.int64),
-                "backlog": ((num_policies,), np.int64),
                 "metric": ((num_policies,), np.float64),
                 "lag": ((num_policies, 3), np.float64),
             }
@@ -109,7 +107,6 @@ class Counters:
         self.resumed_frames: npt.NDArray[np.int64] = self._arrays["resumed_frames"]
         self.optimizer_steps: npt.NDArray[np.int64] = self._arrays["optimizer_steps"]
         self.first_training_ns: npt.NDArray[np.int64] = self._arrays["first_training_ns"]
-        self.backlog: npt.NDArray[np.int64] = self._arrays["backlog"]
         self.metric: npt.NDArray[np.float64] = self._arrays["metric"]
         lag: npt.NDArray[np.float64] = self._arrays["lag"]
         self.lag_sum, self.lag_count, self.lag_max = lag[:, 0], lag[:, 1], lag[:, 2]

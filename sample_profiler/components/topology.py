@@ -330,7 +330,6 @@ def _build_inference_worker(
         generator=generator,
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories,
-        has_time=_find_backlog(blueprint, policy),
         # Made last where it is its own: what comes before counts as start_up.
         timing=timing or Timing(f"InferenceWorker_p{policy}-w{index} profile"),
         ports=InferenceWorkerPorts(
@@ -343,15 +342,6 @@ def _build_inference_worker(
     return worker
 
 
-def _find_backlog(blueprint: Blueprint, policy: int) -> Callable[[], bool]:
-    """Return what tells whether a Learner has another dataset to train on after the one that it trains on."""
-    sampling, backlog = blueprint.config.sampling, blueprint.counters.backlog
-    if sampling.serial_mode or sampling.inference == "worker" or not sampling.async_rl:
-        return lambda: False  # whoever could ask for more is the one that would wait
-    least = 2 * blueprint.plan.dataset_slots
-    return lambda: bool(backlog[policy] >= least)
-
-
 def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
     channels, plan, sampling = blueprint.channels, blueprint.plan, blueprint.config.sampling
     return Batcher(
@@ -359,7 +349,6 @@ def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
         dataset_slots=plan.dataset_slots,
         max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
         slot_worker=plan.slot_worker,
-        counters=blueprint.counters,
         ports=BatcherPorts(
             finished=channels.finished[policy],
             trained=channels.trained[policy],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.components.batcher import Batcher, BatcherPorts
-from sample_profiler.components.messages import Counters
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
 
@@ -17,8 +16,7 @@ class Wiring:
 
     def __init__(self, max_datasets: int, dataset_slots: int = 2) -> None:
         self.ports = BatcherPorts(LocalChannel(), LocalChannel(), LocalChannel(), [LocalChannel() for _ in range(3)])
-        self.counters = Counters(num_workers=3, num_policies=2)
-        self.batcher = Batcher(1, dataset_slots, max_datasets, SLOT_WORKER, self.counters, self.ports)
+        self.batcher = Batcher(1, dataset_slots, max_datasets, SLOT_WORKER, self.ports)
 
     def run(self) -> None:
         with pytest.raises(StalledError):  # until there is nothing left to do
@@ -47,17 +45,6 @@ def test_an_incomplete_dataset_waits_for_more(wiring):
     wiring.ports.finished.send([1])
     wiring.run()
     assert wiring.ports.datasets.receive() == [3, 1]
-
-
-def test_everybody_can_see_how_far_the_learner_is_behind(wiring):
-    backlog = wiring.counters.backlog
-    assert backlog.tolist() == [0, 0]
-    wiring.ports.finished.send([5, 0, 3])
-    wiring.run()
-    assert backlog.tolist() == [0, 3], "two at the Learner, one waits for another"
-    wiring.ports.trained.send([5, 0])
-    wiring.run()
-    assert backlog.tolist() == [0, 1]
 
 
 def test_the_learner_gets_no_more_datasets_than_it_may_have(wiring):

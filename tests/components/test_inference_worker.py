@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from sample_profiler.components import topology
-
 POLICY_OF_ROW = (0, 1, 0, 1, 0, 1)
 
 
@@ -127,54 +125,6 @@ def test_the_worker_of_each_group_is_told(inference):
     inference.begin()
     inference.request(1, 0, 1)
     assert [channel.receive() for channel in inference.channels.actions] == [[0], [1, 1]]
-
-
-class TestBatchesGrowWhileTheLearnerIsBehind:
-    """Three groups follow the policy: one request is less than half of them."""
-
-    def answered_after_one_request(self, inference, backlog):
-        inference.begin()
-        inference.request(0)  # a batch whose time is known
-        inference.channels.actions[0].receive()
-        inference.blueprint.counters.backlog[0] = backlog
-        inference.channels.requests[0][0].send([2])  # arrives meanwhile
-        inference.request(0)
-        return [channel.receive() for channel in inference.channels.actions], inference.worker.timing.to_dict()
-
-    def test_by_what_has_arrived_after_a_while(self, make_inference, monkeypatch):
-        inference = make_inference("--worker_num_splits=3")
-        monkeypatch.setattr(inference.worker, "_has_time", lambda: True)
-        answered, tree = self.answered_after_one_request(inference, backlog=4)
-        assert answered == [[0, 2], []]
-        assert tree["children"]["wait_more_requests"]["count"] == 2
-
-    def test_and_not_while_it_waits_for_data(self, make_inference):
-        inference = make_inference("--worker_num_splits=3")
-        answered, tree = self.answered_after_one_request(inference, backlog=0)
-        assert answered == [[0], []]
-        assert "wait_more_requests" not in tree["children"]
-
-    def test_and_not_if_most_have_asked_already(self, make_inference, monkeypatch):
-        inference = make_inference("--worker_num_splits=3")
-        monkeypatch.setattr(inference.worker, "_has_time", lambda: True)
-        inference.begin()
-        inference.request(0, 2)
-        assert "wait_more_requests" not in inference.worker.timing.to_dict()["children"]
-
-    @pytest.mark.parametrize(
-        ("flags", "backlog", "has_time"),
-        [
-            (("--async_rl=True",), 4, True),
-            (("--async_rl=True",), 3, False),
-            (("--async_rl=False",), 4, False),
-            (("--async_rl=True", "--serial_mode=True"), 4, False),
-        ],
-    )
-    def test_behind_is_another_dataset_after_the_one_that_is_trained_on(self, make_blueprint, flags, backlog, has_time):
-        blueprint = make_blueprint("--batch_size=64", "--rollout=32", *flags)
-        assert blueprint.plan.dataset_slots == 2
-        blueprint.counters.backlog[0] = backlog
-        assert topology._find_backlog(blueprint, 0)() is has_time
 
 
 def test_newly_published_weights_are_used_from_the_next_request_on(inference):

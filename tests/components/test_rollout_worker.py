@@ -47,7 +47,7 @@ class LocalRun:
         max_datasets = 1 + self.sampling.num_batches_to_accumulate if self.sampling.async_rl else 1
         self.batchers = [
             Batcher(
-                policy, self.plan.dataset_slots, max_datasets, self.plan.slot_worker, self.counters,
+                policy, self.plan.dataset_slots, max_datasets, self.plan.slot_worker,
                 BatcherPorts(self.finished[policy], self.trained[policy], self.datasets[policy], self.free),
             )
             for policy in policies
