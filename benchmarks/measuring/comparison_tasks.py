@@ -55,7 +55,6 @@ class Task:
 
 _SAMPLE_FACTORY = Arm("sample_factory", ("--with_wandb=False",))
 _SB3 = Arm("sb3", ("PPO, 32 environments, n_steps=64, batch_size=2048, n_epochs=1, shared layers 512 512 with ELU",))
-_OURS_BEST = ("--precision=bf16", "--inference=worker")
 _BATTLE = f"--doom_scenario={SCENARIO}"  # what Sample Factory's doom_benchmark plays; ours has a scenario of its own
 
 TASKS = {
@@ -76,7 +75,7 @@ TASKS = {
         arms={
             "sample_factory": _SAMPLE_FACTORY,
             "ours": Arm("own", (_BATTLE,)),
-            "ours_best": Arm("own", (_BATTLE, *_OURS_BEST)),
+            "ours_best": Arm("own", (_BATTLE, "--precision=bf16")),
         },
         inference_rows=16,
     ),
@@ -93,7 +92,7 @@ TASKS = {
             "sample_factory": _SAMPLE_FACTORY,
             "sb3": _SB3,
             "ours": Arm("own"),
-            "ours_best": Arm("own", ("--inference=worker",)),
+            "ours_best": Arm("own", ("--precision=bf16", "--inference=worker")),
         },
         inference_rows=16,
     ),
