@@ -14,8 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gymnasium import spaces
-
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
@@ -39,6 +37,7 @@ from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captu
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import Supervisor
 from sample_profiler.runtime.turns import Turns
+from sample_profiler.spaces import is_discrete
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 
 __all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_env"]
@@ -112,7 +111,7 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         make_sampling_plan(config.sampling, env_spec.num_agents)
     except ConfigError as error:
         problems += error.problems
-    if config.loss.exploration_loss == "symmetric_kl" and not isinstance(env_spec.action_space, spaces.Discrete):
+    if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
             f"{env_spec.action_space}: use --exploration_loss=entropy"

@@ -22,22 +22,11 @@ from sample_profiler.envs.registry import (
     register_env_fallback,
     registered_envs,
 )
-from sample_profiler.envs.spaces import (
-    DEFAULT_OBSERVATION_KEY,
-    action_dtype,
-    action_width,
-    as_dict_space,
-    num_action_parameters,
-)
 
 __all__ = [
-    "DEFAULT_OBSERVATION_KEY",
     "EnvPlacement",
     "EnvSpec",
     "MakeEnv",
-    "action_dtype",
-    "action_width",
-    "as_dict_space",
     "check_reset_result",
     "check_step_result",
     "export_registration",
@@ -45,7 +34,6 @@ __all__ = [
     "inspect_env",
     "make_env",
     "name_of_env",
-    "num_action_parameters",
     "register_env",
     "register_env_fallback",
     "registered_envs",

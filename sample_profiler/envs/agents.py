@@ -17,6 +17,7 @@ from gymnasium import spaces
 from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.spaces import action_converter, flatten_action
 
 __all__ = ["AgentsEnv"]
 
@@ -47,7 +48,7 @@ class AgentsEnv:
         self._seed: int | None = seed
         self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
         self._action_space.seed(seed)
-        self._to_action = _action_converter(spec.action_space)
+        self._to_action = action_converter(spec.action_space)
         self._spec = spec
         self._name = name
         self._is_checked = False
@@ -94,8 +95,8 @@ class AgentsEnv:
 
     def random_actions(self) -> npt.NDArray[Any]:
         """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them."""
-        offset = int(self._action_space.start) if isinstance(self._action_space, spaces.Discrete) else 0
-        return np.stack([np.ravel(self._action_space.sample()) - offset for _ in range(self.num_agents)])
+        space = self._action_space
+        return np.stack([flatten_action(space, space.sample()) for _ in range(self.num_agents)])
 
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""
@@ -113,14 +114,3 @@ class AgentsEnv:
             yield
         except Exception as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
-
-
-def _action_converter(space: spaces.Space[Any]) -> Callable[[npt.NDArray[Any]], Any]:
-    if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return lambda action: int(action[0]) + start
-    if isinstance(space, spaces.Box):
-        low, high, shape = space.low, space.high, space.shape
-        # The policy's Gaussian is unbounded; what it drew stays in the trajectory, the environment gets it clipped.
-        return lambda action: np.minimum(np.maximum(action.reshape(shape), low), high)
-    return lambda action: action

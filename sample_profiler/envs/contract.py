@@ -21,8 +21,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from sample_profiler.envs.spaces import DEFAULT_OBSERVATION_KEY, action_width, as_dict_space
 from sample_profiler.errors import EnvContractError
+from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, action_width, as_dict_space
 
 __all__ = ["EnvPlacement", "EnvSpec", "check_reset_result", "check_step_result", "inspect_env", "name_of_env"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -11,10 +12,11 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.errors import ConfigError
-from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian
+from sample_profiler.errors import ConfigError, EnvContractError
+from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
+from sample_profiler.spaces import action_parts, part_width
 
-__all__ = ["ActionHead", "DiscreteHead", "GaussianHead", "make_action_head"]
+__all__ = ["ActionHead", "DiscreteHead", "GaussianHead", "PartsHead", "make_action_head"]
 
 
 class DiscreteHead(nn.Module):
@@ -22,12 +24,13 @@ class DiscreteHead(nn.Module):
 
     Attributes:
         num_parameters: Numbers that describe one distribution, n.
+        mask_size: Width of an action mask, n.
     """
 
     def __init__(self, input_size: int, num_actions: int) -> None:
         super().__init__()
         self.logits = nn.Linear(input_size, num_actions)
-        self.num_parameters = num_actions
+        self.num_parameters = self.mask_size = num_actions
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
         """Returns logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`.
@@ -52,7 +55,10 @@ class GaussianHead(nn.Module):
 
     Attributes:
         num_parameters: Numbers that describe one distribution, 2 n.
+        mask_size: 0: no action can be forbidden.
     """
+
+    mask_size = 0
 
     def __init__(self, input_size: int, action_size: int, options: ModelOptions) -> None:
         super().__init__()
@@ -88,24 +94,66 @@ class GaussianHead(nn.Module):
             nn.init.constant_(self.outputs.bias[self._action_size :], self._initial_log_stddev)
 
 
-ActionHead: TypeAlias = DiscreteHead | GaussianHead
+class PartsHead(nn.Module):
+    """A head for each part of an action that has several.
+
+    Attributes:
+        num_parameters: Numbers that describe one distribution, those of all parts.
+        mask_size: Width of an action mask: the logits of all discrete parts.
+    """
+
+    def __init__(self, heads: Sequence[DiscreteHead | GaussianHead]) -> None:
+        super().__init__()
+        self._heads = tuple(heads)
+        self.heads = nn.ModuleList(heads)
+        self.num_parameters = sum(head.num_parameters for head in heads)
+        self.mask_size = sum(head.mask_size for head in heads)
+
+    def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
+        """Returns the parameters of all parts side by side, ``[N, num_parameters]``.
+
+        Args:
+            decoded: ``[N, D]``.
+            is_allowed: ``[N, mask_size]``, 0 where a discrete part must not have a value; ``None``: all are allowed.
+        """
+        if is_allowed is None:
+            return torch.cat([head(decoded, None) for head in self._heads], dim=-1)
+        masks = torch.split(is_allowed, [head.mask_size for head in self._heads], dim=-1)
+        return torch.cat([head(decoded, mask) for head, mask in zip(self._heads, masks, strict=True)], dim=-1)
+
+    def distribution(self, parameters: Tensor) -> IndependentParts:
+        """Makes the distributions that parameters ``[N, num_parameters]`` describe."""
+        pieces = torch.split(parameters, [head.num_parameters for head in self._heads], dim=-1)
+        return IndependentParts([head.distribution(piece) for head, piece in zip(self._heads, pieces, strict=True)])
+
+    def initialize(self) -> None:
+        """Initializes every part."""
+        for head in self._heads:
+            head.initialize()
+
+
+ActionHead: TypeAlias = DiscreteHead | GaussianHead | PartsHead
 
 
 def make_action_head(action_space: gymnasium.Space[Any], input_size: int, options: ModelOptions) -> ActionHead:
     """Makes the head for an action space.
 
     Args:
-        action_space: Discrete or Box.
+        action_space: Discrete, MultiDiscrete, Box, or a Tuple of them.
         input_size: Width of the decoder's output.
         options: Those of continuous actions.
 
     Raises:
         ConfigError: There is no head for such actions.
     """
-    if isinstance(action_space, spaces.Discrete):
-        return DiscreteHead(input_size, int(action_space.n))
-    if not isinstance(action_space, spaces.Box):
-        raise ConfigError(
-            [f"action space {action_space} is not supported; allowed are Discrete and Box: convert it in a wrapper"]
-        )
-    return GaussianHead(input_size, math.prod(action_space.shape), options)
+    try:
+        parts = action_parts(action_space)
+    except EnvContractError as error:
+        raise ConfigError([str(error)]) from None
+    heads = [
+        DiscreteHead(input_size, int(part.n))
+        if isinstance(part, spaces.Discrete)
+        else GaussianHead(input_size, part_width(part), options)
+        for part in parts
+    ]
+    return heads[0] if len(heads) == 1 else PartsHead(heads)

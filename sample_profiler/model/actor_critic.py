@@ -19,11 +19,12 @@ from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.layers import initialize_weights, make_mlp
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.spaces import action_parts
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
 ACTION_MASK_KEY = "action_mask"
-"""Key of the observation that is 0 for each discrete action that is not allowed in this step."""
+"""Key of the observation that is 0 for each value of a discrete part of the action that is not allowed in this step."""
 
 
 class _Trunk(nn.Module):
@@ -65,7 +66,7 @@ class ActorCritic(nn.Module):
             model: Layers and their initialization.
             observations: How observations are normalized.
             observation_space: Of one agent: Box and Discrete spaces by key.
-            action_space: Of one agent: Discrete or Box.
+            action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
 
         Raises:
             ConfigError: The options do not fit the spaces.
@@ -205,7 +206,7 @@ def make_actor_critic(
         model: Layers and their initialization.
         observations: How observations are normalized.
         observation_space: Of one agent: Box and Discrete spaces by key.
-        action_space: Of one agent: Discrete or Box.
+        action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
 
     Raises:
         ConfigError: The options do not fit the spaces.
@@ -221,16 +222,18 @@ def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any
     mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
     if mask_space is None:
         return 0
-    if not isinstance(action_space, spaces.Discrete) or mask_space.shape != (int(action_space.n),):
+    size = sum(int(part.n) for part in action_parts(action_space) if isinstance(part, spaces.Discrete))
+    if not size or mask_space.shape != (size,):
         raise ConfigError(
             [
                 f"the observation {ACTION_MASK_KEY!r} is {mask_space} and the action space {action_space}; a mask has "
-                "one number for each action of a Discrete space: give the observation another name if it is no mask"
+                f"one number for each value of each discrete part of an action, {size} in all: give the observation "
+                "another name if it is no mask"
             ]
         )
     if len(observation_space) == 1:
         raise ConfigError([f"there is no observation beside {ACTION_MASK_KEY!r}; a policy needs something to see"])
-    return int(action_space.n)
+    return size
 
 
 def _join(parts: list[Tensor]) -> Tensor:

@@ -7,7 +7,8 @@ at the batch sizes of inference would cost more than the arithmetic.
 from __future__ import annotations
 
 import math
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from sample_profiler.errors import ConfigError
 
-__all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian"]
+__all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian", "IndependentParts"]
 
 MASKED_LOGIT = -1e9
 """Logit of an action that is not allowed: its probability is exactly 0, and 0 times its logarithm is 0, not NaN."""
@@ -80,7 +81,7 @@ class Categorical:
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the logarithm of the probability of actions ``[N, 1]``, ``[N]``."""
-        return self.log_probabilities.gather(-1, actions).squeeze(-1)
+        return self.log_probabilities.gather(-1, actions.long()).squeeze(-1)
 
     def entropy(self) -> Tensor:
         """Returns the entropies in nats, ``[N]``."""
@@ -153,3 +154,52 @@ class DiagonalGaussian:
                 "--exploration_loss=entropy"
             ]
         )
+
+
+class IndependentParts:
+    """An action of several parts, each drawn by itself: probabilities multiply, entropies and divergences add up.
+
+    Actions are ``[N, action_width]``: int64 if all parts are discrete, else float32, which has every index exactly.
+    """
+
+    def __init__(self, parts: Sequence[Categorical | DiagonalGaussian]) -> None:
+        """Puts distributions of the same N steps side by side."""
+        self._parts = parts
+        self._widths = [1 if isinstance(part, Categorical) else part.mean.shape[-1] for part in parts]
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draws actions, ``[N, action_width]``."""
+        return torch.cat([part.sample(generator) for part in self._parts], dim=-1)
+
+    def mode(self) -> Tensor:
+        """Returns the most probable actions, ``[N, action_width]``."""
+        return torch.cat([part.mode() for part in self._parts], dim=-1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Returns the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
+        pieces = torch.split(actions, self._widths, dim=-1)
+        return _sum(part.log_prob(piece) for part, piece in zip(self._parts, pieces, strict=True))
+
+    def entropy(self) -> Tensor:
+        """Returns the entropies in nats, ``[N]``."""
+        return _sum(part.entropy() for part in self._parts)
+
+    def kl(self, other: IndependentParts) -> Tensor:
+        """Returns KL(this ‖ other), ``[N]``."""
+        pairs: Iterable[tuple[Any, Any]] = zip(self._parts, other._parts, strict=True)
+        return _sum(part.kl(counterpart) for part, counterpart in pairs)
+
+    def symmetric_kl_with_uniform(self) -> Tensor:
+        """Returns the sum over all parts of their divergences from uniform distributions, ``[N]``.
+
+        Raises:
+            ConfigError: A part is continuous.
+        """
+        return _sum(part.symmetric_kl_with_uniform() for part in self._parts)
+
+
+def _sum(terms: Iterable[Tensor]) -> Tensor:
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first

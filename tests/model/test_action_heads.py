@@ -66,3 +66,40 @@ def test_tanh_bounds_means(adaptive):
 def test_other_action_spaces_are_refused():
     with pytest.raises(ConfigError, match="MultiBinary"):
         make(spaces.MultiBinary(3))
+
+
+HYBRID = spaces.Tuple([spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), BOX])
+
+
+def test_actions_of_several_parts_have_a_head_for_each():
+    head = make(HYBRID, adaptive_stddev=False, initial_stddev=0.5)
+    assert (head.num_parameters, head.mask_size) == (3 + 2 + 4 + 12, 3 + 2 + 4)
+    decoded = torch.randn(5, 4)
+    parameters = head(decoded, None)
+    assert parameters.shape == (5, head.num_parameters)
+    torch.testing.assert_close(parameters[:, -6:], torch.full((5, 6), math.log(0.5)))
+    action = head.distribution(parameters).sample()
+    assert action.shape == (5, 1 + 2 + 6)
+    assert head.distribution(parameters).log_prob(action).shape == (5,)
+
+
+def test_a_mask_forbids_values_of_each_discrete_part_and_they_carry_no_gradient():
+    head = make(HYBRID)
+    mask = torch.tensor([[1, 0, 1, 0, 1, 1, 1, 0, 0]]).expand(64, -1)
+    parameters = head(torch.randn(64, 4), mask)
+    forbidden = [1, 3, 7, 8]
+    assert (parameters[:, forbidden] == MASKED_LOGIT).all()
+    action = head.distribution(parameters).sample()
+    assert not (action[:, 0] == 1).any()
+    assert (action[:, 1] == 1).all()
+    assert (action[:, 2] < 2).all()
+    head.distribution(parameters).log_prob(action).sum().backward()
+    gradients = [part.logits.weight.grad for part in head.heads[:3]]
+    assert not gradients[0][1].any()
+    assert not gradients[1].any(), "one value is left: nothing to learn"
+    assert not gradients[2][2:].any()
+    assert gradients[0][[0, 2]].any()
+
+
+def test_a_tuple_of_one_member_is_that_member():
+    assert type(make(spaces.Tuple([spaces.Discrete(3)]))) is type(make(spaces.Discrete(3)))

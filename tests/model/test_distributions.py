@@ -8,7 +8,7 @@ from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Independent, Normal, kl_divergence
 
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian
+from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
 
 
 def test_categorical_by_hand():
@@ -98,3 +98,45 @@ def test_gaussian_bounds_its_standard_deviation():
 def test_gaussian_has_no_divergence_from_a_uniform_distribution():
     with pytest.raises(ConfigError, match="--exploration_loss=entropy"):
         DiagonalGaussian(torch.zeros(1, 2)).symmetric_kl_with_uniform()
+
+
+class TestParts:
+    """Two discrete parts and a continuous one."""
+
+    @staticmethod
+    def make(num_rows=3, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        logits = [torch.randn(num_rows, n, generator=generator) for n in (3, 2)]
+        parts = [*map(Categorical, logits), DiagonalGaussian(torch.randn(num_rows, 4, generator=generator))]
+        return parts, IndependentParts(parts)
+
+    def test_probabilities_multiply_and_entropies_and_divergences_add_up(self):
+        parts, whole = self.make()
+        others, other = self.make(seed=1)
+        actions = torch.tensor([[0.0, 1.0, 0.3, -1.5], [2.0, 0.0, 0.0, 0.0], [1.0, 1.0, 9.0, -9.0]])
+        pieces = actions[:, :1].long(), actions[:, 1:2].long(), actions[:, 2:]
+        expected = sum(part.log_prob(piece) for part, piece in zip(parts, pieces, strict=True))
+        torch.testing.assert_close(whole.log_prob(actions), expected)
+        torch.testing.assert_close(whole.entropy(), sum(part.entropy() for part in parts))
+        expected = sum(one.kl(another) for one, another in zip(parts, others, strict=True))
+        torch.testing.assert_close(whole.kl(other), expected)
+
+    def test_each_part_is_drawn_from_its_own_distribution(self):
+        logits = [torch.tensor([[-50.0, 50.0, -50.0]]), torch.tensor([[50.0, -50.0]])]
+        gaussian = DiagonalGaussian(torch.tensor([[3.0, -9.0]]))
+        whole = IndependentParts([*map(Categorical, logits), gaussian])
+        action = whole.sample(torch.Generator().manual_seed(0))
+        assert action.dtype == torch.float32
+        torch.testing.assert_close(action, torch.tensor([[1.0, 0.0, 3.0]]), atol=0.01, rtol=0)
+        torch.testing.assert_close(whole.mode(), torch.tensor([[1.0, 0.0, 3.0]]))
+        discrete = IndependentParts([*map(Categorical, logits)])
+        assert discrete.sample().tolist() == [[1, 0]]
+        assert discrete.sample().dtype == torch.int64
+
+    def test_only_discrete_parts_can_be_far_from_uniform(self):
+        parts, whole = self.make()
+        discrete = IndependentParts(parts[:2])
+        expected = parts[0].symmetric_kl_with_uniform() + parts[1].symmetric_kl_with_uniform()
+        torch.testing.assert_close(discrete.symmetric_kl_with_uniform(), expected)
+        with pytest.raises(ConfigError, match="--exploration_loss=entropy"):
+            whole.symmetric_kl_with_uniform()

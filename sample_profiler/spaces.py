@@ -1,0 +1,114 @@
+"""What the rest of the package needs to know about observation and action spaces. numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from sample_profiler.errors import EnvContractError
+
+__all__ = [
+    *("DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_parts", "action_width", "as_dict_space"),
+    *("flatten_action", "is_discrete", "num_action_parameters", "part_width"),
+]
+
+DEFAULT_OBSERVATION_KEY = "obs"
+"""Key of the observation of an environment whose observations are not dictionaries."""
+
+
+def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
+    """Returns the space itself if it is a dictionary, else one with the space under :data:`DEFAULT_OBSERVATION_KEY`."""
+    return space if isinstance(space, spaces.Dict) else spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
+
+
+def action_parts(space: gymnasium.Space[Any]) -> tuple[spaces.Discrete | spaces.Box, ...]:
+    """Returns the parts that an action consists of, each drawn by itself: Discrete, or Box of floats.
+
+    A MultiDiscrete is as many Discrete parts as it has entries, a Tuple the parts of its members, in their order.
+
+    Raises:
+        EnvContractError: There is no distribution for such actions.
+    """
+    if isinstance(space, spaces.Discrete):
+        return (space,)
+    if isinstance(space, spaces.MultiDiscrete):
+        pairs = zip(space.nvec.ravel().tolist(), np.ravel(space.start).tolist(), strict=True)
+        return tuple(spaces.Discrete(num, start=start) for num, start in pairs)
+    if isinstance(space, spaces.Tuple) and space.spaces:
+        return tuple(part for member in space.spaces for part in action_parts(member))
+    if isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind == "f":
+        return (space,)
+    raise EnvContractError(
+        f"action space {space} is not supported; allowed are Discrete, MultiDiscrete, Box of floats and a Tuple of "
+        "them: convert it in a wrapper"
+    )
+
+
+def is_discrete(space: gymnasium.Space[Any]) -> bool:
+    """Tells whether all parts of an action are Discrete."""
+    return all(isinstance(part, spaces.Discrete) for part in action_parts(space))
+
+
+def action_width(space: gymnasium.Space[Any]) -> int:
+    """Returns how many numbers one action is: 1 for each Discrete part, the number of its entries for a Box."""
+    return sum(part_width(part) for part in action_parts(space))
+
+
+def part_width(part: spaces.Discrete | spaces.Box) -> int:
+    """Returns how many numbers of an action one of its parts is."""
+    return 1 if isinstance(part, spaces.Discrete) else math.prod(part.shape)
+
+
+def num_action_parameters(space: gymnasium.Space[Any]) -> int:
+    """Returns how many numbers describe the distribution of one action.
+
+    Discrete(n): n logits. Box with n entries: n means and n logarithms of standard deviations. All parts one after
+    another.
+    """
+    return sum(
+        int(part.n) if isinstance(part, spaces.Discrete) else 2 * part_width(part) for part in action_parts(space)
+    )
+
+
+def action_dtype(space: gymnasium.Space[Any]) -> np.dtype[Any]:
+    """Returns the type of an action's numbers: int64 if all of it is discrete, else float32."""
+    return np.dtype(np.int64) if is_discrete(space) else np.dtype(np.float32)
+
+
+def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]], Any]:
+    """Returns what turns the numbers of an action, ``[action_width]``, into what an environment takes.
+
+    Discrete numbers count from 0 in trajectories. The policy's Gaussian is unbounded; what it drew stays in the
+    trajectory, the environment gets it clipped to the bounds of the Box.
+    """
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return lambda action: int(action[0]) + first
+    if isinstance(space, spaces.MultiDiscrete):
+        starts, shape, dtype = np.ravel(space.start), space.nvec.shape, space.dtype
+        return lambda action: (action.astype(dtype) + starts).reshape(shape)
+    if isinstance(space, spaces.Tuple):
+        members = [action_converter(member) for member in space.spaces]
+        ends = np.cumsum([action_width(member) for member in space.spaces])[:-1]
+        return lambda action: tuple(
+            convert(part) for convert, part in zip(members, np.split(action, ends), strict=True)
+        )
+    if isinstance(space, spaces.Box):
+        low, high, box_shape = space.low, space.high, space.shape
+        return lambda action: np.minimum(np.maximum(action.reshape(box_shape), low), high)
+    return lambda action: action
+
+
+def flatten_action(space: gymnasium.Space[Any], action: Any) -> npt.NDArray[Any]:
+    """Returns the numbers of an action of an environment, ``[action_width]``: what its converter undoes."""
+    if isinstance(space, spaces.Tuple):
+        parts = [flatten_action(member, part) for member, part in zip(space.spaces, action, strict=True)]
+        return np.concatenate(parts).astype(action_dtype(space))
+    start = np.ravel(space.start) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+    return np.ravel(action) - start
