@@ -13,7 +13,8 @@
     ├── CommandError           a command to a component that failed there, or was not answered
     ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
-    └── TrainingError          a training step that cannot be taken
+    ├── TrainingError          a training step that cannot be taken
+    └── VideoError             a video that cannot be written
 """
 
 from __future__ import annotations
@@ -92,3 +93,7 @@ class CheckpointError(SampleProfilerError):
 
 class TrainingError(SampleProfilerError):
     """A training step that cannot be taken: its numbers are not finite."""
+
+
+class VideoError(SampleProfilerError):
+    """A video that cannot be written."""

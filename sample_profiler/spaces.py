@@ -14,12 +14,15 @@ from gymnasium import spaces
 from sample_profiler.errors import EnvContractError
 
 __all__ = [
-    *("DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_parts", "action_width", "as_dict_space"),
-    *("flatten_action", "is_discrete", "num_action_parameters", "part_width"),
+    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_parts", "action_width"),
+    *("as_dict_space", "draw_action", "flatten_action", "is_discrete", "num_action_parameters", "part_width"),
 ]
 
 DEFAULT_OBSERVATION_KEY = "obs"
 """Key of the observation of an environment whose observations are not dictionaries."""
+
+ACTION_MASK_KEY = "action_mask"
+"""Key of the observation that is 0 for each value of a discrete part of the action that is not allowed in this step."""
 
 
 def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
@@ -103,6 +106,26 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
         low, high, box_shape = space.low, space.high, space.shape
         return lambda action: np.minimum(np.maximum(action.reshape(box_shape), low), high)
     return lambda action: action
+
+
+def draw_action(space: gymnasium.Space[Any], mask: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Draws an action as the space samples it, ``[action_width]``; forbidden values are replaced by allowed ones.
+
+    Args:
+        space: With a seed or without.
+        mask: 0 for each value of a discrete part that is not allowed; ``None``: all are.
+    """
+    action = flatten_action(space, space.sample())
+    if mask is not None:
+        column = first = 0
+        for part in action_parts(space):
+            if isinstance(part, spaces.Discrete):
+                allowed = np.flatnonzero(mask[first : first + int(part.n)])
+                if action[column] not in allowed and len(allowed):
+                    action[column] = space.np_random.choice(allowed)
+                first += int(part.n)
+            column += part_width(part)
+    return action
 
 
 def flatten_action(space: gymnasium.Space[Any], action: Any) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from sample_profiler.config import FlagDescription, describe_parts
+from sample_profiler.config.parts import EvaluationOptions
 from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
@@ -27,13 +28,15 @@ all problems of a command line.
 A value comes from the command line, else from the `config.json` of the run that is resumed, else from the defaults of
 the environment family, else from the default below. `config.json` in the run's folder keeps every value and where it
 came from. When a run is resumed, values that were chosen automatically are chosen again.
+
+The flags of the last part are those of `enjoy_*`, which takes all others from the run's `config.json`.
 """
 
 
 def make_page() -> str:
     """Returns the text of docs/configuration.md."""
     blocks = [_INTRODUCTION]
-    for part in describe_parts([VizdoomOptions]):
+    for part in describe_parts([VizdoomOptions, EvaluationOptions]):
         rows = ["| flag | default | allowed | meaning |", "| --- | --- | --- | --- |"]
         rows += [_make_row(flag) for flag in part.flags]
         blocks.append(f"## {part.title}\n\n" + "\n".join(rows) + "\n")
@@ -66,7 +69,7 @@ def _make_families_section() -> str:
         {flag.name: flag for part in describe_parts([VizdoomOptions], defaults) for flag in part.flags}
         for defaults in FAMILIES.values()
     ]
-    own = {flag.name: flag for part in describe_parts([VizdoomOptions]) for flag in part.flags}
+    own = {flag.name: flag for part in describe_parts([VizdoomOptions, EvaluationOptions]) for flag in part.flags}
     changed = [name for name in own if any(name in defaults for defaults in FAMILIES.values())]
     rows = [_make_cells(["flag", *FAMILIES, "else"]), _make_cells(["---"] * (len(FAMILIES) + 2))]
     for name in changed:

@@ -37,7 +37,7 @@ def test_public_names_load_on_first_use():
 def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
-        *("Collector", "Timing", "__version__", "get_timing", "register_env", "train"),
+        *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
         *("profile_range", "set_profiling_enabled"),
         *timers.__all__,
     }

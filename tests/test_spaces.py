@@ -13,6 +13,7 @@ from sample_profiler.spaces import (
     action_parts,
     action_width,
     as_dict_space,
+    draw_action,
     flatten_action,
     is_discrete,
     num_action_parameters,
@@ -91,3 +92,15 @@ def test_as_dict_space():
     assert as_dict_space(box) == spaces.Dict({"obs": box})
     whole = spaces.Dict({"a": box})
     assert as_dict_space(whole) is whole
+
+
+def test_random_actions_keep_to_their_mask():
+    NESTED.seed(0)
+    mask = np.array([*(0, 1, 1), *(1, 0), *(0, 0, 0, 1), *(1, 1)], np.int8)
+    drawn = np.array([draw_action(NESTED, mask) for _ in range(200)])
+    assert set(drawn[:, 0]) == {1, 2}
+    assert set(drawn[:, 1]) == {0}
+    assert set(drawn[:, 2]) == {3}
+    assert set(drawn[:, -1]) == {0, 1}
+    assert np.ptp(drawn[:, 3:9]) > 1, "the Box has no mask"
+    assert {draw_action(NESTED, None)[0] for _ in range(100)} == {0, 1, 2}

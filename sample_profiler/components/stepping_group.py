@@ -80,7 +80,7 @@ class SteppingGroup:
         for i, env in enumerate(self._envs):
             observations = env.reset()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
-                observations, _, terminated, truncated, _ = env.step(env.random_actions())
+                observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
                 if _all_ended(terminated, truncated):
                     observations = env.reset()
             self._fresh[i] = observations

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import action_converter, flatten_action
+from sample_profiler.spaces import ACTION_MASK_KEY, action_converter, draw_action
 
 __all__ = ["AgentsEnv"]
 
@@ -93,10 +93,22 @@ class AgentsEnv:
         observations, rewards, ends, cuts, infos = result
         return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
 
-    def random_actions(self) -> npt.NDArray[Any]:
-        """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them."""
-        space = self._action_space
-        return np.stack([flatten_action(space, space.sample()) for _ in range(self.num_agents)])
+    def random_actions(self, observations: Observations) -> npt.NDArray[Any]:
+        """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them.
+
+        Args:
+            observations: of each agent, in which its action mask is, if it has one.
+        """
+        return np.stack([draw_action(self._action_space, each.get(ACTION_MASK_KEY)) for each in observations])
+
+    def render(self) -> Any:
+        """Return what the environment renders: a picture `[height, width, 3]` in the mode "rgb_array".
+
+        Raises:
+            EnvError: the environment's own `render` raised.
+        """
+        with self._named("render"):
+            return self._env.render()
 
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""

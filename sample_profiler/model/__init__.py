@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sample_profiler.model.actor_critic import ACTION_MASK_KEY, ActorCritic, make_actor_critic
+from sample_profiler.model.actor_critic import ActorCritic, make_actor_critic
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.normalization import RunningMeanStd
 
-__all__ = ["ACTION_MASK_KEY", "ActionDistribution", "ActorCritic", "RunningMeanStd", "make_actor_critic"]
+__all__ = ["ActionDistribution", "ActorCritic", "RunningMeanStd", "make_actor_critic"]

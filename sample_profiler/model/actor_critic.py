@@ -19,12 +19,9 @@ from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.layers import initialize_weights, make_mlp
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import action_parts
+from sample_profiler.spaces import ACTION_MASK_KEY, action_parts
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
-
-ACTION_MASK_KEY = "action_mask"
-"""Key of the observation that is 0 for each value of a discrete part of the action that is not allowed in this step."""
 
 
 class _Trunk(nn.Module):

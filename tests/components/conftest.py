@@ -69,7 +69,7 @@ class ScriptedEnv:
         infos = [dict(self.last_infos) if is_over else {} for _ in range(self.num_agents)]
         return self._observe(), rewards, terminated, truncated, infos
 
-    def random_actions(self) -> np.ndarray:
+    def random_actions(self, observations: list[dict[str, Any]]) -> np.ndarray:
         self.num_random_steps += 1
         return np.zeros((self.num_agents, 1), np.int64)
 

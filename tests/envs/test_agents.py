@@ -141,7 +141,7 @@ def test_random_actions_can_be_taken_and_follow_from_the_seed(make, action_space
     for seed in (1, 1, 2):
         env, inside = make(TwoAgents(action_space=action_space), seed=seed)
         env.reset()
-        drawn.append([env.random_actions() for _ in range(5)])
+        drawn.append([env.random_actions([{}, {}]) for _ in range(5)])
         for given in drawn[-1]:
             assert given.shape == (2, 1 if isinstance(action_space, spaces.Discrete) else 4)
             env.step(given)

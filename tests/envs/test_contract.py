@@ -87,9 +87,13 @@ def test_unsupported_observation_space(space, where):
         inspect_env(FakeEnv(space), "mine")
 
 
-@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Tuple([VECTOR]), spaces.Box(0, 3, (2,), int)])
+@pytest.mark.parametrize(
+    "space", [spaces.MultiBinary(2), spaces.Tuple([spaces.MultiBinary(2)]), spaces.Box(0, 3, (2,), int)]
+)
 def test_unsupported_action_space(space):
-    with pytest.raises(EnvContractError, match=r"environment mine: action space .* allowed are Discrete and Box"):
+    with pytest.raises(
+        EnvContractError, match=r"environment mine: action space .* allowed are Discrete, MultiDiscrete"
+    ):
         inspect_env(FakeEnv(action_space=space), "mine")
 
 

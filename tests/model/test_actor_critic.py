@@ -165,7 +165,7 @@ def test_bfloat16_computes_about_the_same_in_float32_results(make_network):
     ("mask_space", "action_space", "problem"),
     [
         (spaces.Box(0, 1, (2,), np.int8), spaces.Discrete(3), "action_mask"),
-        (spaces.Box(0, 1, (3,), np.int8), spaces.Box(-1, 1, (3,), np.float32), "Discrete"),
+        (spaces.Box(0, 1, (3,), np.int8), spaces.Box(-1, 1, (3,), np.float32), "0 in all"),
     ],
 )
 def test_masks_that_fit_no_actions_are_refused(make_network, mask_space, action_space, problem):

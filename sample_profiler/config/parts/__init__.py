@@ -7,6 +7,7 @@ a part's class docstring is the group's title there.
 from __future__ import annotations
 
 from sample_profiler.config.parts.environment import EnvironmentOptions
+from sample_profiler.config.parts.evaluation import EvaluationOptions
 from sample_profiler.config.parts.loss import LossOptions
 from sample_profiler.config.parts.machine import MachineOptions
 from sample_profiler.config.parts.model import ModelOptions
@@ -19,6 +20,7 @@ from sample_profiler.config.parts.saving import SavingOptions
 
 __all__ = [
     "EnvironmentOptions",
+    "EvaluationOptions",
     "LossOptions",
     "MachineOptions",
     "ModelOptions",

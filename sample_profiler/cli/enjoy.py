@@ -1,0 +1,211 @@
+"""Owns the `enjoy_*` commands: a trained policy plays, its rewards are printed, and a video is saved if asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sample_profiler.components.evaluation import PlayedEpisode, Player, play
+from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
+from sample_profiler.config.parts import EvaluationOptions
+from sample_profiler.envs import EnvSpec, inspect_env, make_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
+from sample_profiler.reports.video import VideoWriter
+from sample_profiler.runtime.machine import draw_seed
+
+__all__ = ["enjoy"]
+
+_BAD_USAGE = 2
+_INTERRUPTED = 130
+_DEFAULT_FPS = 30.0
+
+
+def enjoy(
+    argv: Sequence[str] | None = None,
+    *,
+    extra_parts: Sequence[type] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> int:
+    """Play a policy of a run as a command line says.
+
+    Args:
+        argv: the command line without the program's name; None: of this process. `--env`, `--experiment` and
+            `--train_dir` say which run; its other flags are those it was trained with.
+        extra_parts: dataclasses with the options of the environment family.
+        defaults: values the family has instead of the flags' own defaults, by flag.
+
+    Returns:
+        Exit status: 0: all episodes were played; 2: the run, its flags or the environment cannot be used; 130: Ctrl+C
+        ended it.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    parts = (*extra_parts, EvaluationOptions)
+    if wants_help(argv):
+        print(format_help(extra_parts=parts, defaults=defaults))
+        return 0
+    episodes: list[PlayedEpisode] = []
+    try:
+        config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
+        _check(config)
+        _play(config, episodes)
+    except SampleProfilerError as error:
+        print(error, file=sys.stderr)
+        return _BAD_USAGE
+    except KeyboardInterrupt:
+        print(describe_episodes(episodes))
+        return _INTERRUPTED
+    print(describe_episodes(episodes))
+    return 0
+
+
+def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
+    """Return mean reward and spread, over episodes, and the means of what environments add."""
+    if not episodes:
+        return "No episode was played to its end"
+    rewards = [episode.reward for episode in episodes]
+    spread = statistics.stdev(rewards) if len(rewards) > 1 else 0.0
+    frames = statistics.fmean(episode.num_frames for episode in episodes)
+    lines = [
+        f"Mean reward {statistics.fmean(rewards):.3f} ± {spread:.3f} over {len(rewards)} "
+        f"episode{'s' if len(rewards) > 1 else ''} (lowest {min(rewards):.3f}, highest {max(rewards):.3f}), "
+        f"mean length {frames:,.0f} frames"
+    ]
+    for key in sorted({key for episode in episodes for key in episode.extra}):
+        values = [episode.extra[key] for episode in episodes if key in episode.extra]
+        lines.append(f"Mean {key} {statistics.fmean(values):.3f}")
+    return "\n".join(lines)
+
+
+def _check(config: Config) -> None:
+    options = config.part(EvaluationOptions)
+    problems = []
+    if not config_path(config.run.folder).exists():
+        problems.append(
+            f"there is no run in {config.run.folder}: say which with --train_dir and --experiment, as it was trained"
+        )
+    if config.run.restart_behavior != "resume":
+        problems.append("--restart_behavior is for training: leave it out, nothing is changed here")
+    if options.policy_index >= config.sampling.num_policies:
+        problems.append(
+            f"--policy_index={options.policy_index}: the run has {config.sampling.num_policies} "
+            f"polic{'y' if config.sampling.num_policies == 1 else 'ies'}, counted from 0"
+        )
+    if config.environment.env_frameskip % options.eval_env_frameskip:
+        problems.append(
+            f"--eval_env_frameskip={options.eval_env_frameskip} does not divide "
+            f"--env_frameskip={config.environment.env_frameskip}, for which each action was trained"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
+    options = config.part(EvaluationOptions)
+    frameskip = options.eval_env_frameskip
+    played = replace(config, environment=replace(config.environment, env_frameskip=frameskip))
+    render_mode = _choose_render_mode(options)
+    make = partial(make_env, config.run.env, played, None, render_mode=render_mode)
+    seed = draw_seed() if config.run.seed is None else config.run.seed
+    probe = make()
+    try:
+        spec = inspect_env(probe, config.run.env)
+        fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
+    finally:
+        with contextlib.suppress(Exception):
+            probe.close()
+    player = _load_player(config, spec, seed)
+    env = AgentsEnv(make, spec, config.run.env, 0, seed)
+    with contextlib.ExitStack() as stack:
+        stack.callback(env.close)
+        show = _Show(env, fps, render_mode, options, config.run.folder, stack)
+        for episode in play(env, player, frameskip, config.environment.env_frameskip // frameskip, show):
+            episodes.append(episode)
+            reward = f"{episode.reward:.3f}" if env.num_agents == 1 else f"{[round(r, 3) for r in episode.rewards]}"
+            print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
+            if len(episodes) == options.max_num_episodes or show.is_over:
+                break
+
+
+def _choose_render_mode(options: EvaluationOptions) -> str | None:
+    if options.save_video:
+        return "rgb_array"
+    if options.no_render:
+        return None
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        print("There is no display: playing without a window (--save_video saves what is played)")
+        return None
+    return "human"
+
+
+class _Show:
+    """Shows what is played at its own speed, or saves it."""
+
+    def __init__(
+        self,
+        env: AgentsEnv,
+        fps: float,
+        render_mode: str | None,
+        options: EvaluationOptions,
+        folder: Path,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self._env = env
+        self._interval_s = 1 / fps
+        self._is_window = render_mode == "human"
+        self._next_s = 0.0
+        self._most_frames = options.video_frames
+        self._video: VideoWriter | None = None
+        self.is_over = False
+        if options.save_video:
+            self._video = VideoWriter(folder / "replay", fps)
+            stack.callback(self._finish_video)
+
+    def __call__(self) -> None:
+        if self._is_window:
+            self._env.render()
+            time.sleep(max(0.0, self._next_s - time.monotonic()))
+            self._next_s = time.monotonic() + self._interval_s
+        elif self._video is not None and not self.is_over:
+            frame = self._env.render()
+            if frame is None:
+                raise ConfigError(["--save_video: the environment renders nothing for render_mode='rgb_array'"])
+            self._video.add(frame)
+            self.is_over = self._video.num_frames == self._most_frames
+
+    def _finish_video(self) -> None:
+        assert self._video is not None
+        self._video.close()
+        print(f"Video of {self._video.num_frames:,} frames: {self._video.path}")
+
+
+def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
+    import torch  # only now: bad flags are known sooner without it
+
+    from sample_profiler.model import make_actor_critic
+    from sample_profiler.storage.checkpoints import CheckpointFolder
+
+    options = config.part(EvaluationOptions)
+    model = make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
+    folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
+    kind = config.saving.load_checkpoint_kind
+    state = folder.load(kind)
+    if state is None:
+        raise CheckpointError(
+            f"there is no {kind} checkpoint in {folder.path}: train first, or use another --experiment"
+        )
+    try:
+        model.load_state_dict(state["model"])
+    except (KeyError, RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"the checkpoint in {folder.path} is not of this network: {reason}") from None
+    generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)
+    return Player(model, spec.num_agents, generator)

@@ -1,0 +1,36 @@
+"""Options of playing a trained policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sample_profiler.config.limits import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """Playing a trained policy."""
+
+    max_num_episodes: int = option(10, minimum=1)
+    """Number of episodes to play."""
+
+    eval_deterministic: bool = False
+    """Always take the most probable action, instead of drawing one as in training."""
+
+    policy_index: int = option(0, minimum=0)
+    """Which of the run's policies plays; with several agents it plays all of them."""
+
+    eval_env_frameskip: int = option(1, minimum=1)
+    """Frames between two pictures; divides env_frameskip, for which each action still counts."""
+
+    no_render: bool = False
+    """Show no window. Where there is no display, none is shown anyway."""
+
+    save_video: bool = False
+    """Save what is played as a video in the run's folder, without a window."""
+
+    video_frames: int = option(-1, minimum=1, also=-1)
+    """Number of frames after which the video ends; -1: with the last episode."""
+
+    fps: float = option(0.0, minimum=0)
+    """Frames per second that are shown and that the video has; 0: what the environment says, else 30."""

@@ -1,0 +1,32 @@
+"""Plays a policy trained on ViZDoom.
+
+``python -m sf_examples.vizdoom.enjoy_vizdoom --env=doom_basic --experiment=my_run --save_video``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from sample_profiler import enjoy
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Plays.
+
+    Args:
+        argv: The command line without the program's name; by default that of this process.
+
+    Returns:
+        The exit status: 0 if all episodes were played.
+    """
+    register_vizdoom_envs()
+    return enjoy(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Trains on games of copying: the observation says what each part of the action has to be, an episode is one step."""
+
+from __future__ import annotations
+
+import sys
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from sample_profiler import register_env, train
+from sample_profiler.spaces import action_parts, part_width
+
+ACTION_SPACES = {
+    "multi": spaces.MultiDiscrete([3, 4], start=[0, 2]),
+    "hybrid": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)]),
+    "nested": spaces.Tuple([spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])]), spaces.Discrete(3)]),
+}
+
+
+class Copy(gymnasium.Env):
+    """The reward is the mean over the parts: 1 for the right value of a discrete one, 1 less the distance for a Box."""
+
+    def __init__(self, kind: str, is_masked: bool) -> None:
+        self.action_space = ACTION_SPACES[kind]
+        self._parts = action_parts(self.action_space)
+        sizes = [int(p.n) if isinstance(p, spaces.Discrete) else part_width(p) for p in self._parts]
+        num_values = sum(int(part.n) for part in self._parts if isinstance(part, spaces.Discrete))
+        box = spaces.Box(-1, 1, (sum(sizes),), np.float32)
+        self._is_masked = is_masked
+        self.observation_space = spaces.Dict({"obs": box})
+        if is_masked:
+            self.observation_space["action_mask"] = spaces.Box(0, 1, (num_values,), np.int8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._target, shown, mask = [], [], []
+        for part in self._parts:
+            if isinstance(part, spaces.Discrete):
+                value = int(self.np_random.integers(part.n))
+                self._target.append(value + int(part.start))
+                shown.append(np.eye(part.n)[value])
+                # Half of the wrong values are forbidden, never the right one.
+                mask.append((self.np_random.random(part.n) < 0.5) | (np.arange(part.n) == value))
+            else:
+                value = self.np_random.uniform(-0.8, 0.8, part.shape)
+                self._target.append(value)
+                shown.append(value)
+        observation = {"obs": np.concatenate(shown).astype(np.float32)}
+        if self._is_masked:
+            self._mask = np.concatenate(mask).astype(np.int8)
+            observation["action_mask"] = self._mask
+        self._observation = observation
+        return observation, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        rewards, first = [], 0
+        for part, taken, target in zip(self._parts, _flat(action), self._target, strict=True):
+            if isinstance(part, spaces.Discrete):
+                if self._is_masked:
+                    assert self._mask[first + int(taken) - int(part.start)], "a forbidden value was drawn"
+                first += int(part.n)
+                rewards.append(float(taken == target))
+            else:
+                rewards.append(1 - min(1.0, float(np.abs(taken - target).mean())))
+        return self._observation, float(np.mean(rewards)), True, False, {}
+
+
+def _flat(action):
+    if isinstance(action, tuple):
+        return [part for member in action for part in _flat(member)]
+    return list(action) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
+
+
+for kind in ACTION_SPACES:
+    for is_masked in (False, True):
+        name = f"copy_{kind}{'_masked' if is_masked else ''}"
+        register_env(name, lambda *_, kind=kind, is_masked=is_masked, **__: Copy(kind, is_masked))
+
+if __name__ == "__main__":
+    small = {"use_rnn": False, "encoder_mlp_layers": (32,), "num_workers": 1, "num_envs_per_worker": 16}
+    learning = {"learning_rate": 0.01, "rollout": 8, "batch_size": 256, "num_epochs": 4, "exploration_loss_coeff": 0.0}
+    stable = {"initial_stddev": 0.3, "ppo_clip_ratio": 0.2, "gamma": 0.5, "stats_avg": 500}
+    raise SystemExit(train(sys.argv[1:], defaults={**small, **learning, **stable}))

@@ -1,0 +1,49 @@
+"""Every kind of action trains: parts are drawn, masked, stored, handed to the environment and learned as one action."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runs import run
+
+SERIAL = ("--serial_mode=True", "--async_rl=False", "--seed=1")
+SUMMARY = ("--experiment_summaries_interval=1",)
+
+
+def train(*flags_and_folder: str | Path) -> subprocess.CompletedProcess[str]:
+    *flags, folder = flags_and_folder
+    return run("identity_run", *map(str, flags), folder=Path(folder), PYTHONPATH=str(Path(__file__).parent))
+
+
+def reward_of(output: str) -> float:
+    return float(re.findall(r"reward (-?[\d.]+)", output)[-1])
+
+
+@pytest.mark.parametrize("kind", ["multi", "hybrid", "nested"])
+def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: Path) -> None:
+    flags = (f"--env=copy_{kind}", "--train_for_env_steps=60000", *SERIAL, *SUMMARY)
+    result = train(*flags, tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert reward_of(result.stdout) > 0.85, result.stdout
+
+
+def test_forbidden_values_are_never_drawn_in_a_parallel_run(tmp_path: Path) -> None:
+    """The environment raises if one is."""
+    flags = ("--env=copy_hybrid_masked", "--train_for_env_steps=20000", "--seed=1", *SUMMARY)
+    result = train(*flags, tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert "Collected" in result.stdout
+
+
+@pytest.mark.parametrize("inference", ["process", "worker"])
+def test_both_places_of_inference_sample_the_same_kind_of_run(inference: str, tmp_path: Path) -> None:
+    flags = ("--env=copy_multi", "--train_for_env_steps=8000", f"--inference={inference}", "--num_workers=2")
+    result = train(*flags, "--num_envs_per_worker=4", tmp_path)
+    assert result.returncode == 0, result.stdout
+    has_inference_worker = "InferenceWorker_p0-w0 profile tree view" in result.stdout
+    assert has_inference_worker == (inference == "process")
+    assert "handle_policy_step" in result.stdout
