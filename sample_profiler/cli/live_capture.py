@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,7 @@ from sample_profiler.runtime.control_socket import ControlClient
 __all__ = ["CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "interruption"]
 
 _POLL_S = 0.1
+_PATIENCE_S = 2.0
 _LOST = "the run ended, or hung, before it told of this part"
 _ERROR_NAME = re.compile(r"^(?:sample_profiler\.errors\.\w+|\w+Error): ")
 
@@ -123,6 +126,11 @@ def capture_live(
         planned = {process: Path(path) for process, path in answer["parts"].items()}
         try:
             state = _follow(client, outcome.name, interrupted, on_progress)
+        except KeyboardInterrupt:
+            with contextlib.suppress(OSError):
+                client.ask({"do": "stop", "id": outcome.name})
+            folder = run_dir / "profile" / "captures" / outcome.name
+            raise CaptureError(f"left: the run ends the capture; what its processes write is in {folder}") from None
         except OSError:
             state = {"results": {}, "errors": {}}  # what the processes wrote at their end is there nevertheless
     outcome.facts = dict(state["results"])
@@ -141,12 +149,17 @@ def _follow(
         OSError: the run has ended.
         CaptureError: the run does not know the capture.
     """
-    is_ending = False
+    ending_s = math.inf
+    is_told = False
     while True:
         do = "state"
-        if interrupted.is_wanted and not is_ending:
-            do, is_ending = "stop", True
+        if interrupted.is_wanted and ending_s == math.inf:
+            do, ending_s = "stop", time.monotonic()
         state = client.ask({"do": do, "id": name})
+        if time.monotonic() > ending_s + _PATIENCE_S and not is_told and state.get("waits_for"):
+            is_told = True
+            names = ", ".join(state["waits_for"])
+            print(f"Waiting for {names} to answer; Ctrl+C again leaves without", file=sys.stderr, flush=True)
         if "error" in state:
             raise CaptureError(str(state["error"]))
         on_progress(state["step"])

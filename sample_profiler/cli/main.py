@@ -91,8 +91,8 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="KIND,KIND",
         help=f"of {', '.join(KINDS)}; default: all",
     )
-    parser.add_argument("--workers", type=_indices, metavar="N,N", help="which rollout workers; default: all")
-    parser.add_argument("--seconds", type=_seconds, default=5.0, help="how long; default: 5")
+    parser.add_argument("--workers", type=_indices, metavar="N,N", help="of the rollout workers, only these")
+    parser.add_argument("--seconds", type=_seconds, default=5.0, help="how long, at most 3600; default: 5")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
     )

@@ -87,7 +87,8 @@ def _train(
     stack: contextlib.ExitStack,
     started_ns: int,
 ) -> int:
-    config = _with_seed(parse_run_config(argv, extra_parts=extra_parts, defaults=defaults))
+    config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
+    config = _with_absolute_profile_dir(_with_seed(config))
     env_spec, device = probe_env(config), choose_device(config)
     check_spaces(config, env_spec)
     folder = config.run.folder
@@ -99,7 +100,13 @@ def _train(
         stack.enter_context(folder_locked(folder))
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / "log.txt"))
-    save_config(config, config_path(folder))
+    try:
+        save_config(config, config_path(folder))
+    except OSError as error:
+        problem = (
+            f"cannot write {config_path(folder)}: {error.strerror or error}: free space, or use another --train_dir"
+        )
+        raise ConfigError([problem]) from error
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
@@ -122,6 +129,14 @@ def _with_seed(config: Config) -> Config:
     if config.run.seed is not None:
         return config
     return replace(config, run=replace(config.run, seed=draw_seed()), origins={**config.origins, "seed": "automatic"})
+
+
+def _with_absolute_profile_dir(config: Config) -> Config:
+    """Say where record files are in a way that is understood from any folder, by whoever reads config.json."""
+    if not config.profiling.profile_dir:
+        return config
+    folder = str(Path(config.profiling.profile_dir).expanduser().absolute())
+    return replace(config, profiling=replace(config.profiling, profile_dir=folder))
 
 
 def _prepare_folder(config: Config) -> None:
@@ -173,6 +188,8 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
         logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
+    if not result.fps and not result.failure and result.interrupted_by is None:
+        logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
 
 
 def _exit_status(result: RunResult) -> int:

@@ -96,7 +96,11 @@ class Control:
                     raise CaptureError("unknown capture: it is of another run, or was never begun")
                 if do == "stop" and capture.step in ("start", "run"):
                     self._stop(capture)
-                return {"step": capture.step, "results": capture.results, "errors": capture.errors}
+                answers = self._crew.answers(capture.posted)
+                waiting = [part for part in capture.left if capture.members[part] not in answers]
+                is_waiting = capture.step in ("start", "stop")
+                facts = {"results": capture.results, "errors": capture.errors}
+                return {"step": capture.step, **facts, "waits_for": waiting if is_waiting else []}
         raise CaptureError("unknown request; allowed are capture, state, stop")
 
     def _begin(self, request: dict[str, Any]) -> dict[str, Any]:

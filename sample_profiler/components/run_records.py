@@ -83,7 +83,10 @@ class RunRecords:
 
     def end_timeline(self) -> None:
         """End the timeline's window, whether it is over or the run is; it is written while the run goes on."""
-        self._window, timeline, self._timeline = None, self._timeline, None
+        window, timeline = self._window, self._timeline
+        self._window = self._timeline = None
+        if timeline is None and window is not None:
+            logger.warning("There is no timeline: the run ended before second %g, when its window begins", window[0])
         if timeline is not None:
             self._writing = threading.Thread(target=self._write_timeline, args=(timeline,), name="timeline")
             self._writing.start()

@@ -12,8 +12,9 @@ from sample_profiler.config.saved import config_path, load_config
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
-_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind")
-"""Where the saved configuration was found, and what to do about it: never taken from the saved configuration itself."""
+_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds")
+"""Where the saved configuration was found, what to do about it, and what concerns one start alone: never taken from the
+saved configuration itself."""
 
 
 def parse_config(

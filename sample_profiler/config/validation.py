@@ -125,6 +125,14 @@ def _check_inference(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_timeline(values: Assignments) -> Iterator[str]:
+    if values.value("timeline_seconds") and not values.value("flight_recorder_mb"):
+        yield (
+            f"{values.show('timeline_seconds')} with --flight_recorder_mb=0: a timeline is made of what the flight "
+            "recorder holds; leave one of the two out"
+        )
+
+
 def _check_lr_adaptive(values: Assignments) -> Iterator[str]:
     if values.value("lr_adaptive_min") > values.value("lr_adaptive_max"):
         yield (
@@ -147,6 +155,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], .
     (("batch_size", "rollout"), _check_batch_size),
     (("rollout", "recurrence"), _check_recurrence),
     (("worker_num_splits", "num_envs_per_worker"), _check_worker_num_splits),
+    (("timeline_seconds", "flight_recorder_mb"), _check_timeline),
     (("inference", "policy_workers_per_policy"), _check_inference),
     (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
     (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),

@@ -195,5 +195,10 @@ def _describe_unknown(name: str) -> str:
     elif 0 < len(names) <= _MAX_LISTED_NAMES:
         message += f"; there are {', '.join(sorted(names))}."
     else:
-        message += f"; none of the {len(names)} known names is near." if names else "; nothing is registered."
+        message += (
+            f"; none of the {len(names)} known names is near."
+            if names
+            else "; nothing is registered: each family has a function for that, such as "
+            "sf_examples.gym.train_gym.register_gym_envs."
+        )
     return f"{message} Register your own with register_env(name, make) before training starts"

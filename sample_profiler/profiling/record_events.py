@@ -78,6 +78,11 @@ class EventFollower:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def has_ring(self) -> bool:
+        """Whether the process keeps its latest blocks at all."""
+        return self._record.header.num_events > 0
+
     def poll(self) -> list[Event]:
         """Return the events since the last poll, in the order in which they were written (see `ProcessRecord.events`).
 

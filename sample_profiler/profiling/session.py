@@ -134,6 +134,7 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
 
     Raises:
         OSError: the record file cannot be made.
+        ValueError: the name cannot be that of a file.
     """
     # Only now: who reads sessions needs no recorder.
     from sample_profiler.profiling.session_recording import ScriptRecording
@@ -143,7 +144,7 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
     try:
         yield recording.timing
     except BaseException as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = ": ".join(filter(None, (type(error).__name__, str(error))))
         raise
     finally:
         if recording.close():
@@ -172,8 +173,9 @@ def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None)
     if not folder or not isinstance(folder, str):
         return own
     # A folder of its own: several runs may be given the same one, also runs of one name.
-    full = Path(run_dir).absolute()
-    return Path(folder) / f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
+    # One and the same from wherever it is looked at.
+    full = Path(run_dir).resolve()
+    return Path(folder).expanduser() / f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
 
 
 def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:

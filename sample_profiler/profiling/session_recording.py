@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -30,9 +31,12 @@ class ScriptRecording:
 
     Raises:
         OSError: the file cannot be made.
+        ValueError: the name cannot be that of a file.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
+        if not name or "/" in name or not name.isprintable():
+            raise ValueError(f"the name {name!r} cannot be that of a file: give one without slashes")
         folder.mkdir(parents=True, exist_ok=True)
         _remove_earlier(folder, name)
         self.timing = Timing(name)
@@ -69,7 +73,10 @@ class ScriptRecording:
 
 def _remove_earlier(folder: Path, name: str) -> None:
     """Remove what earlier runs of the same script left behind; not what a process that goes on is writing."""
-    for path in folder.glob(f"{name}.*.rec"):
+    own = re.compile(re.escape(name) + r"\.\d+\.rec")
+    for path in folder.iterdir():
+        if not own.fullmatch(path.name):
+            continue
         try:
             is_alive = read_record_file(path, with_histograms=False).is_alive
         except RecordError:

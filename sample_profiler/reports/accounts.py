@@ -19,6 +19,8 @@ def format_accounts(accounts: Sequence[ComponentAccount]) -> str:
     Args:
         accounts: in the order of the lines.
     """
+    if not accounts:
+        return "unknown: there are no record files of this run"
     rows = [
         [
             account.component + ("*" if account.is_parallel else ""),

@@ -14,7 +14,7 @@ from sample_profiler.reports.tables import format_duration, format_percent, form
 __all__ = ["format_status", "is_running"]
 
 _COMPONENT_WIDTH = 21
-_BLOCK_WIDTH = 20
+_BLOCK_WIDTH = 22
 _WAITS_WIDTH = 19
 _LOOP = "main_loop"
 _UNKNOWN = "unknown"

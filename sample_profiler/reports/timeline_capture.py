@@ -91,6 +91,10 @@ class TimelineRecorder:
             followed.num_events += len(numbers) // _FIELDS
             numbers.tofile(followed.spool)
 
+    def has_rings(self) -> bool:
+        """Tell whether any process keeps its latest blocks."""
+        return any(followed.follower.has_ring for followed in self._followed.values())
+
     def finish(self, output: Path) -> TimelineCapture:
         """Take the last events and write the timeline.
 
@@ -160,6 +164,8 @@ def capture_timeline(
     if not any(live_folder(run_dir).glob("*.rec")):
         raise SessionError(f"{run_dir} has no record files to follow; give the folder of a run that goes on")
     recorder = TimelineRecorder(run_dir, components)
+    if not recorder.has_rings():
+        raise SessionError(f"the processes in {run_dir} keep no events (--flight_recorder_mb=0): there is no timeline")
     start_s = time.monotonic()
     while (passed_s := time.monotonic() - start_s) < seconds and not is_over():
         on_progress(passed_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from dataclasses import dataclass
@@ -59,12 +60,14 @@ class Recording:
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink()
+            cure = "free space there, or " if error.errno == errno.ENOSPC else ""
             logger.warning(
-                "There is no record file of %s, so nobody can look into it: %s: free space in %s, or give another "
-                "folder with --profile_dir",
+                "There is no record file of %s, so nobody can look into it: %s: %s: %sgive another folder with "
+                "--profile_dir",
                 process_name,
-                error.strerror or error,
                 folder,
+                error.strerror or error,
+                cure,
             )
 
     def attach(self, component: Component) -> None:

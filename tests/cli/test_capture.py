@@ -177,7 +177,7 @@ def test_ctrl_c_ends_the_capture_early_and_keeps_what_there_is(tmp_path, run, ca
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_second_ctrl_c_ends_the_program(tmp_path, run):
+def test_a_second_ctrl_c_leaves_without_the_document(tmp_path, run, capsys):
     run.states = ["run"]
 
     def interrupt_twice(number):
@@ -189,9 +189,15 @@ def test_a_second_ctrl_c_ends_the_program(tmp_path, run):
 
     run.on_state = interrupt_twice
     handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        capture(tmp_path, request_of(seconds=1000))
+    assert capture(tmp_path, request_of(seconds=1000)) == 2
     assert signal.getsignal(signal.SIGINT) is handler
+    assert f"what its processes write is in {tmp_path / 'profile' / 'captures'}" in capsys.readouterr().err
+
+
+def test_a_document_cannot_be_a_folder(tmp_path, run, capsys):
+    assert capture(tmp_path, request_of(), output=tmp_path) == 2
+    assert "is a folder: name a file in it" in capsys.readouterr().err
+    assert not run.requests
 
 
 def test_of_a_run_that_ends_meanwhile_the_parts_that_were_written_are_kept(tmp_path, run, merged, capsys):

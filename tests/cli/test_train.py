@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from sample_profiler.components.run import RunResult
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.profiling import Session, Timing
+from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.child import Failure
 
 
@@ -233,6 +235,30 @@ def test_a_resumed_run_keeps_the_flags_that_are_not_given_again(start, runs):
     config = runs[-1][0]
     assert (config.sampling.rollout, config.loss.gamma) == (16, 0.9)
     assert config.origin("rollout") == "saved"
+
+
+def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert start("--profile_dir=records") == 0
+    saved = json.loads((tmp_path / "mine" / "config.json").read_text())
+    assert str(tmp_path / "records") in json.dumps(saved)
+    assert live_folder(tmp_path / "mine").parent == tmp_path / "records"
+    assert live_folder(tmp_path / "mine") == live_folder(tmp_path / "mine" / ".." / "mine")
+
+
+def test_a_configuration_that_cannot_be_written_is_status_2(start, tmp_path, monkeypatch, caplog):
+    def refuse(config, path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(train_module, "save_config", refuse)
+    assert start() == 2
+    assert "config.json: No space left on device: free space" in caplog.text
+
+
+def test_a_run_that_trained_nothing_says_so(start, runs, caplog):
+    runs.result = make_result(fps=0.0, frames={0: 0})
+    assert start() == 0
+    assert "Nothing was trained" in caplog.text
 
 
 def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):

@@ -214,7 +214,7 @@ def test_where_nobody_can_begin_it_is_over_at_once(run):
     name = run.begin(components=["learner"])["id"]
     run.reply("Learner_0", error="no")
     run.control.poll()
-    assert run.state(name) == {"step": "done", "results": {}, "errors": {"Learner_0": "no"}}
+    assert run.state(name) == {"step": "done", "results": {}, "errors": {"Learner_0": "no"}, "waits_for": []}
 
 
 @pytest.mark.parametrize("silent_from", ["start", "stop"])
@@ -313,7 +313,7 @@ def test_it_answers_over_the_socket_of_the_run(tmp_path):
         thread.join(0.005)
     run.control.close()
     assert list(answers[0]["parts"]) == ["Learner_0"]
-    assert answers[1] == {"step": "start", "results": {}, "errors": {}}
+    assert answers[1] == {"step": "start", "results": {}, "errors": {}, "waits_for": ["Learner_0"]}
     assert answers[2] == {"error": "unknown request; allowed are capture, state, stop"}
     assert not (tmp_path / "profile" / "control.sock").exists()
 

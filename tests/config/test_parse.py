@@ -289,6 +289,10 @@ def test_automatic_values_are_chosen_again(monkeypatch: pytest.MonkeyPatch):
     assert (cfg.recurrence, cfg.origin("recurrence")) == (64, "automatic")
 
 
+def test_a_timeline_is_of_the_start_that_asked_for_it():
+    assert merge_saved(parse("--timeline_seconds=5:2"), parse("")).timeline_seconds == ""
+
+
 def test_the_run_is_where_it_was_found(tmp_path: Path):
     saved = parse("--train_dir=/elsewhere --experiment=old --restart_behavior=overwrite")
     cfg = merge_saved(saved, parse(f"--train_dir={tmp_path} --experiment=new"))

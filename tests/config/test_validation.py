@@ -61,6 +61,7 @@ def test_double_buffering_gives_way_to_a_single_environment(line: str, num_split
         ("--batched_sampling", ["not available yet"]),
         ("--pixel_format=HWC", ["--pixel_format=HWC", "Allowed: CHW"]),
         ("--save_best_metric=", ["--save_best_metric= is empty"]),
+        ("--timeline_seconds=5:2 --flight_recorder_mb=0", ["--timeline_seconds=5:2", "--flight_recorder_mb=0"]),
     ],
 )
 def test_values_that_do_not_fit_each_other(line: str, parts: list[str]):

@@ -72,6 +72,27 @@ def test_a_second_run_in_the_same_folder_replaces_the_first(tmp_path):
     assert read_session(tmp_path).processes[0].trees["main"].children["train"].statistics.count == 1
 
 
+def test_scripts_with_names_of_one_beginning_share_a_folder(tmp_path):
+    for name in ("ppo.first", "ppo"):
+        with profile_session(tmp_path, name):
+            train()
+    assert {path.name.split(".1")[0] for path in live_folder(tmp_path).iterdir()} >= {
+        f"ppo.first.{os.getpid()}.rec", f"ppo.{os.getpid()}.rec"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\n"])
+def test_names_that_cannot_be_those_of_files_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="cannot be that of a file"), profile_session(tmp_path, name):
+        pass
+
+
+def test_an_exception_without_words_is_told_by_its_name(tmp_path):
+    with pytest.raises(KeyboardInterrupt), profile_session(tmp_path):
+        raise KeyboardInterrupt
+    assert read_session(tmp_path).run["reason"] == "KeyboardInterrupt"
+
+
 def test_a_forked_child_leaves_its_parents_recording_alone(tmp_path):
     with profile_session(tmp_path) as timing:
         train()

@@ -49,8 +49,8 @@ def test_parallel_components_are_marked_and_explained():
     assert "* several threads or tasks at once" in text
 
 
-def test_an_empty_session_is_a_table_of_titles():
-    assert format_accounts([]).startswith("component")
+def test_of_a_run_without_record_files_nothing_is_known():
+    assert format_accounts([]) == "unknown: there are no record files of this run"
 
 
 def test_numbers_are_for_people():

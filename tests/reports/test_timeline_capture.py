@@ -91,6 +91,12 @@ def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
     assert capture.num_passes == len(told) == 1
 
 
+def test_processes_without_rings_have_no_timeline(tmp_path, make_file):
+    make_file("Learner_0", ring_bytes=0)
+    with pytest.raises(SessionError, match="flight_recorder_mb=0"):
+        capture_timeline(tmp_path, 1, tmp_path / "t.json")
+
+
 def test_there_has_to_be_something_to_follow(tmp_path):
     with pytest.raises(SessionError, match="no record files"):
         capture_timeline(tmp_path, 1, tmp_path / "t.json")
