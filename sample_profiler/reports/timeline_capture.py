@@ -95,6 +95,12 @@ class TimelineRecorder:
         """Tell whether any process keeps its latest blocks."""
         return any(followed.follower.has_ring for followed in self._followed.values())
 
+    def close(self) -> None:
+        """Let go of the record files and of what was taken, without a timeline."""
+        for followed in self._followed.values():
+            followed.spool.close()
+            followed.follower.close()
+
     def finish(self, output: Path) -> TimelineCapture:
         """Take the last events and write the timeline.
 
@@ -165,6 +171,7 @@ def capture_timeline(
         raise SessionError(f"{run_dir} has no record files to follow; give the folder of a run that goes on")
     recorder = TimelineRecorder(run_dir, components)
     if not recorder.has_rings():
+        recorder.close()
         raise SessionError(f"the processes in {run_dir} keep no events (--flight_recorder_mb=0): there is no timeline")
     start_s = time.monotonic()
     while (passed_s := time.monotonic() - start_s) < seconds and not is_over():
