@@ -15,6 +15,7 @@ import pytest
 
 # Before anything loads a numerical library; processes that tests start inherit it.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool of several would outlive the test that compiles
 if "torch" in sys.modules:
     sys.modules["torch"].set_num_threads(1)
 

@@ -163,7 +163,6 @@ def test_options_for_speed_take_the_same_step_within_their_rounding(
 ) -> None:
     with contextlib.suppress(ImportError):  # its thread would outlive the test
         monkeypatch.setattr(importlib.import_module("tqdm").tqdm, "monitor_interval", 0)
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # and so would these
     data, observations, states = make_data()
     num_valid = data.num_valid(np.arange(NUM_CHUNKS))
     gradients = []
