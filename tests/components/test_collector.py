@@ -199,7 +199,7 @@ def test_map_fn_returns_the_values_of_all_workers_in_their_order(collector):
 
 
 def test_tr6_a_workers_exception_is_raised_in_the_caller_and_the_workers_live_on(collector):
-    with pytest.raises(CommandError, match=r"(?s)RolloutWorker_w0.*Traceback.*TypeError"):
+    with pytest.raises(CommandError, match=r"(?s)RolloutWorker_w[01].*Traceback.*TypeError"):
         collector.map_fn("set_profiling_enabled", [(True, "too", "much")] * collector.num_workers)
     with pytest.raises(CommandError, match="no_such_method"):
         collector.map_fn("no_such_method", [()] * collector.num_workers)
