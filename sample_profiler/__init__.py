@@ -10,9 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sample_profiler.cli.enjoy import enjoy
     from sample_profiler.cli.train import train
     from sample_profiler.components.collector import Collector
+    from sample_profiler.components.observers import RunObserver
     from sample_profiler.envs import register_env
+    from sample_profiler.model.registry import register_decoder, register_encoder
     from sample_profiler.profiling import Timing, get_timing
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.timers import (
@@ -36,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Collector",
     "GaugeNode",
+    "RunObserver",
     "TimerNode",
     "TimerStack",
     "Timing",
@@ -49,6 +53,8 @@ __all__ = [
     "hierarchical_timer",
     "merge_gauges",
     "profile_range",
+    "register_decoder",
+    "register_encoder",
     "register_env",
     "reset_timers",
     "set_gauge",
@@ -61,6 +67,7 @@ __all__ = [
 _MODULE_OF_NAME = {
     "Collector": "sample_profiler.components.collector",
     "GaugeNode": "sample_profiler.timers",
+    "RunObserver": "sample_profiler.components.observers",
     "TimerNode": "sample_profiler.timers",
     "TimerStack": "sample_profiler.timers",
     "Timing": "sample_profiler.profiling",
@@ -73,6 +80,8 @@ _MODULE_OF_NAME = {
     "hierarchical_timer": "sample_profiler.timers",
     "merge_gauges": "sample_profiler.timers",
     "profile_range": "sample_profiler.profiling.ranges",
+    "register_decoder": "sample_profiler.model.registry",
+    "register_encoder": "sample_profiler.model.registry",
     "register_env": "sample_profiler.envs",
     "reset_timers": "sample_profiler.timers",
     "set_gauge": "sample_profiler.timers",

@@ -13,6 +13,7 @@
     ├── CommandError           a command to a component that failed there, or was not answered
     ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
+    ├── ModelError             a part of a network of one's own that cannot be used
     ├── TrainingError          a training step that cannot be taken
     └── VideoError             a video that cannot be written
 """
@@ -89,6 +90,10 @@ class CaptureError(SampleProfilerError):
 
 class CheckpointError(SampleProfilerError):
     """A checkpoint that cannot be read or does not fit the run."""
+
+
+class ModelError(SampleProfilerError):
+    """A part of a network of one's own that cannot be used."""
 
 
 class TrainingError(SampleProfilerError):

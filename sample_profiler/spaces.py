@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -15,7 +15,8 @@ from sample_profiler.errors import EnvContractError
 
 __all__ = [
     *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_parts", "action_width"),
-    *("as_dict_space", "draw_action", "flatten_action", "is_discrete", "num_action_parameters", "part_width"),
+    *("as_dict_space", "draw_action", "flatten_action", "flatten_observation", "is_discrete", "is_nested"),
+    *("num_action_parameters", "part_width"),
 ]
 
 DEFAULT_OBSERVATION_KEY = "obs"
@@ -26,8 +27,30 @@ ACTION_MASK_KEY = "action_mask"
 
 
 def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
-    """Returns the space itself if it is a dictionary, else one with the space under :data:`DEFAULT_OBSERVATION_KEY`."""
-    return space if isinstance(space, spaces.Dict) else spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
+    """Returns an observation space as a flat dictionary.
+
+    What is no dictionary is found under :data:`DEFAULT_OBSERVATION_KEY`; a dictionary within a dictionary is replaced
+    by its entries, under keys such as ``outer/inner``.
+    """
+    if not isinstance(space, spaces.Dict):
+        return spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
+    return spaces.Dict(flatten_observation(dict(space.items()))) if is_nested(space) else space
+
+
+def is_nested(space: gymnasium.Space[Any]) -> bool:
+    """Tells whether a space is a dictionary with dictionaries in it."""
+    return isinstance(space, spaces.Dict) and any(isinstance(item, spaces.Dict) for item in space.values())
+
+
+def flatten_observation(observation: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entries of a nested dictionary under keys such as ``outer/inner``."""
+    flat: dict[str, Any] = {}
+    for key, value in observation.items():
+        if isinstance(value, Mapping | spaces.Dict):
+            flat.update((f"{key}/{inner}", entry) for inner, entry in flatten_observation(dict(value.items())).items())
+        else:
+            flat[key] = value
+    return flat
 
 
 def action_parts(space: gymnasium.Space[Any]) -> tuple[spaces.Discrete | spaces.Box, ...]:

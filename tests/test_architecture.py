@@ -18,6 +18,7 @@ ROWS = {
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
     "analysis": 1,
+    "portable": 1,
     "spaces": 1,
     "runtime": 2,
     "envs": 2,

@@ -38,7 +38,7 @@ def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
         *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
-        *("profile_range", "set_profiling_enabled"),
+        *("profile_range", "set_profiling_enabled", "RunObserver", "register_decoder", "register_encoder"),
         *timers.__all__,
     }
     assert all(getattr(sample_profiler, name) is not None for name in sample_profiler.__all__)

@@ -19,6 +19,7 @@ from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
+from sample_profiler.model.registry import registered_parts
 from sample_profiler.reports.video import VideoWriter
 from sample_profiler.runtime.machine import draw_seed
 
@@ -127,7 +128,10 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     with contextlib.ExitStack() as stack:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
-        for episode in play(env, player, frameskip, config.environment.env_frameskip // frameskip, show):
+        for episode in play(env, player, frameskip, config.environment.env_frameskip // frameskip):
+            if episode is None:
+                show()
+                continue
             episodes.append(episode)
             reward = f"{episode.reward:.3f}" if env.num_agents == 1 else f"{[round(r, 3) for r in episode.rewards]}"
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
@@ -194,7 +198,8 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     options = config.part(EvaluationOptions)
-    model = make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
+    parts = registered_parts(config)
+    model = make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space, parts)
     folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
     kind = config.saving.load_checkpoint_kind
     state = folder.load(kind)

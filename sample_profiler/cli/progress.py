@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunStatus
 
 __all__ = ["LogProgress", "TerminalProgress", "make_progress"]
@@ -25,7 +27,7 @@ def make_progress(console: Console, target_frames: int, target_s: float) -> Term
     return LogProgress()
 
 
-class TerminalProgress:
+class TerminalProgress(RunObserver):
     """A progress bar below the log.
 
     Args:
@@ -55,10 +57,7 @@ class TerminalProgress:
         share = min(1.0, max(by_frames, status.elapsed_s / self._target_s))
         self._progress.update(self._task, completed=share, description=describe_status(status))
 
-    def on_summaries(self, status: RunStatus) -> None:
-        """Nothing: the bar is always up to date."""
-
-    def on_stop(self) -> None:
+    def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Remove the bar, and leave its last words in the log."""
         self._progress.stop()
         logger.info("%s", self._progress.tasks[0].description)
@@ -68,7 +67,7 @@ class TerminalProgress:
         self._progress.stop()
 
 
-class LogProgress:
+class LogProgress(RunObserver):
     """A log line every ten seconds."""
 
     def __init__(self) -> None:
@@ -82,10 +81,7 @@ class LogProgress:
             self._next_s += _LOG_INTERVAL_S
             logger.info("%s", describe_status(status))
 
-    def on_summaries(self, status: RunStatus) -> None:
-        """Nothing."""
-
-    def on_stop(self) -> None:
+    def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Write how the run was at its end."""
         if self._latest is not None:
             logger.info("%s", describe_status(self._latest))

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunStatus
 from sample_profiler.reports.tensorboard import ScalarWriter
 
 __all__ = ["TensorBoardSummaries"]
 
 
-class TensorBoardSummaries:
+class TensorBoardSummaries(RunObserver):
     """Writes a run's figures to `summary/{policy}`, under the names that users of Sample Factory chart.
 
     Args:
         folder: the run's `summary` folder.
         num_policies: of the run.
         flush_interval_s: after which what was written is on disk.
+        observers: who may add figures of their own.
     """
 
-    def __init__(self, folder: Path, num_policies: int, flush_interval_s: float) -> None:
+    def __init__(
+        self, folder: Path, num_policies: int, flush_interval_s: float, observers: Sequence[RunObserver] = ()
+    ) -> None:
+        self._observers = observers
+        self._runner: Runner | None = None
+        self._evaluated_frames: dict[int, int] = {}
         self._writers = [ScalarWriter(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
 
-    def on_status(self, status: RunStatus) -> None:
-        """Nothing: summaries have an interval of their own."""
+    def on_init(self, runner: Runner) -> None:
+        """Remember whom to ask on behalf of the others."""
+        self._runner = runner
 
     def on_summaries(self, status: RunStatus) -> None:
         """Write the figures of this moment."""
@@ -35,8 +45,15 @@ class TensorBoardSummaries:
             values["perf/_sampled_frames"] = float(status.sampled_frames)
             values["perf/policy_lag_mean"], values["perf/policy_lag_max"] = status.policy_lag[policy]
             writer.write(values, status.frames[policy])
+            evaluation = status.evaluation.get(policy)
+            if evaluation is not None and self._evaluated_frames.get(policy) != evaluation.frames:
+                self._evaluated_frames[policy] = evaluation.frames
+                writer.write({f"eval/{name}": value for name, value in evaluation.values.items()}, evaluation.frames)
+            for observer in self._observers:
+                assert self._runner is not None  # on_init comes first
+                observer.extra_summaries(self._runner, policy, status.frames[policy], writer)
 
-    def on_stop(self) -> None:
+    def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Write what is left to disk."""
         for writer in self._writers:
             writer.close()

@@ -21,6 +21,7 @@ from sample_profiler.analysis.accounts import accounts
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
@@ -43,6 +44,7 @@ def train(
     *,
     extra_parts: Sequence[type] = (),
     defaults: Mapping[str, Any] | None = None,
+    observers: Sequence[RunObserver] = (),
 ) -> int:
     """Train as a command line says.
 
@@ -50,6 +52,7 @@ def train(
         argv: the command line without the program's name; None: of this process.
         extra_parts: dataclasses with the options of the environment family.
         defaults: values the family has instead of the flags' own defaults, by flag.
+        observers: are told how the run goes, in this process.
 
     Returns:
         Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
@@ -65,7 +68,7 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_handlers, handlers)
         try:
-            return _train(argv, extra_parts, defaults, console, handlers, stack, started_ns)
+            return _train(argv, extra_parts, defaults, observers, console, handlers, stack, started_ns)
         except ConfigError as error:
             logger.error("%s", error)
             return _BAD_USAGE
@@ -82,6 +85,7 @@ def _train(
     argv: Sequence[str],
     extra_parts: Sequence[type],
     defaults: Mapping[str, Any] | None,
+    observers: Sequence[RunObserver],
     console: Console,
     handlers: list[logging.Handler],
     stack: contextlib.ExitStack,
@@ -111,9 +115,9 @@ def _train(
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
-        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
+        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval, observers
     )
-    result = execute_run(config, env_spec, device, folder, [progress, summaries], started_ns)
+    result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
     _conclude(config, folder, result)
     return _exit_status(result)
 

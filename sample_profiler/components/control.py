@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.components.crew import Crew
+from sample_profiler.components.selection import KINDS
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
 from sample_profiler.runtime.control_socket import ControlSocket
@@ -26,8 +27,6 @@ _ANSWER_S = 60.0
 _NUM_KEPT = 16  # captures that are over, for clients that still ask
 _MAX_SECONDS = 3600.0
 _WORKER = re.compile(r"RolloutWorker_w(\d+)")
-_KINDS = {"runner": "Runner", "batcher": "Batcher", "inference": "InferenceWorker", "learner": "Learner"}
-_KINDS["rollout"] = "RolloutWorker"
 
 
 @dataclass
@@ -128,14 +127,14 @@ class Control:
 
     def _choose(self, kinds: Any, workers: Any) -> dict[str, str]:
         """Return who is asked, by the name of the process's part: components of one process make one part."""
-        if kinds is not None and (not isinstance(kinds, list) or not kinds or set(map(str, kinds)) - set(_KINDS)):
-            raise CaptureError(f"components are {kinds!r}; allowed are some of {', '.join(_KINDS)}")
+        if kinds is not None and (not isinstance(kinds, list) or not kinds or set(map(str, kinds)) - set(KINDS)):
+            raise CaptureError(f"components are {kinds!r}; allowed are some of {', '.join(KINDS)}")
         indices = {str(match[1]) for name in self._crew.names() if (match := _WORKER.fullmatch(name))}
         if workers is not None and (not isinstance(workers, list) or set(map(str, workers)) - indices):
             raise CaptureError(f"workers are {workers!r}; allowed are some of {', '.join(sorted(indices, key=int))}")
         if workers is not None and kinds is not None and "rollout" not in kinds:
             raise CaptureError("workers are chosen but components without rollout: add rollout")
-        prefixes = tuple(_KINDS.values() if kinds is None else (_KINDS[kind] for kind in kinds))
+        prefixes = tuple(KINDS.values() if kinds is None else (KINDS[kind] for kind in kinds))
         chosen: dict[str, str] = {}
         pids = [member.pid for member in self._crew.members]
         for member in self._crew.members:

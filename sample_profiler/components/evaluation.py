@@ -1,7 +1,11 @@
-"""Owns the playing of a trained policy: one environment, actions drawn as in training, no learning."""
+"""Owns the playing of a policy: one environment, actions drawn as in training, no learning.
+
+`play` serves the `enjoy_*` commands; the Evaluator plays while a run trains, in a process of its own.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model import ActorCritic
+from sample_profiler.profiling import Timing, get_timing
+from sample_profiler.runtime.channels import Reports
+from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.storage.policy_weights import PolicyWeights
 
-__all__ = ["PlayedEpisode", "Player", "play"]
+__all__ = ["Evaluator", "PlayedEpisode", "Player", "play"]
+
+_LOOK_INTERVAL_S = 0.05
+_PLAY_S = 0.25  # after which the loop has its turn: heartbeats, commands, the end of the run
 
 
 @dataclass(frozen=True)
@@ -64,9 +76,7 @@ class Player:
         return actions.numpy()
 
 
-def play(
-    env: AgentsEnv, player: Player, frames_per_step: int, repeats: int, show: Callable[[], None]
-) -> Iterator[PlayedEpisode]:
+def play(env: AgentsEnv, player: Player, frames_per_step: int, repeats: int) -> Iterator[PlayedEpisode | None]:
     """Play one episode after another, for ever.
 
     Args:
@@ -74,25 +84,139 @@ def play(
         player: draws the actions.
         frames_per_step: frames that one step of the environment takes.
         repeats: steps of the environment for which each action is held.
-        show: is called after each reset and each step of the environment.
+
+    Yields:
+        None after each reset and each step of the environment; an episode after its last step.
     """
+    timing = get_timing()
     while True:
-        observations = env.reset()
+        with timing.add_time("env_reset"):
+            observations = env.reset()
         player.begin_episode()
-        show()
+        yield None
         rewards, num_steps = np.zeros(env.num_agents), 0
         is_over = False
         while not is_over:
-            actions = player.act(observations)
+            with timing.add_time("inference"):
+                actions = player.act(observations)
             for _ in range(repeats):
-                observations, step_rewards, terminated, truncated, infos = env.step(actions)
+                with timing.add_time("env_step"):
+                    observations, step_rewards, terminated, truncated, infos = env.step(actions)
                 rewards += step_rewards
                 num_steps += 1
-                show()
+                yield None
                 is_over = all(end or cut for end, cut in zip(terminated, truncated, strict=True))
                 if is_over:
                     break
         yield PlayedEpisode(tuple(rewards.tolist()), num_steps * frames_per_step, _mean_extra(infos))
+
+
+class Evaluator:
+    """Plays episodes with the newest weights of a policy whenever it has been trained on so many more frames.
+
+    Args:
+        policy: which.
+        model: a network like the Learner's; its weights are replaced.
+        make_env: builds the environment.
+        weights: that the Learner publishes.
+        counters: tell how far the training is.
+        every_frames: of training, between two evaluations.
+        num_episodes: of each.
+        frames_per_step: frames that an agent step counts for.
+        generator: draws the actions.
+        reports: where results go.
+    """
+
+    def __init__(
+        self,
+        policy: int,
+        model: ActorCritic,
+        make_env: Callable[[], AgentsEnv],
+        weights: PolicyWeights,
+        counters: Counters,
+        every_frames: int,
+        num_episodes: int,
+        frames_per_step: int,
+        generator: torch.Generator,
+        reports: Reports,
+    ) -> None:
+        self.name = f"Evaluator_{policy}"
+        self.timing = Timing(f"Evaluator {policy} profile")
+        self._policy = policy
+        self._model = model
+        self._weights = weights
+        self._counters = counters
+        self._every_frames = every_frames
+        self._num_episodes = num_episodes
+        self._frames_per_step = frames_per_step
+        self._generator = generator
+        self._reports = reports
+        self._next_frames = -1
+        self._frames = 0
+        self._episodes: list[PlayedEpisode] = []
+        self._playing: Iterator[PlayedEpisode | None] | None = None
+        with self.timing.add_time("make_env"):
+            self._env = make_env()
+
+    def inputs(self) -> list[Input]:
+        """Listen to nobody."""
+        return []
+
+    def timers(self) -> list[Timer]:
+        """Look whether it is time to play, and play."""
+        return [Timer(_LOOK_INTERVAL_S, self._on_timer)]
+
+    def gauges(self) -> dict[str, float]:
+        """Measure how far the evaluation under way is."""
+        return {"episodes_played": len(self._episodes)}
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
+
+    def start(self) -> None:
+        """Wait for the policy to be trained."""
+
+    def wait_block(self) -> str:
+        """Tell that the Evaluator waits for the Learner."""
+        return "wait_learner"
+
+    def finish(self) -> None:
+        """Leave an evaluation under way unfinished."""
+        self._env.close()
+
+    def _on_timer(self) -> None:
+        trained = int(self._counters.trained_frames[self._policy])
+        if self._next_frames < 0 and self._weights.version >= 0:  # a resumed run goes on where it was
+            self._next_frames = (trained // self._every_frames + 1) * self._every_frames
+        if self._playing is None and 0 <= self._next_frames <= trained:
+            self._begin(trained)
+        end_s = time.monotonic() + _PLAY_S
+        while self._playing is not None and time.monotonic() < end_s:
+            episode = next(self._playing)
+            if episode is not None:
+                self._episodes.append(episode)
+                if len(self._episodes) == self._num_episodes:
+                    self._end()
+
+    def _begin(self, trained_frames: int) -> None:
+        with self.timing.add_time("load_weights"):
+            self._weights.load_into(self._model.state_dict())
+        self._frames = trained_frames
+        self._next_frames = (trained_frames // self._every_frames + 1) * self._every_frames
+        player = Player(self._model, self._env.num_agents, self._generator)
+        self._playing = play(self._env, player, self._frames_per_step, repeats=1)
+
+    def _end(self) -> None:
+        episodes = self._episodes
+        values = {"reward": [episode.reward for episode in episodes]}
+        values["len"] = [float(episode.num_frames) for episode in episodes]
+        for key in {key for episode in episodes for key in episode.extra}:
+            values[key] = [episode.extra[key] for episode in episodes if key in episode.extra]
+        means = {key: float(np.mean(each)) for key, each in values.items()}
+        means["reward_stddev"] = float(np.std(values["reward"], ddof=1)) if len(episodes) > 1 else 0.0
+        self._reports.send(EvaluationFinished(self._policy, self._frames, len(episodes), means))
+        self._episodes, self._playing = [], None
 
 
 def _mean_extra(infos: list[dict[str, Any]]) -> dict[str, float]:

@@ -330,6 +330,7 @@ class Learner:
         counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))
         counters.optimizer_steps[policy] = self._trainer.num_steps
         counters.trained_frames[policy] = self._frames
+        counters.training_iterations[policy] += 1
         if not counters.first_training_ns[policy]:
             counters.first_training_ns[policy] = time.monotonic_ns()
 

@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from sample_profiler.runtime.shared_memory import SharedArrays
 
-__all__ = ["Counters", "EpisodeStatistics", "EpisodesFinished", "TargetReached", "TrainingStatistics"]
+__all__ = [
+    "Counters",
+    "EpisodeStatistics",
+    "EpisodesFinished",
+    "EvaluationFinished",
+    "TargetReached",
+    "TrainingStatistics",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,23 @@ class TrainingStatistics:
 
 
 @dataclass(frozen=True)
+class EvaluationFinished:
+    """A policy has played some episodes, apart from training.
+
+    Attributes:
+        policy: that played.
+        frames: that it had been trained on.
+        num_episodes: that it played.
+        values: means over the episodes by name: "reward", "len", what the environment adds; and "reward_stddev".
+    """
+
+    policy: int
+    frames: int
+    num_episodes: int
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
 class TargetReached:
     """A Learner has trained on as many frames as the run is to have (`train_for_env_steps`).
 
@@ -73,6 +97,7 @@ class Counters:
         agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
         trained_frames: `[num_policies]` int64: what each Learner has trained on, resumed runs included.
         resumed_frames: `[num_policies]` int64: the part of them that earlier runs had trained on.
+        training_iterations: `[num_policies]` int64: datasets that were trained on in this run.
         optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
         first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
         metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: unknown yet.
@@ -85,6 +110,7 @@ class Counters:
                 "agent_steps": ((num_workers, num_policies), np.int64),
                 "trained_frames": ((num_policies,), np.int64),
                 "resumed_frames": ((num_policies,), np.int64),
+                "training_iterations": ((num_policies,), np.int64),
                 "optimizer_steps": ((num_policies,), np.int64),
                 "first_training_ns": ((num_policies,), np.int64),
                 "metric": ((num_policies,), np.float64),
@@ -105,6 +131,7 @@ class Counters:
         self.agent_steps: npt.NDArray[np.int64] = self._arrays["agent_steps"]
         self.trained_frames: npt.NDArray[np.int64] = self._arrays["trained_frames"]
         self.resumed_frames: npt.NDArray[np.int64] = self._arrays["resumed_frames"]
+        self.training_iterations: npt.NDArray[np.int64] = self._arrays["training_iterations"]
         self.optimizer_steps: npt.NDArray[np.int64] = self._arrays["optimizer_steps"]
         self.first_training_ns: npt.NDArray[np.int64] = self._arrays["first_training_ns"]
         self.metric: npt.NDArray[np.float64] = self._arrays["metric"]

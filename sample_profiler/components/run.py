@@ -15,9 +15,9 @@ from types import FrameType
 from typing import Any
 
 from sample_profiler.components.crew import LocalMember
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
-from sample_profiler.components.statistics import RunObserver
 from sample_profiler.components.topology import (
     Blueprint,
     describe_processes,

@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
-from sample_profiler.components.messages import Counters, EpisodesFinished, TargetReached, TrainingStatistics
+from sample_profiler.components.messages import (
+    Counters,
+    EpisodesFinished,
+    EvaluationFinished,
+    TargetReached,
+    TrainingStatistics,
+)
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
-from sample_profiler.components.statistics import RunObserver, RunStatistics
+from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.components.topology import frames_per_step
 from sample_profiler.config import Config
 from sample_profiler.profiling import Timing
@@ -33,6 +41,8 @@ _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
 _CONTROL_INTERVAL_S = 0.2
 _ROLLOUT_WORKER = "RolloutWorker_w"
+
+Message = TypeVar("Message")
 
 
 class EndedProcess(Protocol):
@@ -135,6 +145,10 @@ class Runner:
         self.crew = Crew([], self._take_reports, lambda: self.reason)
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
+        self._message_handlers: defaultdict[type, list[Callable[[Runner, Any], None]]] = defaultdict(list)
+        self._seen_iterations = 0
+        for observer in observers:
+            observer.on_init(self)
 
     def inputs(self) -> list[Input]:
         """Listen to everybody."""
@@ -160,7 +174,9 @@ class Runner:
         return {}
 
     def start(self) -> None:
-        """Wait for the first report."""
+        """Tell observers, and wait for the first report."""
+        for observer in self._observers:
+            observer.on_start(self)
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
@@ -174,7 +190,7 @@ class Runner:
         self._update_status()
         self._write_summaries()
         for observer in self._observers:
-            observer.on_stop()
+            observer.on_stop(self)
 
     def expect_heartbeats(self, components: Iterable[str]) -> None:
         """Watch for signs of life of these components from now on."""
@@ -191,6 +207,15 @@ class Runner:
         self._answers = answers
         self.crew = Crew(members, self._take_reports, lambda: self.reason)
         self._control = Control(self._run_folder, self.crew)
+
+    def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:
+        """Have a function called with every message of a type that components report.
+
+        Args:
+            message_type: of `sample_profiler.components.messages`, such as `EpisodesFinished`.
+            handler: called with this Runner and the message, after the Runner has taken it in.
+        """
+        self._message_handlers[message_type].append(handler)
 
     def call(
         self,
@@ -259,6 +284,9 @@ class Runner:
                     self._update_metrics()
                 case TrainingStatistics():
                     self.statistics.add_training(report.policy, report.values)
+                case EvaluationFinished():
+                    self.statistics.add_evaluation(report)
+                    logger.info("%s", _describe_evaluation(report))
                 case TargetReached():
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
@@ -272,6 +300,8 @@ class Runner:
                     self.crew.take(report)
                 case Heartbeat():
                     self._silences.hear(report.component)
+            for handler in self._message_handlers.get(type(report), ()):
+                handler(self, report)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -295,8 +325,12 @@ class Runner:
     def _update_status(self) -> None:
         self.statistics.sample()
         status = self.statistics.status()
+        iterations = int(self._counters.training_iterations.sum())
         for observer in self._observers:
+            for iteration in range(self._seen_iterations, iterations):
+                observer.on_training_step(self, iteration + 1)
             observer.on_status(status)
+        self._seen_iterations = iterations
         for component, silent_s in self._silences.find() if not self.reason else ():
             logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
@@ -323,3 +357,11 @@ class Runner:
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
             if metric is not None:
                 self._counters.metric[policy] = metric
+
+
+def _describe_evaluation(evaluation: EvaluationFinished) -> str:
+    values = evaluation.values
+    return (
+        f"Evaluation of policy {evaluation.policy} after {evaluation.frames:,} frames: reward {values['reward']:.3f} ± "
+        f"{values['reward_stddev']:.3f} over {evaluation.num_episodes} episodes"
+    )

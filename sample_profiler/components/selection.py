@@ -14,6 +14,7 @@ KINDS = {
     "inference": "InferenceWorker",
     "learner": "Learner",
     "batcher": "Batcher",
+    "evaluator": "Evaluator",
     "runner": "Runner",
 }
 """What component names begin with, by kind."""

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Protocol
 
-from sample_profiler.components.messages import Counters, EpisodeStatistics
+from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 
-__all__ = ["RunObserver", "RunStatistics", "RunStatus", "Throughput"]
+__all__ = ["RunStatistics", "RunStatus", "Throughput"]
 
 FPS_WINDOWS_S = (10, 60, 300)
 
@@ -31,6 +30,7 @@ class RunStatus:
         num_episodes: by policy, in this run.
         policy_lag: by policy: mean and maximum lag of the samples trained on in this run, in optimizer steps.
         training: by policy: the Learner's latest statistics.
+        evaluation: by policy: the latest evaluation; empty while there are none.
     """
 
     elapsed_s: float
@@ -42,19 +42,7 @@ class RunStatus:
     num_episodes: dict[int, int]
     policy_lag: dict[int, tuple[float, float]]
     training: dict[int, dict[str, float]]
-
-
-class RunObserver(Protocol):
-    """Somebody who is told how a run goes: the console, TensorBoard."""
-
-    def on_status(self, status: RunStatus) -> None:
-        """See the run as it is now; called about once a second."""
-
-    def on_summaries(self, status: RunStatus) -> None:
-        """Write the run's figures down; called every `experiment_summaries_interval` seconds and at the end."""
-
-    def on_stop(self) -> None:
-        """Let go of everything; called once."""
+    evaluation: dict[int, EvaluationFinished] = field(default_factory=dict)
 
 
 class Throughput:
@@ -142,6 +130,7 @@ class RunStatistics:
         self._num_averaged = num_averaged
         self._episodes = [_PolicyEpisodes() for _ in range(num_policies)]
         self._training: dict[int, dict[str, float]] = {}
+        self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
         self.throughput = Throughput(self._start_s)
 
@@ -162,6 +151,10 @@ class RunStatistics:
     def add_training(self, policy: int, values: Mapping[str, float]) -> None:
         """Take a Learner's statistics in."""
         self._training[policy] = dict(values)
+
+    def add_evaluation(self, evaluation: EvaluationFinished) -> None:
+        """Take an evaluation in."""
+        self._evaluation[evaluation.policy] = evaluation
 
     def metric(self, policy: int, name: str) -> float | None:
         """Return the mean of something over the latest episodes; None before the first of them has ended."""
@@ -200,4 +193,5 @@ class RunStatistics:
                 for policy in policies
             },
             training=dict(self._training),
+            evaluation=dict(self._evaluation),
         )

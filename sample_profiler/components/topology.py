@@ -32,6 +32,7 @@ from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWork
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.model.registry import export_model_parts, import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Channel, LocalChannel, Reports
@@ -50,6 +51,7 @@ from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_pl
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 
 if TYPE_CHECKING:
+    from sample_profiler.components.evaluation import Evaluator
     from sample_profiler.components.inference_worker import InferenceWorker
     from sample_profiler.components.learner import Learner
     from sample_profiler.components.self_serving_worker import SelfServingWorker
@@ -64,7 +66,7 @@ _IMAGE_ENCODER_STEPS = 128
 _PATIENCE_S = 6.0
 _LEARNER_PATIENCE_S = 120.0  # a training step under way is finished and saved
 _MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
-_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER = range(4)
+_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Blueprint:
         config: of the run.
         seed: of the run; all others are derived from it.
         env_name: the environment, and `env_payload` how to make it where it is not registered.
+        model_payload: parts of networks that the user has registered.
         env_spec: its spaces and agents.
         plan: who samples what.
         trajectories, weights, counters: shared memory; weights by policy.
@@ -136,6 +139,7 @@ class Blueprint:
     seed: int
     env_name: str
     env_payload: bytes
+    model_payload: dict[str, bytes]
     env_spec: EnvSpec
     plan: SamplingPlan
     trajectories: Trajectories
@@ -163,6 +167,7 @@ def make_blueprint(
         seed=seed,
         env_name=config.run.env,
         env_payload=env_payload,
+        model_payload=export_model_parts(),
         env_spec=env_spec,
         plan=plan,
         trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, config.model.rnn_state_size)),
@@ -217,6 +222,9 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
             num_threads = choose_inference_threads(sampling.policy_workers_per_policy * sampling.num_policies)
             inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads)
             components.append(ComponentPlan(inference, partial(_make_inference_worker, blueprint, policy, index)))
+        if blueprint.config.evaluation.eval_every_steps:
+            evaluator = settings(f"Evaluator_{policy}", num_threads=1)
+            components.append(ComponentPlan(evaluator, partial(_make_evaluator, blueprint, policy)))
     make_worker = _make_self_serving_worker if has_own_inference else _make_rollout_worker
     for index in range(sampling.num_workers):
         worker = settings(
@@ -249,7 +257,11 @@ def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
 
     They leave no record files: the folder is the caller's, whose script may be recorded as a whole.
     """
-    plans = [plan for plan in plan_components(blueprint) if not plan.settings.name.startswith(("Learner_", "Batcher_"))]
+    plans = [
+        plan
+        for plan in plan_components(blueprint)
+        if not plan.settings.name.startswith(("Learner_", "Batcher_", "Evaluator_"))
+    ]
     return [replace(plan, settings=replace(plan.settings, recording=RecordingOptions())) for plan in plans]
 
 
@@ -342,6 +354,35 @@ def _build_inference_worker(
     return worker
 
 
+def _make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evaluator:
+    import torch
+
+    from sample_profiler.components.evaluation import Evaluator
+
+    config = blueprint.config
+    import_registration(blueprint.env_name, blueprint.env_payload)
+    number = config.sampling.num_workers * config.sampling.num_envs_per_worker + policy
+    placement = EnvPlacement(
+        worker_index=config.sampling.num_workers + policy, vector_index=0, env_id=number
+    )  # behind those of all workers
+    seed = derive_seed(blueprint.seed, _SEED_EVALUATION, policy)
+    make = partial(make_env, blueprint.env_name, config, placement)
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    return Evaluator(
+        policy=policy,
+        model=make_model(blueprint, policy),
+        make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
+        weights=blueprint.weights[policy],
+        counters=blueprint.counters,
+        every_frames=config.evaluation.eval_every_steps,
+        num_episodes=config.evaluation.eval_num_episodes,
+        frames_per_step=frames_per_step(config),
+        generator=generator,
+        reports=reports,
+    )
+
+
 def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
     channels, plan, sampling = blueprint.channels, blueprint.plan, blueprint.config.sampling
     return Batcher(
@@ -430,7 +471,9 @@ def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
     torch.set_flush_denormal(True)
     spec, config = blueprint.env_spec, blueprint.config
-    return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
+    import_model_parts(blueprint.model_payload)
+    parts = registered_parts(config)
+    return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space, parts)
 
 
 def frames_per_step(config: Config) -> int:

@@ -17,6 +17,7 @@ from sample_profiler.config.parts import (
     RunOptions,
     SamplingOptions,
     SavingOptions,
+    TrainingEvaluationOptions,
 )
 
 Origin = Literal["default", "family", "command line", "saved", "automatic"]
@@ -47,6 +48,7 @@ class Config:
     machine: MachineOptions
     profiling: ProfilingOptions
     saving: SavingOptions
+    evaluation: TrainingEvaluationOptions
     model: ModelOptions
     environment: EnvironmentOptions
     extra_parts: tuple[Any, ...] = ()
@@ -103,6 +105,7 @@ CORE_PARTS: dict[str, type] = {
     "machine": MachineOptions,
     "profiling": ProfilingOptions,
     "saving": SavingOptions,
+    "evaluation": TrainingEvaluationOptions,
     "model": ModelOptions,
     "environment": EnvironmentOptions,
 }

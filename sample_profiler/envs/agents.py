@@ -17,7 +17,14 @@ from gymnasium import spaces
 from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import ACTION_MASK_KEY, action_converter, draw_action
+from sample_profiler.spaces import (
+    ACTION_MASK_KEY,
+    DEFAULT_OBSERVATION_KEY,
+    action_converter,
+    draw_action,
+    flatten_observation,
+    is_nested,
+)
 
 __all__ = ["AgentsEnv"]
 
@@ -52,7 +59,12 @@ class AgentsEnv:
         self._spec = spec
         self._name = name
         self._is_checked = False
-        self._wrap = not isinstance(self._env.observation_space, spaces.Dict)
+        # What makes an observation the flat dictionary that the spec says; None: it is one already.
+        self._flatten: Callable[[Any], dict[str, Any]] | None = None
+        if not isinstance(self._env.observation_space, spaces.Dict):
+            self._flatten = _under_default_key
+        elif is_nested(self._env.observation_space):
+            self._flatten = flatten_observation
 
     @profile_range("AgentsEnv.reset")
     def reset(self) -> Observations:
@@ -89,7 +101,9 @@ class AgentsEnv:
             self._is_checked = True
         if self.num_agents == 1:
             observation, reward, terminated, truncated, info = result
-            return [{"obs": observation} if self._wrap else observation], [reward], [terminated], [truncated], [info]
+            if self._flatten is not None:
+                observation = self._flatten(observation)
+            return [observation], [reward], [terminated], [truncated], [info]
         observations, rewards, ends, cuts, infos = result
         return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
 
@@ -118,7 +132,7 @@ class AgentsEnv:
             self._env = None
 
     def _as_dicts(self, observations: list[Any]) -> Observations:
-        return [{"obs": observation} for observation in observations] if self._wrap else list(observations)
+        return list(observations) if self._flatten is None else list(map(self._flatten, observations))
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:
@@ -126,3 +140,7 @@ class AgentsEnv:
             yield
         except Exception as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
+
+
+def _under_default_key(observation: Any) -> dict[str, Any]:
+    return {DEFAULT_OBSERVATION_KEY: observation}

@@ -7,8 +7,9 @@ Several agents: an attribute ``num_agents`` above 1, one observation space and o
 lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
 terminated, truncated, infos)``. All agents end an episode together, unless an info says ``is_active: False``.
 
-An observation is an array, a number, or a flat dictionary of them. When an episode ends, ``step`` returns its *final*
-observation; the next ``reset`` returns the first of the next episode. Environments do not reset themselves.
+An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
+returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset
+themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler.errors import EnvContractError
-from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, action_width, as_dict_space
+from sample_profiler.spaces import (
+    DEFAULT_OBSERVATION_KEY,
+    action_width,
+    as_dict_space,
+    flatten_observation,
+    is_nested,
+)
 
 __all__ = ["EnvPlacement", "EnvSpec", "check_reset_result", "check_step_result", "inspect_env", "name_of_env"]
 
@@ -47,8 +54,9 @@ class EnvSpec:
     """What the rest of the system knows about an environment; pickles.
 
     Attributes:
-        observation_space: Always a dictionary; a space that is none is found under the key ``obs``.
-        action_space: Discrete or Box.
+        observation_space: Always a flat dictionary; a space that is none is found under the key ``obs``, entries of
+            nested ones under ``outer/inner``.
+        action_space: Discrete, MultiDiscrete, Box, or a Tuple of them.
         num_agents: Number of agents, 1 or more.
     """
 
@@ -145,19 +153,28 @@ def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
 
 
 def _check_observation_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
-    items = space.spaces.items() if isinstance(space, spaces.Dict) else [(DEFAULT_OBSERVATION_KEY, space)]
-    if not items:
+    flat = as_dict_space(space)
+    if not flat.spaces:
         raise EnvContractError(f"environment {name}: observation_space is an empty Dict; it needs at least one entry")
-    for key, item in items:
-        if isinstance(item, spaces.Discrete):
+    for key, item in flat.spaces.items():
+        if isinstance(item, spaces.Discrete | spaces.MultiBinary):
             continue
         if not isinstance(item, spaces.Box) or item.dtype is None or item.dtype.kind not in "iuf":
             where = f"observation_space[{key!r}]" if isinstance(space, spaces.Dict) else "observation_space"
             raise EnvContractError(
-                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, and a flat "
-                "Dict of them: convert it in a wrapper, for example gymnasium.wrappers.FlattenObservation"
+                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, MultiBinary, "
+                "and Dicts of them: convert it in a wrapper, for example gymnasium.wrappers.FlattenObservation"
             )
+    if is_nested(space) and len(flat.spaces) < _count_entries(space):
+        raise EnvContractError(
+            f"environment {name}: two entries of observation_space become one when it is flattened, for example 'a/b' "
+            "and 'b' within 'a': give one of them another name"
+        )
     return space
+
+
+def _count_entries(space: gymnasium.Space[Any]) -> int:
+    return sum(_count_entries(item) for item in space.values()) if isinstance(space, spaces.Dict) else 1
 
 
 def _check_action_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
@@ -205,7 +222,9 @@ def _check_agents(values: Any, spec: EnvSpec, where: str) -> None:
 
 
 def _check_observation(observation: Any, spec: EnvSpec, where: str) -> None:
-    items = observation if isinstance(observation, Mapping) else {DEFAULT_OBSERVATION_KEY: observation}
+    items = {DEFAULT_OBSERVATION_KEY: observation}
+    if isinstance(observation, Mapping):
+        items = flatten_observation(observation)
     if items.keys() != spec.observation_space.keys():
         raise EnvContractError(
             f"{where} returned an observation of {sorted(items)}; observation_space has "

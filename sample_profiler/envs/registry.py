@@ -11,13 +11,13 @@ process that starts the workers, :func:`import_registration` in the worker.
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sample_profiler.errors import EnvError, UnknownEnvError
+from sample_profiler.portable import pack_function, unpack_function
 
 if TYPE_CHECKING:
     from sample_profiler.envs.contract import EnvPlacement
@@ -61,20 +61,6 @@ class MakeEnv(Protocol):
 class _Fallback:
     find: Callable[[str], MakeEnv | None]
     names: Callable[[], Iterable[str]]
-
-
-@dataclass(frozen=True)
-class _NotPortable:
-    """Stands for a function that could not be sent to a worker; says why when the environment is asked for."""
-
-    reason: str
-
-    def __call__(self, full_env_name: str, _cfg: Any, _env_config: EnvPlacement | None, /, **_options: Any) -> Any:
-        raise EnvError(
-            f"the function that makes {full_env_name!r} cannot be sent to a worker process: {self.reason}. Register it "
-            "where it runs whenever the script is imported (at the top level, not inside a function), or let it use "
-            "only what can be pickled"
-        )
 
 
 _makers: dict[str, MakeEnv] = {}
@@ -141,20 +127,10 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 def export_registration(name: str) -> bytes:
     """Packs the function that makes an environment, for :func:`import_registration` in another process.
 
-    Lambdas and functions of the main script are packed by value, others by their name. A function that cannot be packed
-    is no error yet, since the other process may register the environment by itself: the reason travels in its place.
-
     Raises:
         UnknownEnvError: Nothing is registered under that name.
     """
-    # Not needed by the workers, which only unpack.
-    import cloudpickle
-
-    make = _find_maker(name)
-    try:
-        return bytes(cloudpickle.dumps(make))
-    except Exception as error:  # whatever an object's own pickling code may raise
-        return pickle.dumps(_NotPortable(f"{type(error).__name__}: {error}"))
+    return pack_function(_find_maker(name), repr(name), EnvError)
 
 
 def import_registration(name: str, payload: bytes) -> None:
@@ -166,13 +142,8 @@ def import_registration(name: str, payload: bytes) -> None:
         name: Full name of the environment.
         payload: From :func:`export_registration`, of a process of the same run: unpacking executes code.
     """
-    if name in _makers:
-        return
-    try:
-        make: MakeEnv = pickle.loads(payload)
-    except Exception as error:  # a module that cannot be found here, for example
-        make = _NotPortable(f"{type(error).__name__}: {error}")
-    register_env(name, make)
+    if name not in _makers:
+        register_env(name, unpack_function(payload, repr(name), EnvError))
 
 
 def _find_maker(name: str) -> MakeEnv:

@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import gymnasium
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.errors import ConfigError
+from sample_profiler.errors import ConfigError, ModelError
 from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.layers import initialize_weights, make_mlp
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
+from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import ACTION_MASK_KEY, action_parts
 
@@ -27,12 +29,24 @@ __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 class _Trunk(nn.Module):
     """Encoder, core and decoder: what actor and critic share, or have one each of."""
 
-    def __init__(self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ModelOptions) -> None:
+    def __init__(
+        self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ModelOptions, parts: ModelParts
+    ) -> None:
         super().__init__()
-        self.encoder = ObservationEncoder(observation_spaces, options)
-        self.core: Core = make_core(self.encoder.output_size, options)
-        self.decoder = make_mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
-        self.output_size = options.decoder_mlp_layers[-1] if options.decoder_mlp_layers else self.core.output_size
+        self.encoder: nn.Module
+        if parts.encoder is None:
+            self.encoder = ObservationEncoder(observation_spaces, options)
+        else:
+            self.encoder = parts.encoder(spaces.Dict(dict(observation_spaces)))
+        self.encoded_size = _output_size(self.encoder, "encoder")
+        self.core: Core = make_core(self.encoded_size, options)
+        self.decoder: nn.Module
+        if parts.decoder is None:
+            self.decoder = make_mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
+            self.output_size = options.decoder_mlp_layers[-1] if options.decoder_mlp_layers else self.core.output_size
+        else:
+            self.decoder = parts.decoder(self.core.output_size)
+            self.output_size = _output_size(self.decoder, "decoder")
 
 
 class ActorCritic(nn.Module):
@@ -56,6 +70,7 @@ class ActorCritic(nn.Module):
         observations: ObservationOptions,
         observation_space: spaces.Dict,
         action_space: gymnasium.Space[Any],
+        parts: ModelParts,
     ) -> None:
         """Makes the layers; :func:`make_actor_critic` initializes them.
 
@@ -64,16 +79,18 @@ class ActorCritic(nn.Module):
             observations: How observations are normalized.
             observation_space: Of one agent: Box and Discrete spaces by key.
             action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
+            parts: Of the user's own.
 
         Raises:
             ConfigError: The options do not fit the spaces.
+            ModelError: A part of the user's own is not what it has to be.
         """
         super().__init__()
         mask_size = _mask_size(observation_space, action_space)
         encoded = {key: space for key, space in observation_space.items() if not mask_size or key != ACTION_MASK_KEY}
         num_trunks = 1 if model.actor_critic_share_weights else 2
         # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
-        self._trunks = tuple(_Trunk(encoded, model) for _ in range(num_trunks))
+        self._trunks = tuple(_Trunk(encoded, model, parts) for _ in range(num_trunks))
         self.trunks = nn.ModuleList(self._trunks)
         actor, critic = self._trunks[0], self._trunks[-1]
         self.action_head = make_action_head(action_space, actor.output_size, model)
@@ -83,7 +100,7 @@ class ActorCritic(nn.Module):
         self._is_masked = mask_size > 0
         # The widths of what travels side by side from head to tail.
         mask_sizes = [mask_size] if mask_size else []
-        self._head_sizes = [trunk.encoder.output_size for trunk in self._trunks] + mask_sizes
+        self._head_sizes = [trunk.encoded_size for trunk in self._trunks] + mask_sizes
         self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
@@ -196,6 +213,7 @@ def make_actor_critic(
     observations: ObservationOptions,
     observation_space: spaces.Dict,
     action_space: gymnasium.Space[Any],
+    parts: ModelParts | None = None,
 ) -> ActorCritic:
     """Makes the network that the options ask for; its weights are drawn from torch's global generator.
 
@@ -204,14 +222,46 @@ def make_actor_critic(
         observations: How observations are normalized.
         observation_space: Of one agent: Box and Discrete spaces by key.
         action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
+        parts: Of the user's own; their linear and convolutional layers are initialized as all others.
 
     Raises:
         ConfigError: The options do not fit the spaces.
+        ModelError: A part of the user's own is not what it has to be.
     """
-    network = ActorCritic(model, observations, observation_space, action_space)
+    network = ActorCritic(model, observations, observation_space, action_space, parts or ModelParts())
     initialize_weights(network, model)
     network.action_head.initialize()
+    if parts is not None:
+        _check_parts(network, observation_space)
     return network
+
+
+def _output_size(module: Any, kind: str) -> int:
+    size = getattr(module, "output_size", None)
+    if not isinstance(module, nn.Module) or not isinstance(size, int) or size < 1:
+        raise ModelError(
+            f"the registered {kind} is {module!r:.200} with output_size {size!r}; it is a torch.nn.Module whose "
+            "output_size is the width of what it returns"
+        )
+    return size
+
+
+@torch.no_grad()
+def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
+    """Sends two steps through a network with parts of the user's own: an error here is easier to read than later."""
+    observations = {
+        key: torch.zeros(2, *(space.shape or ()), dtype=torch.from_numpy(np.zeros(0, space.dtype)).dtype)
+        for key, space in observation_space.items()
+    }
+    try:
+        head = network.forward_head(network.normalize(observations))
+        core, _ = network.forward_core(head, torch.zeros(2, network.state_size))
+        network.forward_tail(core)
+    except Exception as error:
+        raise ModelError(
+            f"the registered encoder or decoder fails with two observations: {type(error).__name__}: {error}; the "
+            "encoder gets a dictionary of normalized observations [N, ...] and returns [N, output_size]"
+        ) from error
 
 
 def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:

@@ -34,6 +34,10 @@ class ScalarWriter:
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
         self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        """Write one value at a step."""
+        self.write({tag: value}, step)
+
     def close(self) -> None:
         """Write what is left to disk."""
         self._writer.close()

@@ -33,8 +33,8 @@ _CURE_FOR_LOST_GAME = " If its process was killed, look for who did it, and for 
 class DoomEnv(gymnasium.Env[Observation, Any]):
     """One game of Doom.
 
-    Observations are RGB images, uint8, [3, res_h, res_w]. Actions: 0 does nothing, i holds the scenario's button i - 1,
-    for ``frameskip`` tics, of which only the last is rendered.
+    Observations are RGB images, uint8, [3, res_h, res_w]. Actions are the scenario's: Discrete, or a Tuple of Discrete,
+    where 0 does nothing and i holds entry i - 1, for ``frameskip`` tics, of which only the last is rendered.
 
     An episode is *truncated* when its time is up and *terminated* when the agent dies or reaches the scenario's goal. A
     game that has ended shows nothing any more, so the final observation repeats the one before.
@@ -81,11 +81,11 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self._configure()  # a scenario file that cannot be played is known now, not at the first reset
         self._scenario = scenario
         self._frameskip = frameskip
-        # The game takes one number per button; row 0 holds none of them.
-        self._button_rows = np.eye(len(scenario.buttons) + 1, dtype=int)[:, 1:].tolist()
+        self._rows = scenario.rows()
         self._resize = _make_resize(options)
         self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
-        self.action_space = spaces.Discrete(len(self._button_rows))
+        choices = [spaces.Discrete(len(rows)) for rows in self._rows]
+        self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
         self._game: vizdoom.DoomGame | None = None
         self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
@@ -116,7 +116,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         return self._observation, {}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Holds a button for ``frameskip`` tics, or until the episode ends.
+        """Holds buttons for ``frameskip`` tics, or until the episode ends.
 
         Raises:
             EnvError: The game is gone, or no episode is on.
@@ -126,7 +126,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             raise EnvError(f"{self.name}: step() before reset(); call reset() first")
         try:
             with self._watched:
-                reward = game.make_action(self._button_rows[action], self._frameskip) * self._scenario.reward_scale
+                reward = game.make_action(self._held(action), self._frameskip) * self._scenario.reward_scale
             if game.is_episode_finished():
                 is_truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
                 return self._observation, reward, not is_truncated, is_truncated, {}
@@ -164,6 +164,13 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         # From the generator that reset(seed) seeds; unseeded it begins with the system's entropy, so that games started
         # in the same instant differ.
         return int(self.np_random.integers(_NUM_SEEDS))
+
+    def _held(self, action: Any) -> list[float]:
+        """Returns one number for each button of the game."""
+        if len(self._rows) == 1:
+            return self._rows[0][action]
+        rows = [rows[choice] for rows, choice in zip(self._rows, action, strict=True)]
+        return [sum(amounts) for amounts in zip(*rows, strict=True)]
 
     def _look(self, game: vizdoom.DoomGame) -> None:
         # Typed as always there, but a game whose episode ended in this instant has nothing to show.

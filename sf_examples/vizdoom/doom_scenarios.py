@@ -11,6 +11,10 @@ from sample_profiler.errors import EnvError
 __all__ = ["DOOM_SCENARIOS", "DoomScenario", "find_scenario_file"]
 
 
+Press = str | tuple[str, float]
+"""A button that is held, by its name in ViZDoom; with a number, one that says how far."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DoomScenario:
     """A scenario file and what an agent does in it.
@@ -18,7 +22,8 @@ class DoomScenario:
     Attributes:
         name: Name of the environment.
         file: The scenario's configuration file: a path, or the name of a file that ViZDoom ships.
-        buttons: Names of ViZDoom's buttons. Action 0 does nothing, action i holds button i - 1.
+        actions: What the agent decides in each step, one group for each decision: 0 holds none of the group, i holds
+            entry i - 1. One group is a Discrete action, several are a Tuple of Discrete ones.
         episode_timeout_tics: Length at which an episode is cut off; a second of the game has 35 tics.
         reward_scale: Factor of the scenario's reward.
         living_reward: Reward per tic instead of what the file says.
@@ -28,55 +33,131 @@ class DoomScenario:
 
     name: str
     file: str
-    buttons: tuple[str, ...]
+    actions: tuple[tuple[Press, ...], ...]
     episode_timeout_tics: int
     reward_scale: float = 1.0
     living_reward: float | None = None
     death_penalty: float | None = None
     health_gain_reward: float = 0.0
 
+    @property
+    def buttons(self) -> tuple[str, ...]:
+        """Names of the buttons that the actions use, each once."""
+        return tuple(dict.fromkeys(button for button, _ in self._presses()))
 
+    def rows(self) -> list[list[list[float]]]:
+        """Returns what each entry of each group holds: `[group][entry]`, one number for each of `buttons`."""
+        buttons = self.buttons
+        rows = []
+        for group in self.actions:
+            held = [[0.0] * len(buttons)]
+            for button, amount in map(_as_pair, group):
+                held.append([amount if each == button else 0.0 for each in buttons])
+            rows.append(held)
+        return rows
+
+    def _presses(self) -> list[tuple[str, float]]:
+        return [_as_pair(press) for group in self.actions for press in group]
+
+
+def _as_pair(press: Press) -> tuple[str, float]:
+    return (press, 1.0) if isinstance(press, str) else press
+
+
+_TURN, _WALK, _STRAFE = ("TURN_LEFT", "TURN_RIGHT"), ("MOVE_FORWARD", "MOVE_BACKWARD"), ("MOVE_LEFT", "MOVE_RIGHT")
+_SHOOT = (*_STRAFE, "ATTACK")
+_TURN_BY = tuple(("TURN_LEFT_RIGHT_DELTA", float(degrees)) for degrees in range(-10, 11, 2) if degrees)
+
+# Actions and rewards are what users of Sample Factory know where it has the scenario, else what the scenario's own file
+# says.
 _SCENARIOS = (
     # One monster across the room: -1 per tic, -5 per missed shot, 101 for the kill, which ends the episode.
+    DoomScenario(name="doom_basic", file="basic.cfg", actions=(_SHOOT,), episode_timeout_tics=300, reward_scale=0.01),
+    # The same with another monster and simpler walls, and with a rocket launcher, which has to be aimed.
+    *(
+        DoomScenario(
+            name=f"doom_{name}", file=f"{name}.cfg", actions=(_SHOOT,), episode_timeout_tics=300, reward_scale=0.01
+        )
+        for name in ("simpler_basic", "rocket_basic")
+    ),
+    # To the vest at the end, past monsters on both sides: the reward is the way made good, 100 for dying.
     DoomScenario(
-        name="doom_basic",
-        file="basic.cfg",
-        buttons=("MOVE_LEFT", "MOVE_RIGHT", "ATTACK"),
-        episode_timeout_tics=300,
+        name="doom_deadly_corridor",
+        file="deadly_corridor.cfg",
+        actions=(_TURN, _WALK, _STRAFE, ("ATTACK",)),
+        episode_timeout_tics=2100,
         reward_scale=0.01,
     ),
-    # An acid floor and medkits: a little for every tic alive, 1 for every medkit, nothing for dying, as in
-    # https://arxiv.org/abs/1904.01806.
-    DoomScenario(
-        name="doom_health_gathering",
-        file="health_gathering.cfg",
-        buttons=("TURN_LEFT", "TURN_RIGHT", "MOVE_FORWARD", "MOVE_BACKWARD"),
-        episode_timeout_tics=2100,
-        living_reward=0.01,
-        death_penalty=0.0,
-        health_gain_reward=1.0,
-    ),
-    # Monsters from all sides, little ammunition: +1 per kill, -1 for dying.
+    # Monsters from all sides, little ammunition: +1 per kill, -1 for dying; as two decisions, and as one.
     DoomScenario(
         name="doom_defend_the_center",
         file="defend_the_center.cfg",
-        buttons=("TURN_LEFT", "TURN_RIGHT", "ATTACK"),
+        actions=(_TURN, ("ATTACK",)),
         episode_timeout_tics=2100,
     ),
-    # For measuring throughput: a large map with many monsters and all movements. The scenario itself rewards kills, one
-    # point and more for dangerous monsters, so nothing is added.
+    DoomScenario(
+        name="doom_defend_the_center_flat_actions",
+        file="defend_the_center.cfg",
+        actions=((*_TURN, "ATTACK"),),
+        episode_timeout_tics=2100,
+    ),
+    # Monsters from the other end of the room, who get stronger: +1 per kill, -1 for dying.
+    DoomScenario(
+        name="doom_defend_the_line", file="defend_the_line.cfg", actions=(_TURN, ("ATTACK",)), episode_timeout_tics=2100
+    ),
+    # An acid floor and medkits, then also a maze and poison: a little for every tic alive, 1 for every medkit, nothing
+    # for dying, as in https://arxiv.org/abs/1904.01806.
+    *(
+        DoomScenario(
+            name=f"doom_{name}",
+            file=f"{name}.cfg",
+            actions=((*_TURN, *_WALK),),
+            episode_timeout_tics=2100,
+            living_reward=0.01,
+            death_penalty=0.0,
+            health_gain_reward=1.0,
+        )
+        for name in ("health_gathering", "health_gathering_supreme")
+    ),
+    # A maze of nine rooms with a vest in one of them, which is worth 1; as two decisions, and as one.
+    DoomScenario(name="doom_my_way_home", file="my_way_home.cfg", actions=(_TURN, _WALK), episode_timeout_tics=2100),
+    DoomScenario(
+        name="doom_my_way_home_flat_actions",
+        file="my_way_home.cfg",
+        actions=((*_TURN, *_WALK),),
+        episode_timeout_tics=2100,
+    ),
+    # One rocket for a monster that walks: 1 for hitting it.
+    DoomScenario(
+        name="doom_predict_position",
+        file="predict_position.cfg",
+        actions=((*_TURN, "ATTACK"),),
+        episode_timeout_tics=300,
+    ),
+    # Fireballs to be dodged, more and more: 1 for every tic alive.
+    DoomScenario(name="doom_take_cover", file="take_cover.cfg", actions=(_STRAFE,), episode_timeout_tics=2100),
+    # A large map with many monsters and weapons: a point per kill and more for dangerous ones.
+    DoomScenario(
+        name="doom_deathmatch",
+        file="deathmatch.cfg",
+        actions=(_WALK, _STRAFE, ("SELECT_PREV_WEAPON", "SELECT_NEXT_WEAPON"), ("ATTACK",), ("SPEED",), _TURN_BY),
+        episode_timeout_tics=4200,
+    ),
+    # The same for measuring throughput: one decision, nothing added to the rewards.
     DoomScenario(
         name="doom_benchmark",
         file="deathmatch.cfg",
-        buttons=(
-            "MOVE_FORWARD",
-            "MOVE_BACKWARD",
-            "MOVE_RIGHT",
-            "MOVE_LEFT",
-            "TURN_RIGHT",
-            "TURN_LEFT",
-            "ATTACK",
-            "SPEED",
+        actions=(
+            (
+                "MOVE_FORWARD",
+                "MOVE_BACKWARD",
+                "MOVE_RIGHT",
+                "MOVE_LEFT",
+                "TURN_RIGHT",
+                "TURN_LEFT",
+                "ATTACK",
+                "SPEED",
+            ),
         ),
         episode_timeout_tics=2100,
     ),

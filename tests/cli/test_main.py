@@ -54,7 +54,10 @@ def test_status_once_and_again_and_again(asked):
         (["capture", "run", "--seconds", "nan"], "'nan': give a number"),
         (["capture", "run", "--seconds", "inf"], "'inf': give a number"),
         (["capture", "run", "--seconds", "five"], "'five': give a number"),
-        (["capture", "run", "--components", "rolout"], "give some of rollout, inference, learner, batcher, runner"),
+        (
+            ["capture", "run", "--components", "rolout"],
+            "rollout, inference, learner, batcher, evaluator, runner",
+        ),
         (["capture", "run", "--components", ","], "give some of rollout"),
         (["capture", "run", "--workers", "one"], "'one': give numbers of rollout workers from 0 on"),
         (["capture", "run", "--workers", ""], "give numbers of rollout workers"),

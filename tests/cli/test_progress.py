@@ -29,7 +29,7 @@ def terminal():
 def bar(terminal):
     bar = TerminalProgress(terminal, target_frames=24_000, target_s=100.0)
     yield bar
-    bar.on_stop()
+    bar.on_stop(None)
 
 
 def test_a_line_has_throughput_frames_rewards_and_lag_of_all_policies(make_status):
@@ -45,7 +45,7 @@ def test_before_the_first_episode_there_is_no_reward(make_status):
 def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines(terminal):
     shown = make_progress(terminal, 10, 10.0)
     assert isinstance(shown, TerminalProgress)
-    shown.on_stop()
+    shown.on_stop(None)
     assert isinstance(make_progress(Console(file=io.StringIO()), 10, 10.0), LogProgress)
 
 
@@ -55,16 +55,15 @@ def test_lines_come_every_ten_seconds_and_at_the_end(make_status, clock, caplog)
     for seconds in (1, 9, 10, 11, 19, 20, 21):
         clock[0] = 1000.0 + seconds
         lines.on_status(make_status(elapsed_s=float(seconds)))
-        lines.on_summaries(make_status())
     assert len(caplog.records) == 2
-    lines.on_stop()
+    lines.on_stop(None)
     assert len(caplog.records) == 3
     assert caplog.records[-1].getMessage() == describe_status(make_status())
 
 
 def test_a_run_that_ends_before_its_first_status_has_no_last_line(caplog):
     caplog.set_level(logging.INFO)
-    LogProgress().on_stop()
+    LogProgress().on_stop(None)
     assert caplog.records == []
 
 
@@ -87,6 +86,5 @@ def test_the_bar_leaves_its_last_words_in_the_log(terminal, make_status, caplog)
     caplog.set_level(logging.INFO)
     bar = TerminalProgress(terminal, 10, 10.0)
     bar.on_status(make_status())
-    bar.on_summaries(make_status())
-    bar.on_stop()
+    bar.on_stop(None)
     assert caplog.records[-1].getMessage() == describe_status(make_status())

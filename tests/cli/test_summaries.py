@@ -6,6 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.components.observers import RunObserver
 
 
 def read(folder):
@@ -20,7 +21,7 @@ def folder(tmp_path, make_status):
     summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
     summaries.on_status(make_status(frames={0: 1, 1: 1}))
     summaries.on_summaries(make_status())
-    summaries.on_stop()
+    summaries.on_stop(None)
     return tmp_path / "summary"
 
 
@@ -35,6 +36,19 @@ def test_figures_of_a_policy_are_in_its_folder_under_the_known_names(folder):
         "perf/policy_lag_mean": [(12_000, 1.25)],
         "perf/policy_lag_max": [(12_000, 4.0)],
     }
+
+
+def test_observers_add_figures_of_their_own(tmp_path, make_status):
+    class Mine(RunObserver):
+        def extra_summaries(self, runner, policy_id, env_steps, writer):
+            assert runner == "the runner"
+            writer.add_scalar("mine/score", policy_id + 0.5, env_steps)
+
+    summaries = TensorBoardSummaries(tmp_path, num_policies=2, flush_interval_s=30, observers=[Mine()])
+    summaries.on_init("the runner")
+    summaries.on_summaries(make_status())
+    summaries.on_stop("the runner")
+    assert read(tmp_path / "1")["mine/score"] == [(3_000, 1.5)]
 
 
 def test_a_policy_without_episodes_and_training_has_the_rest(folder):

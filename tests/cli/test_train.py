@@ -67,7 +67,7 @@ def runs(monkeypatch):
     def execute(config, env_spec, device, folder, observers, started_ns):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
-            observer.on_stop()
+            observer.on_stop(None)
         if isinstance(runs.result, Exception):
             raise runs.result
         return runs.result

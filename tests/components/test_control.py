@@ -157,7 +157,7 @@ def test_those_who_were_chosen_are_asked_and_nobody_else(run, wishes, chosen):
         ({"seconds": float("nan")}, "seconds is nan"),
         ({"seconds": float("inf")}, "seconds is inf"),
         ({"seconds": 1e9}, "at most 3600"),
-        ({"components": ["rolout"]}, "allowed are some of runner, batcher, inference, learner, rollout"),
+        ({"components": ["rolout"]}, "allowed are some of rollout, inference, learner, batcher, evaluator, runner"),
         ({"components": []}, "allowed are some of"),
         ({"components": "learner"}, "allowed are some of"),
         ({"components": [{}]}, "allowed are some of"),

@@ -17,6 +17,7 @@ from sample_profiler.components.messages import (
     TargetReached,
     TrainingStatistics,
 )
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
@@ -25,9 +26,20 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished, Heartbeat
 
 
-class Observer:
+class Observer(RunObserver):
     def __init__(self):
         self.events = []
+
+    def on_init(self, runner):
+        self.runner = runner
+
+    def on_start(self, runner):
+        assert runner is self.runner
+        self.events.append(("start", None))
+
+    def on_training_step(self, runner, training_iteration):
+        assert runner is self.runner
+        self.events.append(("training_step", training_iteration))
 
     def on_status(self, status):
         self.events.append(("status", status))
@@ -35,7 +47,8 @@ class Observer:
     def on_summaries(self, status):
         self.events.append(("summaries", status))
 
-    def on_stop(self):
+    def on_stop(self, runner):
+        assert runner is self.runner
         self.events.append(("stop", None))
 
     def kinds(self):
@@ -189,6 +202,24 @@ def test_observers_see_the_run_about_every_second_and_summaries_at_their_interva
     assert runner.observer.kinds() == ["status", "summaries"]
     assert runner.observer.events[0][1].frames == {0: 640}
     assert runner.observer.events[1][1].training == {0: {"train/loss": 0.5}}
+
+
+def test_observers_see_the_start_and_every_training_iteration_once(runner):
+    status, *_ = runner.timers()
+    runner.start()
+    for iterations in (0, 2, 2, 3):
+        runner.counters.training_iterations[0] = iterations
+        status.callback()
+    told = [event for event in runner.observer.events if event[0] != "status"]
+    assert told == [("start", None), *(("training_step", number) for number in (1, 2, 3))]
+
+
+def test_handlers_get_the_messages_of_their_type(runner):
+    seen = []
+    runner.register_message_handler(TrainingStatistics, lambda runner, message: seen.append((runner, message)))
+    message = TrainingStatistics(0, 640, {"train/loss": 0.5})
+    runner.handle_reports([EpisodesFinished(()), message])
+    assert seen == [(runner, message)]
 
 
 def test_observers_see_the_last_figures_before_they_let_go(runner):

@@ -39,7 +39,12 @@ def test_workers_narrow_the_rollout_workers_alone():
 @pytest.mark.parametrize(
     ("names", "kinds", "workers", "message"),
     [
-        (RUN, ["rolout"], None, "unknown components rolout; allowed are rollout, inference, learner, batcher, runner"),
+        (
+            RUN,
+            ["rolout"],
+            None,
+            "allowed are rollout, inference, learner, batcher, evaluator, runner",
+        ),
         (RUN, None, [2, 0], "there is no rollout worker 2; allowed are 0, 1, 10"),
         (["main"], None, [0], "there is no rollout worker 0; the run has none"),
         (RUN, ["learner"], [0], "workers are chosen but components without rollout: add rollout"),

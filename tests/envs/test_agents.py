@@ -195,3 +195,47 @@ def test_closing_is_done_once_and_never_raises(make):
     inside.is_closed = False
     env.close()
     assert not inside.is_closed
+
+
+class Nested(gymnasium.Env):
+    """Observations within observations."""
+
+    observation_space = spaces.Dict(
+        {"near": spaces.Dict({"eyes": spaces.Box(0, 1, (2,), np.float32), "hands": spaces.MultiBinary(3)})}
+        | {"far": spaces.Discrete(4)}
+    )
+    action_space = spaces.Discrete(2)
+
+    def observe(self):
+        return {"near": {"eyes": np.ones(2, np.float32), "hands": np.zeros(3, np.int8)}, "far": 2}
+
+    def reset(self, *, seed=None, options=None):
+        return self.observe(), {}
+
+    def step(self, action):
+        return self.observe(), 0.0, False, False, {}
+
+
+def test_nested_observations_are_flat_for_everybody_else():
+    spec = inspect_env(Nested())
+    assert dict(spec.observation_space.spaces) == {
+        "near/eyes": Nested.observation_space["near"]["eyes"],
+        "near/hands": Nested.observation_space["near"]["hands"],
+        "far": Nested.observation_space["far"],
+    }
+    env = AgentsEnv(Nested, spec, "nested", 0, seed=1)
+    (first,) = env.reset()
+    (second,), *_ = env.step(np.zeros((1, 1), np.int64))
+    for observation in (first, second):
+        assert sorted(observation) == ["far", "near/eyes", "near/hands"]
+        np.testing.assert_array_equal(observation["near/eyes"], np.ones(2))
+
+
+def test_two_observations_of_one_name_are_refused():
+    class Twice(Nested):
+        observation_space = spaces.Dict(
+            {"a": spaces.Dict({"b": spaces.Discrete(2)}), "a/b": spaces.Discrete(3)},
+        )
+
+    with pytest.raises(EnvContractError, match="become one"):
+        inspect_env(Twice())

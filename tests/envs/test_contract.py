@@ -76,8 +76,8 @@ def test_missing_or_foreign_space(attribute):
     ("space", "where"),
     [
         (spaces.Tuple([VECTOR]), "observation_space is Tuple"),
-        (spaces.MultiBinary(3), "observation_space is MultiBinary"),
-        (spaces.Dict({"in": spaces.Dict({"deep": VECTOR})}), r"observation_space\['in'\] is Dict"),
+        (spaces.Text(3), "observation_space is Text"),
+        (spaces.Dict({"in": spaces.Dict({"deep": spaces.Text(3)})}), r"observation_space\['in/deep'\] is Text"),
         (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box"),
         (spaces.Dict({}), "observation_space is an empty Dict"),
     ],

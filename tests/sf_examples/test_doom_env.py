@@ -14,6 +14,7 @@ import pytest
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
+from sample_profiler.spaces import action_parts
 from sf_examples.vizdoom.doom_env import DoomEnv
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
@@ -70,6 +71,28 @@ def play(env: DoomEnv, seed: int, num_steps: int) -> list[tuple[bytes, float]]:
     return trace
 
 
+def test_each_decision_holds_its_own_button():
+    scenario = DOOM_SCENARIOS["doom_deathmatch"]
+    rows = scenario.rows()
+    buttons = scenario.buttons
+    assert [len(group) for group in rows] == [3, 3, 3, 2, 2, 11]
+    assert all(set(group[0]) == {0.0} for group in rows)
+    assert rows[0][2][buttons.index("MOVE_BACKWARD")] == 1.0
+    assert [row[buttons.index("TURN_LEFT_RIGHT_DELTA")] for row in rows[5]] == [0, -10, -8, -6, -4, -2, 2, 4, 6, 8, 10]
+    env = DoomEnv(scenario, VizdoomOptions())
+    held = env._held((1, 0, 2, 1, 0, 10))
+    assert {button: amount for button, amount in zip(buttons, held, strict=True) if amount} == {
+        "MOVE_FORWARD": 1.0, "SELECT_NEXT_WEAPON": 1.0, "ATTACK": 1.0, "TURN_LEFT_RIGHT_DELTA": 10.0
+    }  # fmt: skip
+
+
+def test_all_scenarios_that_are_shipped_have_a_name():
+    files = {path.stem for path in find_scenario_file("basic.cfg").parent.glob("*.cfg")}
+    played_alone = files - {"basic_audio", "basic_notifications", "cig", "multi", "multi_duel"}
+    whole_games = {"doom", "doom2", "freedoom1", "freedoom2", "oblige", "learning"}
+    assert {f"doom_{name}" for name in played_alone - whole_games} <= set(DOOM_SCENARIOS)
+
+
 @pytest.mark.parametrize("name", sorted(DOOM_SCENARIOS))
 def test_registered_scenarios_keep_the_contract(name):
     register_vizdoom_envs()
@@ -79,13 +102,15 @@ def test_registered_scenarios_keep_the_contract(name):
     assert find_games() == [], "the game starts with the first reset"
     try:
         check_reset_result(env.reset(seed=1), spec, name)
-        for action in range(spec.action_space.n):
-            check_step_result(env.step(action), spec, name)
+        for _ in range(8):
+            check_step_result(env.step(spec.action_space.sample()), spec, name)
         assert len(find_games()) == 1
     finally:
         env.close()
     assert spec.observation_space["obs"].shape == (3, 72, 128)
-    assert spec.action_space.n == 1 + len(DOOM_SCENARIOS[name].buttons)
+    assert [part.n for part in action_parts(spec.action_space)] == [
+        1 + len(group) for group in DOOM_SCENARIOS[name].actions
+    ]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +300,9 @@ def test_other_scenario_without_the_buttons(make_doom):
 
 def test_missing_map_file_is_an_error_before_the_game_starts(make_doom, tmp_path):
     (tmp_path / "mine.cfg").write_text("doom_scenario_path = gone.wad\navailable_buttons = { ATTACK }\n")
-    scenario = DoomScenario(name="mine", file=str(tmp_path / "mine.cfg"), buttons=("ATTACK",), episode_timeout_tics=9)
+    scenario = DoomScenario(
+        name="mine", file=str(tmp_path / "mine.cfg"), actions=(("ATTACK",),), episode_timeout_tics=9
+    )
     with pytest.raises(EnvError, match=r"mine: the game failed in reset\(\): .*gone\.wad"):
         make_doom("mine", scenario=scenario).reset()
 

@@ -7,7 +7,7 @@ a part's class docstring is the group's title there.
 from __future__ import annotations
 
 from sample_profiler.config.parts.environment import EnvironmentOptions
-from sample_profiler.config.parts.evaluation import EvaluationOptions
+from sample_profiler.config.parts.evaluation import EvaluationOptions, TrainingEvaluationOptions
 from sample_profiler.config.parts.loss import LossOptions
 from sample_profiler.config.parts.machine import MachineOptions
 from sample_profiler.config.parts.model import ModelOptions
@@ -30,5 +30,6 @@ __all__ = [
     "RunOptions",
     "SamplingOptions",
     "SavingOptions",
+    "TrainingEvaluationOptions",
     "num_usable_cores",
 ]

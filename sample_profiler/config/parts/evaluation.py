@@ -1,4 +1,4 @@
-"""Options of playing a trained policy."""
+"""Options of playing a policy, during training and afterwards."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ class EvaluationOptions:
 
     fps: float = option(0.0, minimum=0)
     """Frames per second that are shown and that the video has; 0: what the environment says, else 30."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingEvaluationOptions:
+    """Evaluation during training."""
+
+    eval_every_steps: int = option(0, minimum=0)
+    """Number of environment steps after which the policy plays episodes of its own, in a process of its own; training
+    goes on meanwhile. 0: never."""
+
+    eval_num_episodes: int = option(10, minimum=1)
+    """Number of episodes of each evaluation; actions are drawn as in training."""

@@ -1,0 +1,68 @@
+"""Owns what somebody may be told while a run goes on: the console, TensorBoard, a user's own script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sample_profiler.components.runner import Runner
+    from sample_profiler.components.statistics import RunStatus
+
+__all__ = ["RunObserver", "SummaryWriter"]
+
+
+class SummaryWriter(Protocol):
+    """Writes figures of one policy for TensorBoard."""
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        """Write one value.
+
+        Args:
+            tag: its name, with a group before a slash: "mine/score".
+            value: finite or not.
+            step: frames trained on.
+        """
+
+
+class RunObserver:
+    """Somebody who is told how a run goes; override what is of interest.
+
+    All methods are called in the thread of the Runner, which listens to all components meanwhile not: take a few
+    milliseconds at most. An exception ends the run as a failure of the Runner. The Runner can be asked for more:
+    `statistics`, `call`, `register_message_handler`.
+    """
+
+    def on_init(self, runner: Runner) -> None:
+        """See the run before anything is trained: the moment to register message handlers."""
+
+    def on_start(self, runner: Runner) -> None:
+        """See the run begin: all components have been started."""
+
+    def on_status(self, status: RunStatus) -> None:
+        """See the run as it is now; called about once a second."""
+
+    def on_training_step(self, runner: Runner, training_iteration: int) -> None:
+        """See that another dataset has been trained on.
+
+        Called once for each, in order, about once a second for all since the last time.
+
+        Args:
+            runner: of the run.
+            training_iteration: 1 for the first of this run, of all policies together.
+        """
+
+    def on_summaries(self, status: RunStatus) -> None:
+        """Write the run's figures down; called every `experiment_summaries_interval` seconds and at the end."""
+
+    def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
+        """Add figures of one's own to the summaries of a policy.
+
+        Args:
+            runner: of the run.
+            policy_id: number of the policy.
+            env_steps: frames that it has been trained on.
+            writer: takes the figures.
+        """
+
+    def on_stop(self, runner: Runner) -> None:
+        """Let go of everything; called once, also after a failure."""

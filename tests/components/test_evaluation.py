@@ -1,0 +1,107 @@
+"""Evaluation while a run trains: when it begins, with which weights, what it reports."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from sample_profiler.components.evaluation import Evaluator
+from sample_profiler.components.messages import Counters, EvaluationFinished
+from sample_profiler.config import parse_config
+from sample_profiler.envs import inspect_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.model import make_actor_critic
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.storage.policy_weights import PolicyWeights
+
+
+class Push(gymnasium.Env):
+    """Five steps; the reward of each is the action."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.num_steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.num_steps += 1
+        is_over = self.num_steps == 5
+        info = {"true_objective": 3.0} if is_over else {}
+        return np.zeros(1, np.float32), float(action), is_over, False, info
+
+
+@pytest.fixture
+def model():
+    config = parse_config(["--env=push", "--use_rnn=False", "--encoder_mlp_layers", "4"])
+    spec = inspect_env(Push())
+    return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
+
+
+def always(model, action):
+    """Make a policy take one action, whatever it sees."""
+    with torch.no_grad():
+        biases = [parameter for name, parameter in model.named_parameters() if name.startswith("action_head")]
+        biases[-1].copy_(torch.where(torch.arange(2) == action, 50.0, -50.0))
+
+
+@pytest.fixture
+def parts(model):
+    return model, PolicyWeights(), Counters(1, 1), LocalReports()
+
+
+@pytest.fixture
+def evaluator(parts):
+    model, weights, counters, reports = parts
+    evaluator = Evaluator(
+        policy=0,
+        model=model,
+        make_env=lambda: AgentsEnv(Push, inspect_env(Push()), "push", 8, 1),
+        weights=weights,
+        counters=counters,
+        every_frames=1000,
+        num_episodes=3,
+        frames_per_step=4,
+        generator=torch.Generator().manual_seed(1),
+        reports=reports,
+    )
+    yield evaluator
+    evaluator.finish()
+
+
+def look(evaluator, reports):
+    (timer,) = evaluator.timers()
+    for _ in range(3):
+        timer.callback()
+    return reports.receive()
+
+
+def test_it_plays_when_so_many_more_frames_have_been_trained_on(evaluator, parts):
+    model, weights, counters, reports = parts
+    assert look(evaluator, reports) == [], "there are no weights yet"
+    always(model, 1)
+    weights.publish(model.state_dict(), 1)
+    counters.trained_frames[0] = 999
+    assert look(evaluator, reports) == []
+    counters.trained_frames[0] = 1016
+    values = {"reward": 5.0, "len": 20.0, "true_objective": 3.0, "reward_stddev": 0.0}
+    assert look(evaluator, reports) == [EvaluationFinished(0, 1016, 3, values)]
+    assert look(evaluator, reports) == [], "once"
+    always(model, 0)
+    weights.publish(model.state_dict(), 2)
+    counters.trained_frames[0] = 2000
+    (evaluation,) = look(evaluator, reports)
+    assert evaluation.values["reward"] == 0.0, "with the newest weights"
+
+
+def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
+    model, weights, counters, reports = parts
+    counters.trained_frames[0] = 5500
+    weights.publish(model.state_dict(), 1)
+    assert look(evaluator, reports) == []
+    counters.trained_frames[0] = 6000
+    (evaluation,) = look(evaluator, reports)
+    assert evaluation.frames == 6000

@@ -1,0 +1,113 @@
+"""Parts of a network of one's own: used instead of the package's, checked at once, sent to other processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from sample_profiler import register_decoder, register_encoder
+from sample_profiler.config import parse_config
+from sample_profiler.errors import ModelError
+from sample_profiler.model import make_actor_critic, registry
+from sample_profiler.model.registry import export_model_parts, import_model_parts, registered_parts
+
+SPACE = spaces.Dict({"a/b": spaces.Box(-1, 1, (2, 3), np.float32), "c": spaces.Discrete(4)})
+
+
+class Own(nn.Module):
+    def __init__(self, num_inputs: int, output_size: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(num_inputs, output_size)
+        self.output_size = output_size
+
+
+class OwnEncoder(Own):
+    def forward(self, observations):
+        return self.layer(torch.cat([observations["a/b"].flatten(1), observations["c"]], dim=1))
+
+
+class OwnDecoder(Own):
+    def forward(self, core):
+        return self.layer(core)
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+
+
+def make_network(*flags):
+    config = parse_config(["--env=e", "--use_rnn=False", *flags])
+    return make_actor_critic(config.model, config.observations, SPACE, spaces.Discrete(2), registered_parts(config))
+
+
+@pytest.mark.parametrize("flags", [(), ("--actor_critic_share_weights=False",), ("--use_rnn=True", "--rnn_size=8")])
+def test_own_parts_are_used_with_the_configuration_and_the_spaces(flags):
+    seen = []
+
+    def make_encoder(cfg, observation_space):
+        seen.append((cfg.gamma, observation_space))
+        return OwnEncoder(10, 5)
+
+    register_encoder(make_encoder)
+    register_decoder(lambda cfg, input_size: OwnDecoder(input_size, 7))
+    network = make_network("--gamma=0.5", *flags)
+    assert seen[0] == (0.5, SPACE)
+    assert len(seen) == (2 if "--actor_critic_share_weights=False" in flags else 1)
+    assert isinstance(network._trunks[0].encoder, OwnEncoder)
+    assert network._trunks[0].decoder.layer.in_features == (8 if "--rnn_size=8" in flags else 5)
+    assert network.value_head.in_features == 7
+
+
+@pytest.mark.parametrize(
+    ("make", "part_of_message"),
+    [
+        (lambda cfg, space: 5, "torch.nn.Module"),
+        (lambda cfg, space: nn.Linear(2, 2), "output_size None"),
+        (lambda cfg, space: OwnEncoder(3, 5), "fails with two observations: RuntimeError"),
+        (lambda cfg, space: OwnDecoder(3, 5), "fails with two observations: TypeError"),
+    ],
+)
+def test_encoders_that_cannot_work_are_refused_with_the_reason(make, part_of_message):
+    register_encoder(make)
+    with pytest.raises(ModelError, match=part_of_message):
+        make_network()
+
+
+def test_only_functions_can_be_registered():
+    with pytest.raises(ModelError, match="give a function"):
+        register_encoder(OwnEncoder(10, 5).state_dict())
+
+
+def test_registrations_travel(monkeypatch):
+    width = 6
+    register_encoder(lambda cfg, space: OwnEncoder(10, width))
+    payload = export_model_parts()
+    monkeypatch.setattr(registry, "_makers", {})
+    import_model_parts(payload)
+    assert make_network()._trunks[0].encoder.output_size == 6
+    register_encoder(lambda cfg, space: OwnEncoder(10, 3))
+    import_model_parts(payload)
+    assert make_network()._trunks[0].encoder.output_size == 3, "what the re-imported script registered counts"
+
+
+def test_what_cannot_travel_says_so_where_it_is_needed(monkeypatch):
+    lock = threading.Lock()
+    register_encoder(lambda cfg, space: lock)
+    payload = export_model_parts()
+    monkeypatch.setattr(registry, "_makers", {})
+    import_model_parts(payload)
+    with pytest.raises(ModelError, match="the encoder cannot be sent to a worker process: TypeError"):
+        make_network()
+
+
+def test_registering_takes_no_pytorch():
+    program = "import sys, sample_profiler as s; s.register_encoder(print); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
