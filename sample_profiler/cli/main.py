@@ -10,7 +10,9 @@ from pathlib import Path
 
 from sample_profiler import __version__
 from sample_profiler.cli.capture import CAPTURE_TOOLS, CaptureRequest, capture
+from sample_profiler.cli.report import FORMATS, report
 from sample_profiler.cli.status import status
+from sample_profiler.cli.watch import watch
 from sample_profiler.components.selection import KINDS
 
 __all__ = ["main"]
@@ -21,6 +23,15 @@ examples:
   sample-profiler status train_dir/doom --watch     the same every second, until it ends or Ctrl+C
 
 It reads the run's files alone, so it answers for a run that hangs or was killed, too.
+"""
+
+_REPORT_EXAMPLES = """\
+examples:
+  sample-profiler report train_dir/doom                   writes train_dir/doom/report.html
+  sample-profiler report train_dir/doom --format text     verdict, accounts and trees in the terminal
+  sample-profiler report train_dir/doom --format json     the same as data
+
+Runs that go on, hang or were killed have reports, too. Every run that ends writes its page by itself.
 """
 
 _CAPTURE_EXAMPLES = """\
@@ -53,6 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "status":
             return status(arguments.run_dir, watch=arguments.watch)
+        if arguments.command == "watch":
+            return watch(arguments.run_dir, arguments.window, arguments.interval)
+        if arguments.command == "report":
+            return report(arguments.run_dirs, arguments.format, arguments.output)
         request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
         return capture(arguments.run_dir, request, arguments.output)
     except KeyboardInterrupt:
@@ -69,7 +84,9 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sample_profiler {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_capture(commands)
+    _add_report(commands)
     _add_status(commands)
+    _add_watch(commands)
     return parser
 
 
@@ -98,6 +115,21 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
 
 
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="say what limited a run, and show where its time went, as a page",
+        description="Say what limited a run, and show where its time went.",
+        epilog=_REPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help="folders of runs")
+    parser.add_argument("--format", choices=FORMATS, default="html", help="default: html, one file that works offline")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: RUN_DIR/report.html; of text and json standard output"
+    )
+
+
 def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "status",
@@ -108,6 +140,18 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
     parser.add_argument("--watch", action="store_true", help="again every second, until the run ends or Ctrl+C")
+
+
+def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "watch",
+        help="show throughput, accounts and verdict of a run while it goes on",
+        description="Show throughput, where the time goes and what limits a run while it goes on. Reads its record "
+        "files alone.",
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    parser.add_argument("--window", type=_seconds, default=15.0, help="about the latest so many seconds; default: 15")
+    parser.add_argument("--interval", type=_seconds, default=2.0, help="seconds between two looks; default: 2")
 
 
 def _kinds(text: str) -> list[str]:

@@ -18,8 +18,11 @@ from rich.console import Console
 
 from sample_profiler import __version__
 from sample_profiler.analysis.accounts import accounts
+from sample_profiler.analysis.facts import run_facts
+from sample_profiler.analysis.verdict import judge
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
+from sample_profiler.cli.report import load_report, write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
@@ -28,6 +31,7 @@ from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.trees import format_trees
+from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.runtime.folder_lock import folder_locked
 from sample_profiler.runtime.machine import Machine, draw_seed
 
@@ -177,6 +181,8 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     for text in format_trees(result.timings):
         logger.info("%s", text)
     logger.info("Where the time went:\n%s", format_accounts(accounts(result.session)))
+    logger.info("Verdict: %s", format_verdict(judge(run_facts(result.steady))))
+    _write_report(folder)
     if config.saving.benchmark:
         benchmark = {
             "machine": Machine.this().to_dict(),
@@ -194,6 +200,16 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
     if not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
+
+
+def _write_report(folder: Path) -> None:
+    path = folder / "report.html"
+    try:
+        write_page(load_report(folder), path)
+    except (OSError, SampleProfilerError) as error:
+        logger.warning("There is no report: %s", error)
+    else:
+        logger.info("Report: %s", path)
 
 
 def _exit_status(result: RunResult) -> int:

@@ -110,7 +110,7 @@ class RolloutWorker:
         self._waiting: deque[SteppingGroup] = deque()
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
-        first_env = plan.groups_of(index)[0].envs.start
+        self._first_env = first_env = plan.groups_of(index)[0].envs.start
         try:
             for group in plan.groups_of(index):
                 with self.timing.add_time("make_envs"):
@@ -133,8 +133,9 @@ class RolloutWorker:
         return [Timer(_REPORT_INTERVAL_S, self._report_episodes)]
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many slots are free and how many groups wait for some."""
-        return {"free_slots": sum(map(len, self._free)), "waiting_groups": len(self._waiting)}
+        """Measure how many slots are free, how many groups wait for some, and the slowest environment."""
+        gauges = {"free_slots": float(sum(map(len, self._free))), "waiting_groups": float(len(self._waiting))}
+        return gauges | self._slowest_env()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what may be asked of a RolloutWorker while it runs."""
@@ -266,6 +267,20 @@ class RolloutWorker:
             self._ports.reports.send(EpisodesFinished(episodes))
             for group in self._groups.values():
                 group.episodes.clear()
+
+    def _slowest_env(self) -> dict[str, float]:
+        """Compare the time in the slowest environment with that in the others of this worker, which step as often."""
+        times_ns = [time_ns for group in self._groups.values() for time_ns in group.env_ns]
+        total_ns = sum(times_ns)
+        if len(times_ns) < 2 or not total_ns:
+            return {}
+        slowest_ns = max(times_ns)
+        others_ns = (total_ns - slowest_ns) / (len(times_ns) - 1)
+        return {
+            "slowest_env": float(self._first_env + times_ns.index(slowest_ns)),
+            "slowest_env_ratio": slowest_ns / max(others_ns, 1.0),
+            "slowest_env_share": slowest_ns / total_ns,
+        }
 
     def _close_envs(self) -> None:
         with self.timing.add_time("close_envs"):

@@ -63,6 +63,7 @@ class RunResult:
         elapsed_s: since the first component was started.
         timings: Timing of every component, as plain data, by component; the Runner's last.
         session: what all processes have recorded.
+        steady: the same without start and end of the run; without processes if it was over before it was steady.
         processes: threads and cores that were chosen for each component; empty for a serial run.
     """
 
@@ -75,6 +76,7 @@ class RunResult:
     elapsed_s: float
     timings: dict[str, dict[str, Any]]
     session: Session
+    steady: Session
     processes: dict[str, dict[str, object]]
 
 
@@ -191,6 +193,8 @@ def execute_run(
             runner.fail(Failure.from_exception(wiring.active_component(), error))
         finally:
             with runner.timing.add_time("stop_components"):
+                recording.update()
+                steady = runner.records.end_steady_part()
                 wiring.stop()
     with runner.timing.add_time("finish"):
         recording.update()
@@ -212,6 +216,7 @@ def execute_run(
         **facts,
         timings=runner.timings,
         session=runner.records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
+        steady=steady,
         processes={} if is_serial else describe_processes(blueprint),
     )
 

@@ -10,13 +10,15 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from sample_profiler.analysis.window import window
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
-from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, live_folder, read_live, session_path
+from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, live_folder, read_live, session_path, steady_path
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -26,6 +28,19 @@ from sample_profiler.reports.timeline_capture import TimelineRecorder
 __all__ = ["RunRecords"]
 
 logger = logging.getLogger(__name__)
+
+_HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
+    "fps": max,
+    "policy_lag": fmean,
+    "batch_rows": fmean,
+    "finished_trajectories": sum,
+    "trajectories_at_learner": sum,
+    "free_slots": sum,
+    "waiting_groups": sum,
+    "memory_mib": sum,
+}
+"""Gauges of which a report shows the course, and how those of several processes become one figure."""
+_MOST_POINTS = 600
 
 
 class RunRecords:
@@ -42,6 +57,9 @@ class RunRecords:
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
         self._begun_s = time.monotonic()
+        self._begun_wall_s = time.time()
+        self._warm_up: Session | None = None
+        self._history: dict[str, list[tuple[float, float]]] = {}
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
 
@@ -49,10 +67,32 @@ class RunRecords:
         """Remove what an earlier run in the same folder has left."""
         for path in self._live.glob("*.rec"):
             path.unlink(missing_ok=True)
+        steady_path(self._folder).unlink(missing_ok=True)
+
+    def begin_steady_part(self) -> None:
+        """Note what has been recorded so far, once: from here on the run is as it will be."""
+        if self._warm_up is None:
+            self._warm_up = read_live(self._folder, with_events=False, with_histograms=False)
+
+    def end_steady_part(self) -> Session:
+        """Return what has been recorded since the steady part began, and write it to a file of its own."""
+        session = read_live(self._folder, with_events=False)
+        if self._warm_up is None:
+            session.processes.clear()
+        else:
+            session = window(session, self._warm_up)
+            session.run["start_s"] = self._warm_up.created_s - self._begun_wall_s
+        try:
+            steady_path(self._folder).parent.mkdir(exist_ok=True)
+            session.save(steady_path(self._folder))
+        except OSError as error:
+            logger.warning("Cannot save the steady part of the session: %s", error)
+        return session
 
     def write_timers(self) -> None:
         """Write the timers and gauges of all processes; a full disk is no reason to end a run."""
         session = read_live(self._folder, with_events=False)
+        self._note(session)
         workers = [worker for record in session.processes for worker in worker_timers(record)]
         # Without record files at least what this process has recorded.
         root = TimerNode() if workers else get_timer_root()
@@ -61,6 +101,22 @@ class RunRecords:
             write_document(document, self._timers_path)
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
+
+    def _note(self, session: Session) -> None:
+        """Keep the figures of this moment for the report; of a long run fewer and fewer."""
+        time_s = round(time.time() - self._begun_wall_s, 1)
+        for name, combine in _HISTORY.items():
+            gauges = [
+                gauge
+                for record in session.processes
+                for key, gauge in record.gauges.items()
+                if key.rpartition("/")[2] == name and gauge.count
+            ]
+            if gauges:
+                points = self._history.setdefault(name, [])
+                points.append((time_s, round(combine([gauge.value for gauge in gauges]), 3)))
+                if len(points) > _MOST_POINTS:
+                    del points[1::2]
 
     def follow_timeline(self) -> None:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""
@@ -113,6 +169,7 @@ class RunRecords:
             self._writing.join()
         session = read_live(self._folder, latest_s=KEPT_EVENTS_S)
         session.run.update(facts)
+        session.run["history"] = self._history
         path = session_path(self._folder)
         try:
             path.parent.mkdir(exist_ok=True)

@@ -32,6 +32,7 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished, Heartbeat
 from sample_profiler.runtime.commands import CommandResult, portable
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.machine import machine_busy_s
 
 __all__ = ["EndedProcess", "Runner", "Silences"]
 
@@ -41,6 +42,7 @@ _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
 _CONTROL_INTERVAL_S = 0.2
 _ROLLOUT_WORKER = "RolloutWorker_w"
+_WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
 
@@ -166,8 +168,11 @@ class Runner:
         ]
 
     def gauges(self) -> dict[str, float]:
-        """Measure throughput."""
-        return {"fps": self.statistics.throughput.rate(10)}
+        """Measure throughput, and how busy the machine is."""
+        gauges = {"fps": self.statistics.throughput.rate(10)}
+        gauges["frames"] = float(sum(self.statistics.trained_frames().values()))
+        busy_s = machine_busy_s()
+        return gauges if busy_s is None else gauges | {"machine_busy_s": busy_s}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""
@@ -331,6 +336,8 @@ class Runner:
                 observer.on_training_step(self, iteration + 1)
             observer.on_status(status)
         self._seen_iterations = iterations
+        if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
+            self.records.begin_steady_part()
         for component, silent_s in self._silences.find() if not self.reason else ():
             logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:

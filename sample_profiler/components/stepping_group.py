@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class SteppingGroup:
         step_index: step of the rollout for which actions are wanted next; `rollout`: all steps are done.
         num_replies_due: policies that have not answered yet.
         episodes: that ended since somebody last emptied this list.
+        env_ns: nanoseconds spent in the steps of each environment.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class SteppingGroup:
         self._value_bootstrap = value_bootstrap
         self._frameskip = frameskip
         # First observations of new episodes that wait for the next rollout to begin.
+        self.env_ns = [0] * len(envs)
         self._fresh: list[list[dict[str, Any]] | None] = [None] * len(envs)
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(envs)
@@ -121,7 +124,9 @@ class SteppingGroup:
         all_truncated: list[bool] = []
         for i, env in enumerate(self._envs):
             first = i * num_agents
+            begin_ns = perf_counter_ns()
             observations, reward, terminated, truncated, infos = env.step(actions[first : first + num_agents])
+            self.env_ns[i] += perf_counter_ns() - begin_ns
             rewards += reward
             all_terminated += terminated
             all_truncated += truncated

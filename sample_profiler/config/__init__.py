@@ -26,6 +26,7 @@ from sample_profiler.config.parts import (
     num_usable_cores,
 )
 from sample_profiler.config.saved import config_path, load_config, save_config
+from sample_profiler.config.values import show_value
 
 __all__ = [
     "Config",
@@ -52,5 +53,6 @@ __all__ = [
     "parse_config",
     "parse_run_config",
     "save_config",
+    "show_value",
     "wants_help",
 ]

@@ -29,7 +29,7 @@ from sample_profiler.profiling.statistics import NS_PER_S
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
 
-__all__ = ["Session", "live_folder", "profile_session", "read_live", "read_session", "session_path"]
+__all__ = ["Session", "live_folder", "profile_session", "read_live", "read_session", "session_path", "steady_path"]
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +159,11 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
 def session_path(run_dir: str | os.PathLike[str]) -> Path:
     """Return where a run leaves its session."""
     return Path(run_dir) / "profile" / "session.json"
+
+
+def steady_path(run_dir: str | os.PathLike[str]) -> Path:
+    """Return where a run leaves the session of its steady part, without start and end."""
+    return Path(run_dir) / "profile" / "steady.json"
 
 
 def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None) -> Path:

@@ -9,6 +9,7 @@ import random
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -16,7 +17,7 @@ import psutil
 __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "derive_seed", "draw_seed"),
     "keep_freed_memory",
-    *("tame_numerical_libraries", "usable_cpus"),
+    *("machine_busy_s", "tame_numerical_libraries", "usable_cpus"),
 ]
 
 
@@ -65,6 +66,23 @@ def usable_cpus() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def machine_busy_s() -> float | None:
+    """Return for how many seconds since the machine was started the usable cores have worked, for whomever.
+
+    Time that a virtual machine was ready and had no processor is in it. None: the system does not tell.
+    """
+    try:
+        times = psutil.cpu_times(percpu=True)
+        return float(sum(sum(times[cpu]) - times[cpu].idle - _not_busy(times[cpu]) for cpu in usable_cpus()))
+    except (AttributeError, IndexError, OSError):
+        return None
+
+
+def _not_busy(times: Any) -> float:
+    # Linux counts time of guests also as time of their users.
+    return float(getattr(times, "iowait", 0.0) + getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0))
 
 
 def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ def make_result(**changes):
         "steady_fps": 600.0,
         "elapsed_s": 10.0,
         "session": Session(created_s=0.0),
+        "steady": Session(created_s=0.0),
         "processes": {"Learner_0": {"threads": 2, "cores": None}},
         "timings": {"Batcher_0": Timing("Batcher 0 profile").to_dict(), "Runner": Timing("Runner profile").to_dict()},
     }

@@ -169,7 +169,7 @@ def test_a_worker_without_free_slots_waits_and_says_so(local_run):
     (worker,) = run.workers
     run.start()
     assert worker.wait_block() == "wait_inference"
-    assert worker.gauges() == {"free_slots": 0, "waiting_groups": 0}
+    assert worker.gauges().items() >= {"free_slots": 0, "waiting_groups": 0}.items()
     for group in run.requests[0].receive():
         run.answer(0, group)
     run.dispatch()
@@ -177,7 +177,7 @@ def test_a_worker_without_free_slots_waits_and_says_so(local_run):
     assert len(dataset) == 2
     assert run.requests[0].receive() == []
     assert worker.wait_block() == "wait_for_trajectories"
-    assert worker.gauges() == {"free_slots": 0, "waiting_groups": 2}
+    assert worker.gauges().items() >= {"free_slots": 0, "waiting_groups": 2}.items()
     run.trained[0].send(dataset)
     while run.dispatch():
         pass

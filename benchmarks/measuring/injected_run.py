@@ -1,0 +1,73 @@
+"""Train CartPole-v1 with one thing made slow on purpose: what `benchmarks.verdicts` judges.
+
+What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
+one component becomes slower, not the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+
+from sample_profiler import register_encoder, register_env, train
+
+INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
+
+
+class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Sleeps in each step."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], sleep_ms: float) -> None:
+        super().__init__(env)
+        self._sleep_s = sleep_ms / 1000
+
+    def step(self, action: Any) -> Any:
+        """Sleep, then step."""
+        if self._sleep_s:
+            time.sleep(self._sleep_s)
+        return self.env.step(action)
+
+
+def make_slowed_env(_name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
+    """Make one environment, as slow as it is to be where it runs."""
+    sleep_ms = INJECTED.get("env_ms", 0.0)
+    if placement is not None and placement.env_id == INJECTED.get("one_env", -1):
+        sleep_ms += INJECTED["one_env_ms"]
+    if placement is not None and placement.worker_index == INJECTED.get("one_worker", -1):
+        sleep_ms += INJECTED["one_worker_ms"]
+    return SlowedEnv(gymnasium.make("CartPole-v1", render_mode=render_mode), sleep_ms)
+
+
+def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> Any:
+    """Make the usual encoder, slowed where the policy acts or where it learns."""
+    import torch
+
+    from sample_profiler.model.encoders import ObservationEncoder
+
+    class SlowedEncoder(ObservationEncoder):
+        """Sleeps before it computes."""
+
+        def forward(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
+            is_learning = torch.is_grad_enabled()
+            if is_learning and INJECTED.get("learner_threads"):
+                torch.set_num_threads(int(INJECTED["learner_threads"]))
+            sleep_ms = INJECTED.get("learner_ms" if is_learning else "inference_ms", 0.0)
+            if sleep_ms:
+                time.sleep(sleep_ms / 1000)
+            return super().forward(observations)
+
+    return SlowedEncoder(dict(observation_space.spaces), cfg.model)
+
+
+register_env("slowed_cartpole", make_slowed_env)
+if INJECTED.keys() & {"learner_ms", "inference_ms", "learner_threads"}:
+    register_encoder(make_slowed_encoder)
+
+if __name__ == "__main__":
+    sys.exit(train(defaults={"env": "slowed_cartpole", "use_rnn": False, "encoder_mlp_layers": (256, 256)}))

@@ -1,0 +1,118 @@
+"""Does the verdict name the true cause? One thing after another is made slow on purpose, in real runs, in random order.
+
+    python -m benchmarks.verdicts --rounds 5 --seconds 25
+
+Every run is kept in results/verdicts.jsonl as soon as it is over; the table counts right verdicts by cause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sample_profiler.cli.report import load_report
+from sample_profiler.reports.run_report import RunReport
+from sample_profiler.reports.verdict import verdict_to_dict
+from sample_profiler.runtime.machine import Machine
+
+RESULTS = Path(__file__).parent / "results"
+_FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One injected cause.
+
+    Attributes:
+        right: verdicts that are right about it.
+        injected: what `benchmarks.measuring.injected_run` slows.
+        flags: beside the usual ones.
+    """
+
+    right: tuple[str, ...]
+    injected: dict[str, float] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+
+CASES = {
+    "environments slow": Case(("environments",), {"env_ms": 1.0}),
+    "one environment of 32 slow": Case(("slow environment",), {"one_env": 5, "one_env_ms": 8.0}),
+    "one worker slow": Case(("slow worker",), {"one_worker": 1, "one_worker_ms": 1.0}),
+    "inference slow": Case(("inference",), {"inference_ms": 10.0}),
+    "learner slow": Case(("learner",), {"learner_ms": 300.0}),
+    "batch too large for the buffers": Case(("buffers",), {}, ("--batch_size=16384", "--num_batches_to_accumulate=1")),
+    "too many threads": Case(("too many threads",), {"learner_threads": 24}),
+    "tiny inference batches": Case(("small inference batches",), {}, ("--num_envs_per_worker=2",)),
+    "nothing wrong": Case(("balanced", "processor")),
+}
+
+
+def run(name: str, seconds: float) -> dict[str, Any]:
+    """Train once and return the verdict beside what was injected."""
+    case = CASES[name]
+    with tempfile.TemporaryDirectory(prefix="sample_profiler_verdicts_") as folder:
+        flags = [*_FLAGS, *case.flags, f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.measuring.injected_run", *flags],
+            env={**os.environ, "INJECTED": json.dumps(case.injected)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
+        report = load_report(Path(folder) / "run")
+    return {
+        "case": name,
+        "is_right": report.verdict.cause in case.right,
+        "verdict": verdict_to_dict(report.verdict),
+        "loads": _loads(report),
+    }
+
+
+def _loads(report: RunReport) -> dict[str, Any]:
+    return {
+        load.name: {"busy": round(load.busy, 3), "waits": {k: round(v, 3) for k, v in load.waits.items()}}
+        | {"cpu": load.cpu and round(load.cpu, 2), "starved": load.starved and round(load.starved, 2)}
+        for load in report.facts.components
+    } | {"machine": report.facts.machine_busy}
+
+
+def main() -> None:
+    """Run all cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each case")
+    parser.add_argument("--seconds", type=float, default=25.0, help="how long each run trains")
+    parser.add_argument("--cases", nargs="+", choices=tuple(CASES), default=list(CASES), help="default: all")
+    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument("--output", type=Path, default=RESULTS / "verdicts.jsonl", help="file of the runs")
+    options = parser.parse_args()
+    order = [name for name in options.cases for _ in range(options.rounds)]
+    random.Random(options.seed).shuffle(order)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    results = []
+    with options.output.open("w") as file:
+        file.write(json.dumps({"machine": Machine.this().to_dict(), "seconds": options.seconds}) + "\n")
+        for name in order:
+            results.append(run(name, options.seconds))
+            verdict = results[-1]["verdict"]
+            mark = "right" if results[-1]["is_right"] else "WRONG"
+            print(f"{mark}: {name}: {verdict['cause']}: {verdict['headline']}", flush=True)
+            file.write(json.dumps(results[-1]) + "\n")
+            file.flush()
+    for name in options.cases:
+        right = [result["is_right"] for result in results if result["case"] == name]
+        print(f"{name}: {sum(right)} of {len(right)}")
+    print(f"all: {sum(result['is_right'] for result in results)} of {len(results)}")
+
+
+if __name__ == "__main__":
+    main()

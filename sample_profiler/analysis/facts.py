@@ -1,0 +1,163 @@
+"""The figures of a run that a verdict rests on, in shares of the wall time and in cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from sample_profiler.analysis.accounts import ComponentAccount, account
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.tree import TreeNode
+
+__all__ = ["ComponentLoad", "RunFacts", "run_facts"]
+
+_LOOP = "main_loop"
+_KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")
+
+
+@dataclass(frozen=True)
+class ComponentLoad:
+    """How busy one component was.
+
+    Attributes:
+        name: of the component.
+        kind: what its name begins with, such as "RolloutWorker".
+        account: where its time went.
+        busy: share of the wall in which it worked.
+        waits: shares of the wall, by whom it waited for.
+        blocks: shares of the wall of the blocks below its `main_loop` by path, waits left out.
+        counts: passes through these blocks.
+        cpu: processor time of its process per second of wall: cores. None: not known.
+        starved: threads that were ready and had no processor, on average; None: not known.
+        gauges: latest values by name.
+    """
+
+    name: str
+    kind: str
+    account: ComponentAccount
+    busy: float
+    waits: dict[str, float]
+    blocks: dict[str, float]
+    counts: dict[str, int]
+    cpu: float | None
+    starved: float | None
+    gauges: dict[str, float]
+
+    def seconds_per_pass(self, block: str) -> float:
+        """Return how long a block takes on average; 0 without passes."""
+        count = self.counts.get(block, 0)
+        return self.blocks.get(block, 0.0) * self.account.wall_s / count if count else 0.0
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run over some window of time.
+
+    Attributes:
+        seconds: length of the window.
+        start_s: what the run took before the window began; 0 if that is not known.
+        fps: frames trained on per second in it; None: not known.
+        num_cores: that the run may use; None: not known.
+        machine_busy: share of the time of these cores that anybody used; None: not known.
+        is_serial: whether all components share one process.
+        components: all but the timers.
+        config: values of the run's flags.
+    """
+
+    seconds: float
+    start_s: float
+    fps: float | None
+    num_cores: int | None
+    machine_busy: float | None
+    is_serial: bool
+    components: tuple[ComponentLoad, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def of_kind(self, kind: str) -> list[ComponentLoad]:
+        """Return the components of a kind."""
+        return [component for component in self.components if component.kind == kind]
+
+    @property
+    def workers(self) -> list[ComponentLoad]:
+        """The RolloutWorkers."""
+        return self.of_kind("RolloutWorker")
+
+    @property
+    def learners(self) -> list[ComponentLoad]:
+        """The Learners."""
+        return self.of_kind("Learner")
+
+    @property
+    def num_datasets(self) -> int:
+        """How many datasets were trained on."""
+        return sum(learner.counts.get("train", 0) for learner in self.learners)
+
+    def flag(self, name: str, default: Any) -> Any:
+        """Return the value of a flag, or a default where it is not known."""
+        value = self.config.get(name)
+        return default if value is None else value
+
+
+def mean_share(components: Sequence[ComponentLoad], awaited: str) -> float:
+    """Return the share of the wall for which components waited for somebody, averaged over them."""
+    return fmean(component.waits.get(awaited, 0.0) for component in components) if components else 0.0
+
+
+def run_facts(session: Session) -> RunFacts:
+    """Return the facts of a session, or of a `window` of one."""
+    loads = [_load(record, name) for record in session.processes for name in record.components]
+    runner = next((load for load in loads if load.kind == "Runner"), None)
+    seconds = runner.account.wall_s if runner else max((load.account.wall_s for load in loads), default=0.0)
+    num_cores = session.machine.get("num_cpus")
+    frames = runner.gauges.get("frames") if runner else None
+    busy_s = runner.gauges.get("machine_busy_s") if runner else None
+    return RunFacts(
+        seconds=seconds,
+        start_s=float(session.run.get("start_s", 0.0)),
+        fps=frames / seconds if frames is not None and seconds else None,
+        num_cores=num_cores,
+        machine_busy=min(1.0, busy_s / (seconds * num_cores)) if busy_s is not None and seconds and num_cores else None,
+        is_serial=sum(bool(record.components) for record in session.processes) == 1 and len(loads) > 1,
+        components=tuple(loads),
+        config=session.config,
+    )
+
+
+def _load(record: ProcessRecord, name: str) -> ComponentLoad:
+    own = account(record, name)
+    wall_s = own.wall_s
+    # In the serial wiring one process has the gauges of all components, under their names.
+    prefix = f"{name}/"
+    gauges = {key.removeprefix(prefix): gauge.value for key, gauge in record.gauges.items() if gauge.count}
+    cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
+    shares, counts = _blocks(record.trees[name], own.wall_ns)
+    return ComponentLoad(
+        name=name,
+        kind=next((kind for kind in _KINDS if name.startswith(kind)), name),
+        account=own,
+        busy=own.share(sum(own.work_ns.values())),
+        waits={key: own.share(part_ns) for key, part_ns in own.waits_ns.items()},
+        blocks=shares,
+        counts=counts,
+        cpu=cpu_s / wall_s if cpu_s is not None and wall_s else None,
+        starved=delay_s / wall_s if delay_s is not None and wall_s else None,
+        gauges=gauges,
+    )
+
+
+def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, int]]:
+    shares: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    loop = root.children.get(_LOOP, root)
+    stack = [(child, child.key) for child in reversed(loop.children.values())]
+    while stack:
+        node, path = stack.pop()
+        if node.key.startswith("wait_"):
+            continue
+        shares[path] = node.statistics.total_ns / wall_ns if wall_ns else 0.0
+        counts[path] = node.statistics.count
+        stack.extend((child, f"{path}/{child.key}") for child in reversed(node.children.values()))
+    return shares, counts

@@ -1,0 +1,61 @@
+"""What happened between two readings of a run: the steady part alone, without its start."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.profiling.tree import TreeNode
+
+__all__ = ["COUNTERS", "window"]
+
+COUNTERS = frozenset({"cpu_s", "run_delay_s", "machine_busy_s", "frames"})
+"""Gauges that count up; of these a window has the difference."""
+
+
+def window(later: Session, earlier: Session) -> Session:
+    """Return what `later` has and `earlier` did not have yet; both stay as they are.
+
+    Of each block, count and total are differences; extremes and histograms remain those of `later`. A process that
+    began in between is in it as a whole, one that ended before is not.
+    """
+    before = {_identity(record): record for record in earlier.processes}
+    processes = []
+    for record in later.processes:
+        first = before.get(_identity(record))
+        if first is None:
+            processes.append(record)
+        elif record.read_ns > first.read_ns:
+            processes.append(_difference(record, first))
+    return replace(later, processes=processes)
+
+
+def _identity(record: ProcessRecord) -> tuple[str, str, int, int]:
+    return record.host, record.name, record.pid, record.process_started_ns
+
+
+def _difference(later: ProcessRecord, earlier: ProcessRecord) -> ProcessRecord:
+    trees = {}
+    for component, root in later.trees.items():
+        trees[component] = copy.deepcopy(root)
+        _subtract(trees[component], earlier.trees.get(component))
+    gauges = {}
+    for name, gauge in later.gauges.items():
+        first = earlier.gauges.get(name)
+        is_counter = name.rpartition("/")[2] in COUNTERS
+        gauges[name] = GaugeNode(gauge.value - first.value) if is_counter and first is not None else gauge
+    return replace(later, trees=trees, gauges=gauges)
+
+
+def _subtract(node: TreeNode, earlier: TreeNode | None) -> None:
+    stack = [(node, earlier)]
+    while stack:
+        mine, theirs = stack.pop()
+        if theirs is None:
+            continue
+        mine.statistics.total_ns = max(0, mine.statistics.total_ns - theirs.statistics.total_ns)
+        mine.statistics.count = max(0, mine.statistics.count - theirs.statistics.count)
+        stack.extend((child, theirs.children.get(key)) for key, child in mine.children.items())

@@ -1,0 +1,96 @@
+"""Owns `sample-profiler report`: the page, the text or the data of what a run did and what limited it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sample_profiler.errors import SessionError
+from sample_profiler.profiling.render import format_tree
+from sample_profiler.profiling.session import Session, read_session, steady_path
+from sample_profiler.reports.accounts import format_accounts
+from sample_profiler.reports.html_report import format_html
+from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
+from sample_profiler.reports.verdict import format_verdict
+
+__all__ = ["FORMATS", "load_report", "report", "write_page"]
+
+FORMATS = ("html", "text", "json")
+_BAD_USAGE = 2
+
+
+def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> int:
+    """Write reports.
+
+    Args:
+        run_dirs: folders of runs, of those that go on or were killed, too.
+        format_name: one of `FORMATS`.
+        output: where to; None: `report.html` in each run's folder, or standard output for text and JSON.
+
+    Returns:
+        Exit status: 0; or 2: a folder is no run's, or the report cannot be written.
+    """
+    if output is not None and len(run_dirs) > 1:
+        print(f"sample-profiler report: --output={output} is for one run; {len(run_dirs)} are given", file=sys.stderr)
+        return _BAD_USAGE
+    try:
+        for run_dir in run_dirs:
+            loaded = load_report(run_dir)
+            if format_name == "html":
+                path = run_dir / "report.html" if output is None else output
+                write_page(loaded, path)
+                print(path)
+                continue
+            text = format_text(loaded) if format_name == "text" else json.dumps(report_to_dict(loaded), indent=1)
+            if output is None:
+                print(text)
+            else:
+                _write(output, text + "\n")
+                print(output)
+    except (SessionError, OSError) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        print(f"sample-profiler report: {reason}", file=sys.stderr)
+        return _BAD_USAGE
+    return 0
+
+
+def load_report(run_dir: Path) -> RunReport:
+    """Read a run's report from its files.
+
+    Raises:
+        SessionError: the folder is no run's.
+    """
+    session = read_session(run_dir, with_events=False)
+    steady: Session | None = None
+    if steady_path(run_dir).exists():
+        steady = Session.load(steady_path(run_dir))
+    return make_report(run_dir.resolve().name, session, steady)
+
+
+def write_page(loaded: RunReport, path: Path) -> None:
+    """Write a report's page.
+
+    Raises:
+        OSError: it cannot be written; a file that was there is then as before.
+    """
+    _write(path, format_html(loaded))
+
+
+def format_text(loaded: RunReport) -> str:
+    """Return verdict, accounts and trees."""
+    parts = [f"Verdict on {loaded.name}: {format_verdict(loaded.verdict)}", format_accounts(loaded.accounts)]
+    for record in loaded.session.processes:
+        parts += [format_tree(record.titles[name], record.trees[name]) for name in record.components]
+    return "\n\n".join(parts)
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

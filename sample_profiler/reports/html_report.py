@@ -1,0 +1,304 @@
+"""Owns the page of a report: one file that needs nothing else, no network and no script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.facts import ComponentLoad
+from sample_profiler.analysis.verdict import Verdict
+from sample_profiler.config import show_value
+from sample_profiler.reports.run_report import BlockFigures, RunReport
+from sample_profiler.reports.tables import format_duration, format_percent
+
+__all__ = ["format_html"]
+
+_COLORS = ("#3b6ea8", "#5b9bd5", "#7fb069", "#c9a227", "#9067a7", "#d08c60", "#4e9f9f", "#a05195")
+_WAIT_COLORS = ("#c8ccd2", "#d9dce1", "#b9bec6")
+_UNACCOUNTED = "#e4572e"
+_NARROWEST = 0.002  # of the wall: what is narrower cannot be seen
+_MIN_LABEL = 0.06
+
+_STYLE = """
+:root { color-scheme: light; font: 15px/1.5 system-ui, sans-serif; color: #1d2530; background: #f4f6f8; }
+body { max-width: 1100px; margin: 0 auto; padding: 24px; }
+h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 32px 0 8px; }
+section, .verdict { background: #fff; border-radius: 8px; padding: 4px 20px 16px; margin: 16px 0;
+  box-shadow: 0 1px 3px #0002; }
+.verdict { border-left: 6px solid #3b6ea8; padding-top: 14px; }
+.verdict p { font-size: 19px; font-weight: 600; margin: 0; }
+.cause { text-transform: uppercase; letter-spacing: .06em; font-size: 12px; color: #5a6675; }
+.dim { color: #5a6675; } code { background: #eef1f4; border-radius: 4px; padding: 1px 5px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid #e8ebee; vertical-align: top; }
+td.n, th.n { text-align: right; }
+.row { display: flex; align-items: center; margin: 5px 0; } .row > b { width: 190px; flex: none; font-weight: 500; }
+.bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: #eef1f4; }
+.bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
+  box-sizing: border-box; }
+.icicle { position: relative; } .icicle div { position: absolute; height: 19px; font-size: 11px; line-height: 19px;
+  overflow: hidden; white-space: nowrap; padding-left: 3px; box-sizing: border-box; border-right: 1px solid #fff;
+  border-radius: 2px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; }
+.charts figure { margin: 0; } figcaption { font-size: 13px; }
+details { margin: 8px 0; } summary { cursor: pointer; }
+.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
+"""
+
+
+def format_html(report: RunReport) -> str:
+    """Return the page."""
+    sections = [
+        _section("Where the time went", _accounts(report.accounts)),
+        _section("Blocks", _icicles(report.trees)),
+        _section("Over time", _charts(report.history)) if report.history else "",
+        _section("Workers side by side", _workers(report.facts.workers)) if report.facts.workers else "",
+        _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
+        _section("Machine and configuration", _settings(report)),
+    ]
+    title = escape(report.name)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
+        f"<h1>{title}</h1><div class=dim>{_subtitle(report)}</div>{_verdict(report.verdict)}{''.join(sections)}"
+        "</body></html>\n"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def _subtitle(report: RunReport) -> str:
+    run, machine = report.session.run, report.session.machine
+    parts = [time.strftime("%Y-%m-%d %H:%M", time.localtime(report.session.created_s))]
+    if isinstance(run.get("elapsed_s"), int | float):
+        parts.append(format_duration(run["elapsed_s"]))
+    if isinstance(run.get("frames"), dict):
+        parts.append(f"{sum(run['frames'].values()):,} frames")
+    if isinstance(run.get("fps"), int | float):
+        parts.append(f"{run['fps']:,.0f} frames/s")
+    if isinstance(run.get("steady_fps"), int | float):
+        parts.append(f"{run['steady_fps']:,.0f} in its steady part")
+    if machine.get("num_cpus"):
+        parts.append(f"{machine['num_cpus']} cores")
+    if run.get("reason"):
+        parts.append(str(run["reason"]))
+    return escape(" · ".join(parts))
+
+
+def _verdict(verdict: Verdict) -> str:
+    evidence = "".join(f"<li>{escape(sentence)}</li>" for sentence in verdict.evidence)
+    rows = []
+    for advice in verdict.advice:
+        expected = "" if advice.fps is None else f"{advice.fps[0]:,.0f} to {advice.fps[1]:,.0f} frames/s"
+        change = escape(advice.change)
+        change = f"<code>{change}</code>" if change.startswith("--") else change
+        rows.append([change, escape(advice.why), expected])
+    now = f" <span class=dim>({verdict.fps:,.0f} frames/s over {verdict.seconds:.0f} s)</span>" if verdict.fps else ""
+    table = _table(["what to try", "why", "expected"], rows, right={2}) if rows else ""
+    return (
+        f"<div class=verdict><div class=cause>Verdict: {escape(verdict.cause)}</div>"
+        f"<p>{escape(verdict.headline)}{now}</p><ul>{evidence}</ul>{table}</div>"
+    )
+
+
+def _accounts(accounts: Sequence[ComponentAccount]) -> str:
+    if not accounts:
+        return "<p>There are no record files of this run.</p>"
+    colors = _assign_colors(key for each in accounts for key in each.work_ns)
+    waits = _assign_colors((key for each in accounts for key in each.waits_ns), _WAIT_COLORS)
+    bars = []
+    for each in accounts:
+        parts = [(key, value, colors[key], "#fff") for key, value in each.work_ns.items()]
+        parts += [(f"waits for {key}", value, waits[key], "#333") for key, value in each.waits_ns.items()]
+        parts.append(("unaccounted", each.unaccounted_ns, _UNACCOUNTED, "#fff"))
+        spans = [
+            _span(f"{key} {format_percent(share)}", key, share, color, ink)
+            for key, value, color, ink in parts
+            if (share := each.share(value)) >= _NARROWEST
+        ]
+        bars.append(f"<div class=row><b>{escape(each.component)}</b><div class=bar>{''.join(spans)}</div></div>")
+    rows = [
+        [
+            escape(each.component),
+            f"{each.wall_s:,.1f} s",
+            format_percent(each.share(sum(each.work_ns.values()))),
+            format_percent(each.share(sum(each.waits_ns.values()))),
+            format_percent(each.share(each.unaccounted_ns)),
+            "unknown" if each.run_delay_s is None else f"{each.run_delay_s:,.1f} s",
+        ]
+        for each in accounts
+    ]
+    titles = ["component", "wall", "work", "waits", "unaccounted", "without a processor"]
+    legend = f'<p class=dim><span class=key style="background:{_COLORS[0]}"></span>work'
+    legend += f'<span class=key style="background:{_WAIT_COLORS[0]}"></span>waiting for somebody'
+    legend += f'<span class=key style="background:{_UNACCOUNTED}"></span>in no block</p>'
+    return legend + "".join(bars) + _table(titles, rows, right={1, 2, 3, 4, 5})
+
+
+def _span(title: str, label: str, share: float, color: str, ink: str) -> str:
+    text = escape(label) if share >= _MIN_LABEL else ""
+    style = f"width:{100 * share:.2f}%;background:{color};color:{ink}"
+    return f'<span style="{style}" title="{escape(title)}">{text}</span>'
+
+
+def _icicles(trees: dict[str, BlockFigures]) -> str:
+    colors = _assign_colors(figures.key for tree in trees.values() for figures in _walk(tree))
+    return "".join(
+        f"<details {'open' if number < _NUM_OPEN else ''}><summary>{escape(component)} "
+        f"<span class=dim>{format_duration(tree.total_s)}</span></summary>{_icicle(tree, colors)}{_block_table(tree)}"
+        "</details>"
+        for number, (component, tree) in enumerate(trees.items())
+    )
+
+
+_NUM_OPEN = 4
+
+
+def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
+    boxes: list[str] = []
+    depth = 0
+    stack = [(child, 0) for child in tree.children]
+    while stack:
+        figures, level = stack.pop()
+        if figures.share < _NARROWEST:
+            continue
+        depth = max(depth, level + 1)
+        title = (
+            f"{figures.key}: {format_duration(figures.total_s)} ({format_percent(figures.share)}), "
+            f"{figures.count:,} times, mean {_short(figures.mean_s)}, median {_short(figures.p50_s)}, "
+            f"99 % below {_short(figures.p99_s)}, longest {_short(figures.max_s)}"
+        )
+        is_wait = figures.key.startswith("wait_")
+        color, ink = (_WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
+        width = min(figures.share, 1 - figures.start)
+        label = f"{figures.key} {format_percent(figures.share)}" if figures.share >= _MIN_LABEL else ""
+        place = f"left:{100 * figures.start:.2f}%;width:{100 * width:.2f}%;top:{20 * level}px"
+        style = f"{place};background:{color};color:{ink}"
+        boxes.append(f'<div style="{style}" title="{escape(title)}">{escape(label)}</div>')
+        stack.extend((child, level + 1) for child in figures.children)
+    return f'<div class=icicle style="height:{20 * depth + 4}px">{"".join(boxes)}</div>'
+
+
+def _block_table(tree: BlockFigures) -> str:
+    rows = []
+    stack = [(child, 0) for child in reversed(tree.children)]
+    while stack:
+        figures, level = stack.pop()
+        rows.append(
+            [
+                f'<span style="padding-left:{14 * level}px">{escape(figures.key)}</span>',
+                f"{figures.total_s:,.2f} s",
+                format_percent(figures.share),
+                f"{figures.count:,}",
+                _short(figures.mean_s),
+                _short(figures.p50_s),
+                _short(figures.p99_s),
+                _short(figures.max_s),
+            ]
+        )
+        stack.extend((child, level + 1) for child in reversed(figures.children))
+    titles = ["block", "total", "share", "passes", "mean", "median", "99 %", "longest"]
+    return f"<details><summary class=dim>all figures</summary>{_table(titles, rows, right=set(range(1, 8)))}</details>"
+
+
+def _charts(history: dict[str, list[tuple[float, float]]]) -> str:
+    charts = [
+        f"<figure>{_line(points)}<figcaption>{escape(name)} <span class=dim>from {min(v for _, v in points):,.4g} to "
+        f"{max(v for _, v in points):,.4g}, last {points[-1][1]:,.4g}</span></figcaption></figure>"
+        for name, points in history.items()
+        if len(points) > 1
+    ]
+    return f"<div class=charts>{''.join(charts)}</div>"
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    width, height, pad = 330, 110, 4
+    first_s, last_s = points[0][0], points[-1][0]
+    highest = max(max(value for _, value in points), 1e-9)
+    lowest = min(0.0, *(value for _, value in points))
+    corners = " ".join(
+        f"{pad + (width - 2 * pad) * (s - first_s) / max(last_s - first_s, 1e-9):.1f},"
+        f"{height - pad - (height - 2 * pad) * (value - lowest) / max(highest - lowest, 1e-9):.1f}"
+        for s, value in points
+    )
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img">'
+        f'<rect width="{width}" height="{height}" fill="#f7f9fa" rx="4"/>'
+        f'<polyline points="{corners}" fill="none" stroke="{_COLORS[0]}" stroke-width="1.6"/></svg>'
+    )
+
+
+def _workers(workers: Sequence[ComponentLoad]) -> str:
+    steps_s = {load.name: load.seconds_per_pass("env_step") for load in workers}
+    usual = sorted(steps_s.values())[len(steps_s) // 2] or 1.0
+    rows = []
+    for load in workers:
+        ratio = steps_s[load.name] / usual
+        slowest = load.gauges.get("slowest_env_ratio", 0.0)
+        rows.append(
+            [
+                escape(load.name),
+                format_percent(load.busy),
+                format_percent(load.waits.get("inference", 0.0)),
+                format_percent(load.waits.get("learner", 0.0)),
+                _short(steps_s[load.name]),
+                f"{ratio:.2f} ×",
+                f"{slowest:.1f} × (environment {load.gauges.get('slowest_env', 0):.0f})" if slowest else "–",
+            ]
+        )
+    titles = ["worker", "busy", "waits for inference", "waits for the Learner", "a step of a group", "to the median"]
+    return _table([*titles, "slowest environment to the others"], rows, right={1, 2, 3, 4, 5, 6})
+
+
+def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:
+    rows = [[escape(component), escape(path), _short(seconds)] for component, path, seconds in slowest]
+    return _table(["component", "block", "took"], rows, right={2})
+
+
+def _settings(report: RunReport) -> str:
+    machine = [[escape(str(key)), escape(str(value))] for key, value in report.session.machine.items()]
+    config = [
+        [f"<code>--{escape(str(key))}</code>", escape(_show(value))] for key, value in report.session.config.items()
+    ]
+    problems = "".join(f"<p>{escape(problem)}</p>" for problem in report.session.problems)
+    return (
+        f"{problems}{_table(['machine', ''], machine)}"
+        f"<details><summary>{len(config)} flags</summary>{_table(['flag', 'value'], config)}</details>"
+    )
+
+
+def _show(value: object) -> str:
+    return show_value(tuple(value) if isinstance(value, list) else value)
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int] | frozenset[int] = frozenset()) -> str:
+    """Return a table; entries are HTML already."""
+
+    def cell(tag: str, number: int, text: str) -> str:
+        return f"<{tag}{' class=n' if number in right else ''}>{text}</{tag}>"
+
+    head = "".join(cell("th", number, escape(title)) for number, title in enumerate(titles))
+    body = "".join(f"<tr>{''.join(cell('td', n, text) for n, text in enumerate(row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _assign_colors(keys: Iterable[str], colors: Sequence[str] = _COLORS) -> dict[str, str]:
+    return {key: colors[number % len(colors)] for number, key in enumerate(dict.fromkeys(keys))}
+
+
+def _walk(tree: BlockFigures) -> Iterable[BlockFigures]:
+    stack = [tree]
+    while stack:
+        figures = stack.pop()
+        yield figures
+        stack.extend(reversed(figures.children))
+
+
+def _short(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:,.2f} s"
+    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"

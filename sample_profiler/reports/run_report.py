@@ -1,0 +1,179 @@
+"""Owns what a report of a run has to say, as plain data: the page, the text and the JSON say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sample_profiler.analysis.accounts import ComponentAccount, accounts
+from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.verdict import Verdict, judge
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.reports.verdict import verdict_to_dict
+
+__all__ = ["BlockFigures", "RunReport", "make_report", "report_to_dict"]
+
+_NUM_SLOWEST = 15
+
+
+@dataclass(frozen=True)
+class BlockFigures:
+    """One block of a component.
+
+    Attributes:
+        key: its name.
+        start, share: where it begins and how wide it is, in shares of the component's wall time; waits included.
+        total_s, mean_s, p50_s, p99_s, max_s: of its passes.
+        count: of its passes.
+        children: the blocks inside it, in the order first seen.
+    """
+
+    key: str
+    start: float
+    share: float
+    total_s: float
+    mean_s: float
+    p50_s: float
+    p99_s: float
+    max_s: float
+    count: int
+    children: list[BlockFigures] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that a report shows.
+
+    Attributes:
+        name: of the run.
+        session: of the whole run.
+        facts: of its steady part.
+        verdict: on that.
+        accounts: of the whole run.
+        trees: blocks by component.
+        slowest: longest single passes: component, path, seconds; the longest first.
+        history: figures over time, by name: pairs of seconds since the start and value.
+    """
+
+    name: str
+    session: Session
+    facts: RunFacts
+    verdict: Verdict
+    accounts: list[ComponentAccount]
+    trees: dict[str, BlockFigures]
+    slowest: list[tuple[str, str, float]]
+    history: dict[str, list[tuple[float, float]]]
+
+
+def make_report(name: str, session: Session, steady: Session | None) -> RunReport:
+    """Put a report together.
+
+    Args:
+        name: of the run.
+        session: of the whole run.
+        steady: of its steady part; None: there is none, as of a run that was killed; then all of it counts.
+    """
+    facts = run_facts(steady or session)
+    trees: dict[str, BlockFigures] = {}
+    slowest: list[tuple[str, str, float]] = []
+    for record in session.processes:
+        for component in record.components:
+            root = record.trees[component]
+            trees[component] = _figures(root, 0.0, max(1, root.statistics.total_ns))
+            slowest += _passes(component, root)
+    slowest.sort(key=lambda found: -found[2])
+    return RunReport(
+        name=name,
+        session=session,
+        facts=facts,
+        verdict=judge(facts),
+        accounts=accounts(session),
+        trees=trees,
+        slowest=slowest[:_NUM_SLOWEST],
+        history=_read_history(session.run.get("history")),
+    )
+
+
+def report_to_dict(report: RunReport) -> dict[str, Any]:
+    """Return JSON-ready data."""
+    return {
+        "run": report.name,
+        "verdict": verdict_to_dict(report.verdict),
+        "facts": {key: value for key, value in report.session.run.items() if key != "history"},
+        "machine": report.session.machine,
+        "config": report.session.config,
+        "accounts": [
+            {
+                "component": each.component,
+                "wall_s": each.wall_s,
+                "work_s": each.work,
+                "waits_s": each.waits,
+                "unaccounted_s": each.unaccounted_s,
+                "run_delay_s": each.run_delay_s,
+            }
+            for each in report.accounts
+        ],
+        "trees": {component: _tree_to_dict(tree) for component, tree in report.trees.items()},
+        "slowest": [{"component": c, "block": path, "seconds": seconds} for c, path, seconds in report.slowest],
+        "history": {name: [list(point) for point in points] for name, points in report.history.items()},
+        "problems": report.session.problems,
+    }
+
+
+def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
+    statistics = node.statistics
+    children, begin = [], start
+    for child in node.children.values():
+        children.append(_figures(child, begin, whole_ns))
+        begin += children[-1].share
+    total_s = statistics.total_ns / NS_PER_S
+    return BlockFigures(
+        key=node.key,
+        start=start,
+        share=statistics.total_ns / whole_ns,
+        total_s=total_s,
+        mean_s=total_s / statistics.count if statistics.count else 0.0,
+        p50_s=statistics.quantile_ns(0.5) / NS_PER_S if statistics.count else 0.0,
+        p99_s=statistics.quantile_ns(0.99) / NS_PER_S if statistics.count else 0.0,
+        max_s=statistics.max_ns / NS_PER_S,
+        count=statistics.count,
+        children=children,
+    )
+
+
+def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
+    """Return the longest pass of each innermost block."""
+    found = []
+    stack = [(child, child.key) for child in root.children.values()]
+    while stack:
+        node, path = stack.pop()
+        if not node.children and not node.key.startswith("wait_"):
+            found.append((component, path, node.statistics.max_ns / NS_PER_S))
+        stack.extend((child, f"{path}/{child.key}") for child in node.children.values())
+    return found
+
+
+def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
+    return {
+        "key": figures.key,
+        "total_s": figures.total_s,
+        "count": figures.count,
+        "mean_s": figures.mean_s,
+        "p50_s": figures.p50_s,
+        "p99_s": figures.p99_s,
+        "max_s": figures.max_s,
+        "children": [_tree_to_dict(child) for child in figures.children],
+    }
+
+
+def _read_history(history: Any) -> dict[str, list[tuple[float, float]]]:
+    """Return figures over time; what a foreign file has in their place is left out."""
+    if not isinstance(history, dict):
+        return {}
+    return {
+        str(name): [(float(time_s), float(value)) for time_s, value in points]
+        for name, points in history.items()
+        if isinstance(points, list)
+    }

@@ -1,0 +1,148 @@
+"""The verdict on runs whose figures are made up: each cause by the figures that it shows itself in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.facts import ComponentLoad, RunFacts
+from sample_profiler.analysis.verdict import Cause, judge
+from sample_profiler.reports.verdict import format_verdict, verdict_to_dict
+
+SECONDS = 60.0
+
+
+def load(name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None):
+    wall_ns = round(SECONDS * 1e9)
+    account = ComponentAccount(name, name, 1, wall_ns, {}, {}, 0, 0, is_parallel=False)
+    kind = name.partition("_")[0]
+    return ComponentLoad(
+        name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}
+    )  # fmt: skip
+
+
+def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=1000, **gauges):
+    return load(
+        f"RolloutWorker_w{index}",
+        busy,
+        {"inference": inference, "learner": learner},
+        {"env_step": env_step},
+        {"env_step": steps},
+        gauges=gauges,
+    )
+
+
+def learner(busy, **options):
+    blocks = {"train": 0.9 * busy, "train/update": 0.6 * busy, "train/tail": 0.3 * busy}
+    return load("Learner_0", busy, {"batcher": 1 - busy}, blocks, {"train": 100}, **options)
+
+
+def inference(busy=0.4, rows=16.0, **options):
+    return load("InferenceWorker_p0-w0", busy, {"requests": 1 - busy}, gauges={"batch_rows": rows}, **options)
+
+
+def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False):
+    flags = {"num_envs_per_worker": 16, "batch_size": 2048, "async_rl": True, "precision": "fp32"} | (config or {})
+    return judge(RunFacts(seconds, start_s, 5000.0, 2, machine_busy, is_serial, loads, flags))
+
+
+RUNS = {
+    "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
+    "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=90.0),
+    "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),
+    "slow environment": lambda: judge_run(
+        worker(0, slowest_env=3, slowest_env_ratio=9.0, slowest_env_share=0.5), worker(1), inference(), learner(0.5)
+    ),
+    "slow worker": lambda: judge_run(worker(0, steps=300), worker(1), inference(), learner(0.6)),
+    "too many threads": lambda: judge_run(
+        worker(0), worker(1), inference(), learner(0.9, cpu=1.5, starved=6.0), machine_busy=1.0
+    ),
+    "taking turns": lambda: judge_run(
+        worker(0, learner=0.5), worker(1, learner=0.5), inference(), learner(0.5), config={"async_rl": False}
+    ),
+    "buffers": lambda: judge_run(worker(0, learner=0.4), worker(1, learner=0.4), inference(), learner(0.6)),
+    "learner": lambda: judge_run(worker(0, learner=0.4), worker(1, learner=0.4), inference(), learner(0.97)),
+    "small inference batches": lambda: judge_run(
+        worker(0, inference=0.7, learner=0.0), worker(1, inference=0.7, learner=0.0), inference(0.9, 2.0), learner(0.4)
+    ),
+    "inference": lambda: judge_run(
+        worker(0, inference=0.7, learner=0.0), worker(1, inference=0.7, learner=0.0), inference(0.95), learner(0.4)
+    ),
+    "environments": lambda: judge_run(
+        *(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)), inference(), learner(0.4)
+    ),
+    "too few environments": lambda: judge_run(
+        *(worker(i, busy=0.3, env_step=0.2, inference=0.7, learner=0.0) for i in range(2)),
+        inference(0.4), learner(0.3), machine_busy=0.5,
+    ),
+    "processor": lambda: judge_run(
+        *(worker(i, learner=0.05) for i in range(2)), inference(), learner(0.9), machine_busy=0.99
+    ),
+    "balanced": lambda: judge_run(*(worker(i, learner=0.05) for i in range(2)), inference(), learner(0.9)),
+}  # fmt: skip
+
+
+def test_there_is_a_run_for_every_cause():
+    assert set(RUNS) == set(get_args(Cause))
+
+
+@pytest.mark.parametrize("cause", RUNS)
+def test_each_cause_is_named_with_evidence_and_a_way_out(cause):
+    verdict = RUNS[cause]()
+    assert verdict.cause == cause, format_verdict(verdict)
+    assert verdict.evidence or cause == "not enough data"
+    assert verdict.advice or cause == "balanced"
+    for advice in verdict.advice:
+        if advice.fps is not None:
+            low, high = advice.fps
+            assert 5000.0 <= low <= high < 50_000
+
+
+def test_the_slowest_are_named():
+    assert RUNS["slow worker"]().component == "RolloutWorker_w0"
+    assert "Environment 3 is slow" in RUNS["slow environment"]().headline
+    assert RUNS["too many threads"]().component == "Learner_0"
+    assert RUNS["processor"]().component in ("Learner", "RolloutWorker")
+
+
+def test_advice_is_flags_with_values():
+    assert RUNS["taking turns"]().advice[0].change == "--async_rl=True"
+    assert RUNS["buffers"]().advice[0].change == "--batch_size=1024"
+    assert RUNS["small inference batches"]().advice[0].change == "--num_envs_per_worker=32"
+
+
+def test_without_idle_cores_more_workers_are_no_advice():
+    changes = [advice.change for advice in RUNS["environments"]().advice]
+    assert not any(change.startswith("--num_workers") for change in changes)
+    loads = [*(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)), learner(0.4)]
+    changes = [advice.change for advice in judge_run(*loads, machine_busy=0.5).advice]
+    assert changes[0] == "--num_workers=3"
+
+
+def test_nothing_is_promised_beyond_the_processors():
+    verdict = judge_run(
+        *(worker(i, learner=0.5) for i in range(2)),
+        inference(),
+        learner(0.5),
+        machine_busy=1.0,
+        config={"async_rl": False},
+    )
+    assert verdict.advice[0].fps == (5000.0, pytest.approx(5250.0))
+
+
+def test_of_something_else_than_a_training_run_nothing_is_said():
+    assert judge_run(load("main", 0.9)).cause == "not enough data"
+
+
+def test_texts_are_short_and_data_is_whole():
+    verdict = RUNS["learner"]()
+    lines = format_verdict(verdict).splitlines()
+    assert lines[0] == ("Training is the limit: the Learner cannot keep up with the workers (5,000 frames/s over 60 s)")
+    assert lines[1] == "  - Learner_0 trains 97 % of the time and waits 3 % for data"
+    assert lines[-2].startswith("  try --precision=bf16: where the processor or GPU has it; expected: 5,")
+    assert len(lines) <= 7
+    plain = verdict_to_dict(verdict)
+    assert plain["cause"] == "learner"
+    assert plain["advice"][0]["fps"][0] <= plain["advice"][0]["fps"][1]

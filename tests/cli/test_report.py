@@ -1,0 +1,120 @@
+"""Reports of runs: as a page, a text and data, of runs that have ended, were killed, or are none."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from sample_profiler.cli.main import main
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.session import read_live, session_path
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    folder = tmp_path / "mine"
+    live = folder / "profile" / "live"
+    live.mkdir(parents=True)
+    config = {"flags": {"env": {"value": EVIL}, "encoder_mlp_layers": {"value": [512, 512]}}}
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in ("Learner_0", "RolloutWorker_w0", "Runner"):
+        timing = Timing(f"{name} profile")
+        file = RecordFile(live / f"{name}.1.rec", process_name=name, ring_bytes=0)
+        file.attach(timing, name)
+        for _ in range(3):
+            with timing.add_time("main_loop"), timing.add_time("train" if name == "Learner_0" else EVIL):
+                pass
+        file.close()
+    session = read_live(folder, with_events=False)
+    session.run.update(history={"fps": [[1.0, 10.0], [2.0, 30.0]]}, fps=20.0, frames={"0": 640}, reason="it was over")
+    session.save(session_path(folder))
+    return folder
+
+
+class Page(HTMLParser):
+    """Collects what a page has, and checks that elements are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.text, self.urls = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.urls += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_a_page_needs_nothing_else_and_runs_nothing(run_dir, capsys):
+    assert main(["report", str(run_dir)]) == 0
+    assert capsys.readouterr().out.strip() == str(run_dir / "report.html")
+    page = Page((run_dir / "report.html").read_text())
+    assert not page.open
+    assert page.urls == []
+    assert "script" not in page.tags
+    text = " ".join(page.text)
+    assert EVIL in text, "shown as text"
+    for part in ("Verdict", "Where the time went", "Over time", "Learner_0", "640 frames", "it was over", "512 512"):
+        assert part in text, part
+
+
+def test_the_figures_of_page_text_and_data_are_those_of_the_session(run_dir, capsys):
+    session = read_live(run_dir, with_events=False)
+    train = next(r for r in session.processes if r.name == "Learner_0").trees["Learner_0"].children["main_loop"]
+    assert main(["report", str(run_dir), "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    block = data["trees"]["Learner_0"]["children"][0]["children"][0]
+    assert block["key"] == "train"
+    assert block["count"] == 3
+    assert block["total_s"] == train.children["train"].statistics.total_ns / 1e9
+    for account in data["accounts"]:
+        parts = sum(account["work_s"].values()) + sum(account["waits_s"].values()) + account["unaccounted_s"]
+        assert parts == pytest.approx(account["wall_s"])
+    assert data["history"] == {"fps": [[1.0, 10.0], [2.0, 30.0]]}
+    assert main(["report", str(run_dir), "--format", "text"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"Learner_0 +0\.0 s", text)
+    assert "Learner_0 profile tree view" in text
+
+
+def test_a_run_that_was_killed_has_a_report_too(run_dir, capsys):
+    session_path(run_dir).unlink()
+    assert main(["report", str(run_dir)]) == 0
+    assert "Learner_0" in (run_dir / "report.html").read_text()
+
+
+def test_output_is_a_file_of_ones_own(run_dir, tmp_path, capsys):
+    target = tmp_path / "there.json"
+    assert main(["report", str(run_dir), "--format", "json", "--output", str(target)]) == 0
+    assert json.loads(target.read_text())["run"] == "mine"
+    assert not (run_dir / "report.html").exists()
+    assert main(["report", str(run_dir), str(run_dir), "--output", str(target)]) == 2
+    assert "is for one run; 2 are given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["missing/report.html", ""])
+def test_a_page_that_cannot_be_written_is_an_error_of_one_line(run_dir, tmp_path, output, capsys):
+    assert main(["report", str(run_dir), "--output", str(tmp_path / output)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("sample-profiler report: ")

@@ -1,0 +1,54 @@
+"""A run that goes on, watched from its record files."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.cli import watch as watch_module
+from sample_profiler.cli.main import main
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+
+
+@pytest.fixture
+def process(tmp_path):
+    folder = tmp_path / "run" / "profile" / "live"
+    folder.mkdir(parents=True)
+    timing = Timing("Runner profile")
+    file = RecordFile(folder / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    file.attach(timing, "Runner")
+    yield timing, file
+    file.close()
+
+
+def test_throughput_accounts_and_verdict_are_shown_until_the_run_is_over(tmp_path, process, monkeypatch, capsys):
+    timing, file = process
+    looks = []
+
+    def work(_seconds):
+        looks.append(1)
+        with timing.add_time("main_loop"), timing.add_time("watch_processes"):
+            pass
+        file.set_gauge("frames", 1000.0 * len(looks))
+        file.flush()
+        if len(looks) == 4:
+            file.close()
+
+    monkeypatch.setattr(watch_module.time, "sleep", work)
+    assert main(["watch", str(tmp_path / "run"), "--window", "1"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("frames/s") >= 2
+    assert output.count("Verdict: ") == 3
+    assert "component" in output and "Runner" in output
+    assert output.splitlines()[-1].startswith("The run is over: sample-profiler report ")
+
+
+def test_a_run_that_is_over_is_no_run_to_watch(tmp_path, process, capsys):
+    process[1].close()
+    assert main(["watch", str(tmp_path / "run")]) == 2
+    assert "is over: sample-profiler report" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):
+    assert main(["watch", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("sample-profiler watch: ")
