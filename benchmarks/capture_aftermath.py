@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from benchmarks.measuring.live_runs import NAMES, LiveRun, make_run
 from benchmarks.measuring.paired import is_on_in_phase, ratio_on_to_off
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.statistics import RunStatus
 
 TOOLS = ("timeline", "cprofile", "yappi", "pyinstrument", "torch")
@@ -28,7 +29,7 @@ _PAUSE_S = 2.0
 _MOST_SECONDS = 900.0
 
 
-class _Course:
+class _Course(RunObserver):
     """What happens in one run: warm-up, first window, captures or nothing, second window; then it is interrupted."""
 
     def __init__(self, run: LiveRun, window_s: float, capture_s: float, tools: Sequence[str], is_on: bool) -> None:
@@ -81,12 +82,6 @@ class _Course:
         )
         self._run.foreign_pids.add(capture.pid)
         return capture
-
-    def on_summaries(self, _: RunStatus) -> None:
-        """Nothing."""
-
-    def on_stop(self) -> None:
-        """Nothing."""
 
 
 def measure(name: str, window_s: float, capture_s: float, tools: Sequence[str], is_on: bool) -> float:

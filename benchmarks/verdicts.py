@@ -48,34 +48,61 @@ CASES = {
     "one worker slow": Case(("slow worker",), {"one_worker": 1, "one_worker_ms": 1.0}),
     "inference slow": Case(("inference",), {"inference_ms": 10.0}),
     "learner slow": Case(("learner",), {"learner_ms": 300.0}),
-    "batch too large for the buffers": Case(("buffers",), {}, ("--batch_size=16384", "--num_batches_to_accumulate=1")),
+    # Memory is laid out for the batch, so what is left of this is that sampling and training take turns.
+    "batch as large as the buffers": Case(("taking turns", "buffers"), {}, ("--batch_size=8192", "--async_rl=False")),
     "too many threads": Case(("too many threads",), {"learner_threads": 24}),
     "tiny inference batches": Case(("small inference batches",), {}, ("--num_envs_per_worker=2",)),
     "nothing wrong": Case(("balanced", "processor")),
 }
 
 
-def run(name: str, seconds: float) -> dict[str, Any]:
-    """Train once and return the verdict beside what was injected."""
+def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
+    """Train once and return the verdict beside what was injected.
+
+    Args:
+        name: of the case.
+        seconds: how long to train.
+        follows: whether to train again as the first advice says, and to look whether its prediction holds. Advice in
+            words is followed by taking away what was injected.
+    """
     case = CASES[name]
+    report = _train(case.injected, case.flags, seconds)
+    verdict = report.verdict
+    result = {
+        "case": name,
+        "is_right": verdict.cause in case.right,
+        "verdict": verdict_to_dict(verdict),
+        "loads": _loads(report),
+    }
+    predicted = next((advice for advice in verdict.advice if advice.fps is not None), None)
+    if follows and predicted is not None and predicted.fps is not None:
+        is_flag = predicted.change.startswith("--")
+        flags = (*case.flags, predicted.change) if is_flag else case.flags
+        fps = _train(case.injected if is_flag else {}, flags, seconds).facts.fps
+        low, high = predicted.fps
+        result["followed"] = {
+            "change": predicted.change,
+            "fps": fps,
+            "is_in_range": fps is not None and low <= fps <= high,
+        }
+    return result
+
+
+def _train(injected: dict[str, float], own_flags: tuple[str, ...], seconds: float) -> RunReport:
     with tempfile.TemporaryDirectory(prefix="sample_profiler_verdicts_") as folder:
-        flags = [*_FLAGS, *case.flags, f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
+        flags = [*_FLAGS, *own_flags, f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.measuring.injected_run", *flags],
-            env={**os.environ, "INJECTED": json.dumps(case.injected)},
+            env={**os.environ, "INJECTED": json.dumps(injected)},
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
-            raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
-        report = load_report(Path(folder) / "run")
-    return {
-        "case": name,
-        "is_right": report.verdict.cause in case.right,
-        "verdict": verdict_to_dict(report.verdict),
-        "loads": _loads(report),
-    }
+            raise SystemExit(
+                f"{injected} {own_flags}: status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-999:]}"
+            )
+        return load_report(Path(folder) / "run")
 
 
 def _loads(report: RunReport) -> dict[str, Any]:
@@ -91,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case")
     parser.add_argument("--seconds", type=float, default=25.0, help="how long each run trains")
+    parser.add_argument("--follow", action="store_true", help="run again as advised: does the prediction hold?")
     parser.add_argument("--cases", nargs="+", choices=tuple(CASES), default=list(CASES), help="default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--output", type=Path, default=RESULTS / "verdicts.jsonl", help="file of the runs")
@@ -102,15 +130,24 @@ def main() -> None:
     with options.output.open("w") as file:
         file.write(json.dumps({"machine": Machine.this().to_dict(), "seconds": options.seconds}) + "\n")
         for name in order:
-            results.append(run(name, options.seconds))
+            results.append(run(name, options.seconds, follows=options.follow))
             verdict = results[-1]["verdict"]
             mark = "right" if results[-1]["is_right"] else "WRONG"
             print(f"{mark}: {name}: {verdict['cause']}: {verdict['headline']}", flush=True)
+            if followed := results[-1].get("followed"):
+                low, high = next(advice["fps"] for advice in verdict["advice"] if advice["fps"])
+                print(
+                    f"  {followed['change']}: {low:,.0f} to {high:,.0f} predicted, {followed['fps']:,.0f} seen",
+                    flush=True,
+                )
             file.write(json.dumps(results[-1]) + "\n")
             file.flush()
     for name in options.cases:
         right = [result["is_right"] for result in results if result["case"] == name]
         print(f"{name}: {sum(right)} of {len(right)}")
+    followed = [result["followed"]["is_in_range"] for result in results if "followed" in result]
+    if followed:
+        print(f"predictions that held: {sum(followed)} of {len(followed)}")
     print(f"all: {sum(result['is_right'] for result in results)} of {len(results)}")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sample_profiler.model.registry import register_decoder, register_encoder
     from sample_profiler.profiling import Timing, get_timing
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
+    from sample_profiler.storage.sampling_plan import register_policy_mapping
     from sample_profiler.timers import (
         GaugeNode,
         TimerNode,
@@ -56,6 +57,7 @@ __all__ = [
     "register_decoder",
     "register_encoder",
     "register_env",
+    "register_policy_mapping",
     "reset_timers",
     "set_gauge",
     "set_profiling_enabled",
@@ -83,6 +85,7 @@ _MODULE_OF_NAME = {
     "register_decoder": "sample_profiler.model.registry",
     "register_encoder": "sample_profiler.model.registry",
     "register_env": "sample_profiler.envs",
+    "register_policy_mapping": "sample_profiler.storage.sampling_plan",
     "reset_timers": "sample_profiler.timers",
     "set_gauge": "sample_profiler.timers",
     "set_profiling_enabled": "sample_profiler.profiling.ranges",

@@ -12,7 +12,9 @@ from benchmarks.measuring.paired import Interval, describe_spread, is_on_in_phas
 
 if TYPE_CHECKING:
     from benchmarks.measuring.live_runs import LiveRun
-    from sample_profiler.components.statistics import RunStatus
+    from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.runner import Runner
+from sample_profiler.components.statistics import RunStatus
 
 SETTLE_S = 0.5
 _WARM_UP_BATCHES = 4
@@ -52,7 +54,7 @@ class Phase:
     cpu_s: float
 
 
-class Alternation:
+class Alternation(RunObserver):
     """Observes a run and switches.
 
     Args:
@@ -94,10 +96,7 @@ class Alternation:
         self._switch(is_on_in_phase(len(self.phases)))
         self._begin = time.monotonic(), self._run.cpu_s()
 
-    def on_summaries(self, _: RunStatus) -> None:
-        """Nothing."""
-
-    def on_stop(self) -> None:
+    def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """The phase that goes on at the end of a run does not count."""
         self.at_end()
 

@@ -22,9 +22,9 @@ import psutil
 from benchmarks.measuring.alternation import Sample
 from sample_profiler.components import run as runs
 from sample_profiler.components.messages import Counters
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.components.runner import Runner
-from sample_profiler.components.statistics import RunObserver
 from sample_profiler.config import Config, config_path, parse_config, save_config
 from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.gym.train_gym import register_gym_envs

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.statistics import RunStatus
 
 Moment = tuple[float, Callable[[], object]]
 
 
-class AtMoments:
+class AtMoments(RunObserver):
     """Observes a run and calls functions when it has been going on for so long, in the Runner's thread.
 
     Args:
@@ -23,9 +24,3 @@ class AtMoments:
         """Call what is due."""
         while self._to_come and status.elapsed_s >= self._to_come[0][0]:
             self._to_come.pop(0)[1]()
-
-    def on_summaries(self, _: RunStatus) -> None:
-        """Nothing."""
-
-    def on_stop(self) -> None:
-        """Nothing."""

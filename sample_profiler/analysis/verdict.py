@@ -47,6 +47,7 @@ _SLOW_ENV_RATIO, _SLOW_ENV_SHARE = 4.0, 0.2
 _SLOW_WORKER_RATIO = 1.7
 _SPARE_THREADS = 1.5
 _FEW_ROWS = 6
+_OWN_WORK = 0.6
 
 
 @dataclass(frozen=True)
@@ -376,6 +377,8 @@ def _inference(run: _Run) -> _Finding | None:
     if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < _MUCH:
         return None
     load = max(run.inference, key=lambda each: each.busy)
+    if run.is_saturated and load.busy - (load.starved or 0.0) < _OWN_WORK:
+        return None  # it is busy waiting for a processor, as everybody is
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
         f"{load.name} works {_share(load.busy)} of the time, {load.gauges.get('batch_rows', 0.0):.0f} rows at once",
@@ -493,13 +496,13 @@ def _balanced(run: _Run) -> _Finding:
 
 
 def _describe_blocks(load: ComponentLoad) -> str:
-    """Name the innermost blocks that take most of a component's time."""
-    innermost = {
-        path: share
-        for path, share in load.blocks.items()
-        if not any(other.startswith(f"{path}/") for other in load.blocks)
-    }
-    largest = sorted(innermost.items(), key=lambda block: -block[1])[:3]
+    """Name the blocks that take most of a component's time by themselves, without the blocks inside them."""
+    own = dict(load.blocks)
+    for path, share in load.blocks.items():
+        outer = path.rpartition("/")[0]
+        if outer:
+            own[outer] -= share
+    largest = sorted(own.items(), key=lambda block: -block[1])[:3]
     return ", ".join(f"{path.rpartition('/')[2]} {_share(share)}" for path, share in largest if share >= 0.01)
 
 

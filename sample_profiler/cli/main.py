@@ -10,8 +10,10 @@ from pathlib import Path
 
 from sample_profiler import __version__
 from sample_profiler.cli.capture import CAPTURE_TOOLS, CaptureRequest, capture
+from sample_profiler.cli.compare import CompareRequest, compare, diff
 from sample_profiler.cli.report import FORMATS, report
 from sample_profiler.cli.status import status
+from sample_profiler.cli.trace import trace
 from sample_profiler.cli.watch import watch
 from sample_profiler.components.selection import KINDS
 
@@ -23,6 +25,14 @@ examples:
   sample-profiler status train_dir/doom --watch     the same every second, until it ends or Ctrl+C
 
 It reads the run's files alone, so it answers for a run that hangs or was killed, too.
+"""
+
+_COMPARE_EXAMPLES = """\
+example:
+  sample-profiler compare --runs 8 --a "" --b "--precision=bf16" --blocks backward,env_step -- \\
+      python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark --train_for_seconds=60
+
+Of each run its steady part counts, without start and end. Nothing else should run on the machine meanwhile.
 """
 
 _REPORT_EXAMPLES = """\
@@ -60,10 +70,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0: done; 2: it cannot be done, and standard error says why; 130: interrupted.
     """
-    arguments = _make_parser().parse_args(argv)
+    arguments = _make_parser().parse_args(_join_flags(sys.argv[1:] if argv is None else argv))
     try:
         if arguments.command == "status":
             return status(arguments.run_dir, watch=arguments.watch)
+        if arguments.command == "compare":
+            command = arguments.training[1:] if arguments.training[:1] == ["--"] else arguments.training
+            flags = (arguments.a, arguments.b)
+            return compare(
+                CompareRequest(command, flags, arguments.runs, arguments.blocks, arguments.margin, arguments.output)
+            )
+        if arguments.command == "diff":
+            return diff(
+                arguments.run_a,
+                arguments.run_b,
+                arguments.fail_over,
+                allow_different_machines=arguments.allow_different_machines,
+            )
+        if arguments.command == "trace":
+            return trace(arguments.run_dir, arguments.output, arguments.seconds)
         if arguments.command == "watch":
             return watch(arguments.run_dir, arguments.window, arguments.interval)
         if arguments.command == "report":
@@ -77,6 +102,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _join_flags(argv: Sequence[str]) -> list[str]:
+    """Write `--a VALUE` as `--a=VALUE`: argparse takes a value that begins with dashes for a flag."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    if not argv or argv[0] != "compare":
+        return list(argv)
+    joined: list[str] = []
+    for word in argv[:end]:
+        if joined and joined[-1] in ("--a", "--b"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return [*joined, *argv[end:]]
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sample-profiler", description="Look into training runs, also while they go on."
@@ -84,8 +123,11 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sample_profiler {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_capture(commands)
+    _add_compare(commands)
+    _add_diff(commands)
     _add_report(commands)
     _add_status(commands)
+    _add_trace(commands)
     _add_watch(commands)
     return parser
 
@@ -112,6 +154,53 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--seconds", type=_seconds, default=5.0, help="how long, at most 3600; default: 5")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
+    )
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="run two settings in turn, and say whether one is faster",
+        description="Run two settings in turn, in fresh processes, and say whether one is faster or it is noise.",
+        epilog=_COMPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--runs", type=_count, default=8, metavar="N", help="runs of each setting; default: 8")
+    parser.add_argument("--a", default="", metavar="FLAGS", help="flags of A, in quotes")
+    parser.add_argument("--b", default="", metavar="FLAGS", help="flags of B, in quotes")
+    parser.add_argument(
+        "--blocks",
+        type=_names,
+        default=[],
+        metavar="NAME,NAME",
+        help="at most five blocks to test, too: env_step,backward",
+    )
+    parser.add_argument(
+        "--margin", type=_percent, default=0.02, metavar="PERCENT", help="what does not matter; default: 2%%"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("comparison"),
+        metavar="DIR",
+        help="for the runs; complete ones in it are kept; default: comparison",
+    )
+    parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the training command")
+
+
+def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "diff",
+        help="show in what two runs differ",
+        description="Show in what two runs differ: throughput, passes through blocks, time in blocks.",
+    )
+    parser.add_argument("run_a", metavar="RUN_A", type=Path, help="folder of a run")
+    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="folder of another run")
+    parser.add_argument(
+        "--fail-over", type=_percent, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
+    )
+    parser.add_argument(
+        "--allow-different-machines", action="store_true", help="compare runs of different machines, too"
     )
 
 
@@ -142,6 +231,18 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--watch", action="store_true", help="again every second, until the run ends or Ctrl+C")
 
 
+def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "trace",
+        help="write the latest events of all processes as one timeline for Perfetto",
+        description="Write the latest events of all processes as one timeline for https://ui.perfetto.dev: of a run "
+        "that goes on, hangs or was killed what its flight recorders hold, of one that has ended its last ten seconds.",
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz")
+    parser.add_argument("--seconds", type=_seconds, help="only the last so many; default: all there is")
+
+
 def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "watch",
@@ -167,6 +268,26 @@ def _indices(text: str) -> list[int]:
     if not parts or not all(part.isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r}: give numbers of rollout workers from 0 on, separated by commas")
     return list(dict.fromkeys(map(int, parts)))
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number from 1 on")
+    return int(text)
+
+
+def _percent(text: str) -> float:
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = math.nan
+    if not 0 < percent < 100:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and 100, such as 5%")
+    return percent / 100
 
 
 def _seconds(text: str) -> float:

@@ -244,7 +244,7 @@ class Learner:
             values=dataset.by_chunk(dataset.values),
             advantages=dataset.by_chunk(unknown),
             returns=dataset.by_chunk(unknown),
-            valid=dataset.by_chunk((lag <= self._options.sampling.max_policy_lag).float()),
+            valid=dataset.by_chunk(((lag <= self._options.sampling.max_policy_lag) & ~dataset.inactive).float()),
         )
         with torch.no_grad():
             advantages, returns = self._estimate_advantages(dataset, data)

@@ -65,9 +65,12 @@ class RunRecords:
 
     def clear(self) -> None:
         """Remove what an earlier run in the same folder has left."""
+        self._remove_record_files()
+        steady_path(self._folder).unlink(missing_ok=True)
+
+    def _remove_record_files(self) -> None:
         for path in self._live.glob("*.rec"):
             path.unlink(missing_ok=True)
-        steady_path(self._folder).unlink(missing_ok=True)
 
     def begin_steady_part(self) -> None:
         """Note what has been recorded so far, once: from here on the run is as it will be."""
@@ -178,7 +181,7 @@ class RunRecords:
             logger.warning("Cannot save the session: %s; what it has is in %s", error, self._live)
             return session
         if is_clean and not session.problems:
-            self.clear()
+            self._remove_record_files()
             with contextlib.suppress(OSError):
                 self._live.rmdir()
         return session

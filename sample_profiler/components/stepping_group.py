@@ -71,6 +71,8 @@ class SteppingGroup:
         self._fresh: list[list[dict[str, Any]] | None] = [None] * len(envs)
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(envs)
+        # Agents who have no part in the episode any more, or not now, while others go on.
+        self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
 
     @profile_range("SteppingGroup.reset")
     def reset(self, num_random_steps: int) -> None:
@@ -122,6 +124,7 @@ class SteppingGroup:
         rewards: list[float] = []
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
+        was_inactive = self._inactive.copy() if num_agents > 1 else None
         for i, env in enumerate(self._envs):
             first = i * num_agents
             begin_ns = perf_counter_ns()
@@ -134,8 +137,12 @@ class SteppingGroup:
             for agent in range(num_agents):
                 self._returns[first + agent] += reward[agent]
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
+            if num_agents > 1:
+                self._inactive[first : first + num_agents] = [not info.get("is_active", True) for info in infos]
             if (True in terminated or True in truncated) and _all_ended(terminated, truncated):
                 self._end_episode(i, observations, terminated, infos)
+        if num_agents > 1:
+            memory.inactive[slots, step] = was_inactive
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
@@ -160,6 +167,7 @@ class SteppingGroup:
                 memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
                 memory.final_step[self._first_row + row] = step + 1
         self._lengths[i] = 0
+        self._inactive[first : first + self._num_agents] = False
         with self._timing.add_time("env_reset"):
             observations = self._envs[i].reset()
         if is_last_step:

@@ -30,7 +30,7 @@ class Dataset:
 
     Attributes:
         num_chunks: S * T / R.
-        rewards, terminated, truncated, values, final_values, log_probabilities, policy_versions: `[S, T]`.
+        rewards, terminated, truncated, inactive, values, final_values, log_probabilities, policy_versions: `[S, T]`.
         actions: `[S, T, action_width]`; action_parameters: `[S, T, num_action_parameters]`.
         starts_episode: `[S, T]` bool: the step before was the last of an episode.
     """
@@ -47,6 +47,7 @@ class Dataset:
         self.rewards = self._tensor(memory.rewards[index])
         self.terminated = self._tensor(memory.terminated[index])
         self.truncated = self._tensor(memory.truncated[index])
+        self.inactive = self._tensor(memory.inactive[index])
         self.values = self._tensor(memory.values[index])
         self.final_values = self._tensor(memory.final_values[index])
         self.log_probabilities = self._tensor(memory.log_probabilities[index])

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import ConfigError
 
-__all__ = ["Group", "SamplingPlan", "default_policy_of_agent", "make_sampling_plan"]
+__all__ = [
+    *("Group", "PolicyOfAgent", "SamplingPlan", "default_policy_of_agent", "make_sampling_plan"),
+    "register_policy_mapping",
+]
 
 PolicyOfAgent = Callable[[int, int, int], int]
 """(environment index over the run, agent index within it, number of policies) → policy."""
@@ -22,6 +25,24 @@ PolicyOfAgent = Callable[[int, int, int], int]
 def default_policy_of_agent(env_index: int, agent_index: int, num_policies: int) -> int:
     """Let neighbouring agents, and the agents of neighbouring environments, follow different policies."""
     return (env_index + agent_index) % num_policies
+
+
+_registered: list[PolicyOfAgent] = []
+
+
+def register_policy_mapping(policy_of_agent: PolicyOfAgent) -> None:
+    """Decide which agent follows which policy; it stays so for the whole run.
+
+    Args:
+        policy_of_agent: called for every agent as `policy_of_agent(env_index, agent_index, num_policies)`, where
+            environments are counted over the run; returns the number of a policy. Called in the main process alone.
+
+    Raises:
+        ConfigError: it cannot be called.
+    """
+    if not callable(policy_of_agent):
+        raise ConfigError([f"cannot register {policy_of_agent!r} as mapping of policies: give a function"])
+    _registered[:] = [policy_of_agent]
 
 
 @dataclass(frozen=True)
@@ -83,13 +104,20 @@ class SamplingPlan:
 def make_sampling_plan(
     sampling: SamplingOptions,
     num_agents: int,
-    policy_of_agent: PolicyOfAgent = default_policy_of_agent,
+    policy_of_agent: PolicyOfAgent | None = None,
 ) -> SamplingPlan:
     """Lay out a run.
 
+    Args:
+        sampling: its part of the configuration.
+        num_agents: of one environment.
+        policy_of_agent: who follows which policy; None: what was registered, else `default_policy_of_agent`.
+
     Raises:
-        ConfigError: a policy has no agent.
+        ConfigError: a policy has no agent, or an agent no policy.
     """
+    if policy_of_agent is None:
+        policy_of_agent = _registered[0] if _registered else default_policy_of_agent
     groups = _make_groups(sampling, num_agents, policy_of_agent)
     dataset_slots = sampling.batch_size * sampling.num_batches_per_epoch // sampling.rollout
     slot_worker: list[int] = []
@@ -124,6 +152,10 @@ def _make_groups(sampling: SamplingOptions, num_agents: int, policy_of_agent: Po
             policies = tuple(
                 policy_of_agent(env, agent, sampling.num_policies) for env in envs for agent in range(num_agents)
             )
+            unknown = [policy for policy in policies if policy not in range(sampling.num_policies)]
+            if unknown:
+                problem = f"the registered mapping gives policy {unknown[0]!r}; there are policies 0 to "
+                raise ConfigError([f"{problem}{sampling.num_policies - 1} (--num_policies={sampling.num_policies})"])
             rows = range(envs.start * num_agents, envs.stop * num_agents)
             groups.append(Group(len(groups), worker, envs, rows, policies))
             first_env = envs.stop

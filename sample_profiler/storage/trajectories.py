@@ -78,6 +78,7 @@ class Trajectories:
         action_parameters: `[num_slots, T, num_action_parameters]` float32.
         log_probabilities, values, rewards: `[num_slots, T]` float32; values as the network gives them.
         terminated, truncated: `[num_slots, T]` bool.
+        inactive: `[num_slots, T]` bool: the agent had no part in this step, which is not trained on.
         final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
             (the Learner computes the one at T-1 from o_T).
         policy_versions: `[num_slots, T]` int32: version of the weights that drew the action.
@@ -119,6 +120,7 @@ class Trajectories:
         self.rewards: npt.NDArray[np.float32] = arrays["rewards"]
         self.terminated: npt.NDArray[np.bool_] = arrays["terminated"]
         self.truncated: npt.NDArray[np.bool_] = arrays["truncated"]
+        self.inactive: npt.NDArray[np.bool_] = arrays["inactive"]
         self.final_values: npt.NDArray[np.float32] = arrays["final_values"]
         self.policy_versions: npt.NDArray[np.int32] = arrays["policy_versions"]
         self.row_slot: npt.NDArray[np.int32] = arrays["row_slot"]
@@ -142,6 +144,7 @@ def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
         "rewards": ((slots, steps), np.float32),
         "terminated": ((slots, steps), np.bool_),
         "truncated": ((slots, steps), np.bool_),
+        "inactive": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
         "policy_versions": ((slots, steps), np.int32),
         "row_slot": ((rows,), np.int32),

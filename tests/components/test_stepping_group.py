@@ -280,3 +280,21 @@ def test_resets_are_a_part_of_the_step_in_the_tree(make_driver, make_env):
         driver.do_rollout([0])
     children = driver.timing.to_dict()["children"]["env_step"]["children"]
     assert children["env_reset"]["count"] == 4
+
+
+def test_steps_of_inactive_agents_are_marked_until_the_episode_is_over(make_driver, make_env):
+    env = make_env(0, num_agents=2)
+    plain_step = env.step
+    seen = []
+
+    def step(actions):
+        observations, rewards, terminated, truncated, infos = plain_step(actions)
+        seen.append(len(seen))
+        infos = [info | {"is_active": agent == 0 or len(seen) != 2} for agent, info in enumerate(infos)]
+        return observations, rewards, terminated, truncated, infos
+
+    env.step = step
+    driver = make_driver([env])
+    driver.do_rollout([2, 5])
+    assert driver.memory.inactive[2].tolist() == [False] * 4
+    assert driver.memory.inactive[5].tolist() == [False, False, True, False], "after the info, until the next one"

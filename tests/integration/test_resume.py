@@ -64,3 +64,24 @@ def test_overwrite_and_restart(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "mine.txt").exists()
     weights = load_latest_checkpoint(tmp_path / "run")["model"]
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+
+
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    """Learning rate, counters and best metric; the environments' own course differs from the second start on."""
+    flags = ("--lr_schedule=linear_decay", "--save_best_after=500", "--save_best_every_sec=0.2", "--async_rl=False")
+    whole = run(*FLAGS, *flags, "--train_for_env_steps=32000", folder=tmp_path, experiment="whole")
+    assert whole.returncode == 0, whole.stdout
+    flags = (*flags, "--train_for_env_steps=32000")
+    # Ends early by time, goes on until all of it is done.
+    first = run(*FLAGS, *flags, "--train_for_seconds=1", folder=tmp_path, experiment="parts")
+    assert first.returncode == 0, first.stdout
+    middle = load_latest_checkpoint(tmp_path / "parts")
+    last = run(*FLAGS, *flags, "--train_for_seconds=1000", folder=tmp_path, experiment="parts")
+    assert last.returncode == 0, last.stdout
+    one, other = (load_latest_checkpoint(tmp_path / name) for name in ("whole", "parts"))
+    assert 0 < middle["frames"] < one["frames"] == other["frames"]
+    assert one["optimizer_steps"] == other["optimizer_steps"]
+    rates = [state["optimizer"]["param_groups"][0]["lr"] for state in (one, other)]
+    assert rates[0] == rates[1] < middle["optimizer"]["param_groups"][0]["lr"]
+    assert other["best_metric"] >= middle["best_metric"], "the best there ever was counts"
+    assert ()

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import ConfigError
-from sample_profiler.storage.sampling_plan import SamplingPlan, default_policy_of_agent, make_sampling_plan
+from sample_profiler.storage import sampling_plan
+from sample_profiler.storage.sampling_plan import (
+    SamplingPlan,
+    default_policy_of_agent,
+    make_sampling_plan,
+    register_policy_mapping,
+)
 
 # The same examples each time: a machine that is slow today is no failure, and neither is a new idea of hypothesis.
 QUIET = settings(deadline=None, derandomize=True)
@@ -254,3 +260,25 @@ def test_the_simulation_sees_a_stall():
     plan = make_sampling_plan(options, num_agents=1)
     few = tuple(tuple(range(slots.start, slots.start + 5) for slots in by_policy) for by_policy in plan.worker_slots)
     assert not Simulation(options, replace(plan, worker_slots=few), seed=0).run(num_datasets=20)
+
+
+@pytest.fixture
+def _own_mapping(monkeypatch):
+    monkeypatch.setattr(sampling_plan, "_registered", [])
+
+
+@pytest.mark.usefixtures("_own_mapping")
+def test_a_registered_mapping_decides_who_follows_which_policy():
+    sampling = replace(OPTIONS, num_policies=2, num_workers=1, num_envs_per_worker=2, worker_num_splits=2)
+    register_policy_mapping(lambda env, agent, num_policies: num_policies - 1 if agent else 0)
+    plan = make_sampling_plan(sampling, num_agents=3)
+    assert [group.policies for group in plan.groups] == [(0, 1, 1)] * len(plan.groups)
+
+
+@pytest.mark.usefixtures("_own_mapping")
+@pytest.mark.parametrize("answer", [2, -1, None])
+def test_a_mapping_to_a_policy_that_is_not_there_is_an_error(answer):
+    sampling = replace(OPTIONS, num_policies=2, num_workers=1, num_envs_per_worker=2, worker_num_splits=2)
+    register_policy_mapping(lambda *_: answer)
+    with pytest.raises(ConfigError, match=rf"gives policy {answer}; there are policies 0 to 1"):
+        make_sampling_plan(sampling, num_agents=1)

@@ -1,0 +1,84 @@
+"""What a run pays for its frames: passes and seconds of each block per thousand frames, comparable between runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.tree import TreeNode
+
+__all__ = ["BlockCost", "RunCosts", "different_machines", "run_costs"]
+
+_LOOP = "main_loop"
+_MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "python")
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """Of a block of all components of a kind, per thousand frames.
+
+    Attributes:
+        passes: number of passes.
+        seconds: time in it, waits inside included.
+    """
+
+    passes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """What a run pays.
+
+    Attributes:
+        fps: frames trained on per second.
+        facts: of the window that it is about.
+        blocks: by "Learner/train/update/backward"; components of a kind are added up.
+    """
+
+    fps: float
+    facts: RunFacts
+    blocks: dict[str, BlockCost]
+
+
+def run_costs(steady: Session) -> RunCosts | None:
+    """Return the costs of a run's steady part; None if nothing was trained on in it."""
+    facts = run_facts(steady)
+    if not facts.fps:
+        return None
+    thousands = facts.fps * facts.seconds / 1000
+    passes: dict[str, int] = {}
+    total_ns: dict[str, int] = {}
+    kinds = {load.name: load.kind for load in facts.components}
+    for record in steady.processes:
+        for component in record.components:
+            for path, node in _blocks(record.trees[component], kinds[component]):
+                passes[path] = passes.get(path, 0) + node.statistics.count
+                total_ns[path] = total_ns.get(path, 0) + node.statistics.total_ns
+    blocks = {
+        path: BlockCost(count / thousands, total_ns[path] / NS_PER_S / thousands)
+        for path, count in passes.items()
+        if count
+    }
+    return RunCosts(facts.fps, facts, blocks)
+
+
+def different_machines(first: Session, second: Session) -> list[str]:
+    """Return in what the machines of two sessions differ, one short sentence each."""
+    return [
+        f"{fact} {first.machine.get(fact)} and {second.machine.get(fact)}"
+        for fact in _MACHINE_FACTS
+        if first.machine.get(fact) != second.machine.get(fact)
+    ]
+
+
+def _blocks(root: TreeNode, kind: str) -> list[tuple[str, TreeNode]]:
+    found = []
+    stack = [(child, f"{kind}/{child.key}") for child in root.children.get(_LOOP, root).children.values()]
+    while stack:
+        node, path = stack.pop()
+        found.append((path, node))
+        stack.extend((child, f"{path}/{child.key}") for child in node.children.values())
+    return found

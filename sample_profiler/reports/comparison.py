@@ -1,0 +1,73 @@
+"""Owns how comparisons of runs look in texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sample_profiler.analysis.comparison import PairedComparison
+from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.reports.tables import format_table
+
+__all__ = ["describe_throughput", "format_block_changes", "format_counts"]
+
+_MAX_ROWS = 12
+_SAME_COUNT = 0.005
+
+
+def describe_throughput(comparison: PairedComparison, margin: float) -> str:
+    """Say in a sentence or two whether B is faster than A."""
+    percent = 100 * (comparison.ratio - 1)
+    interval = f"{100 * (comparison.low - 1):+.1f} % to {100 * (comparison.high - 1):+.1f} %"
+    figures = f"{percent:+.1f} % (95 % interval {interval}, p = {comparison.p_value:.3f}, {comparison.num_pairs} pairs)"
+    match comparison.outcome:
+        case "higher":
+            return f"B is faster: {figures}"
+        case "lower":
+            return f"B is slower: {figures}"
+        case "equivalent":
+            return f"B is as fast as A within {100 * margin:g} %: {figures}"
+    more = comparison.num_more
+    return (
+        f"It cannot be told yet which is faster: {figures}. About {more} more pair{'s' if more > 1 else ''} would tell"
+    )
+
+
+def format_counts(first: RunCosts, second: RunCosts) -> str:
+    """Return the blocks that one run goes through more often than the other: counts carry no noise."""
+    rows = []
+    for path in sorted(first.blocks.keys() | second.blocks.keys()):
+        a, b = first.blocks.get(path), second.blocks.get(path)
+        if a is None or b is None:
+            rows.append((1e9, path, f"{a.passes:,.3g}" if a else "none", f"{b.passes:,.3g}" if b else "none", ""))
+        elif not path.rpartition("/")[2].startswith("wait_") and abs(b.passes / a.passes - 1) > _SAME_COUNT:
+            rows.append(
+                (
+                    abs(b.passes / a.passes - 1),
+                    path,
+                    f"{a.passes:,.3g}",
+                    f"{b.passes:,.3g}",
+                    f"{b.passes / a.passes:.2f} ×",
+                )
+            )
+    if not rows:
+        return "Passes through blocks per 1,000 frames: the same everywhere"
+    rows.sort(reverse=True)
+    table = format_table(
+        ["passes per 1,000 frames", "A", "B", "B / A"], [list(row[1:]) for row in rows[:_MAX_ROWS]], right={1, 2, 3}
+    )
+    return table + (f"\n… and {len(rows) - _MAX_ROWS} more" if len(rows) > _MAX_ROWS else "")
+
+
+def format_block_changes(changes: Mapping[str, PairedComparison], tested: Sequence[str]) -> str:
+    """Return a table of how much time blocks take per frame.
+
+    Args:
+        changes: by block.
+        tested: those of them that were chosen, whose outcomes count; of the others there are intervals alone.
+    """
+    rows = []
+    for path, comparison in changes.items():
+        interval = f"{100 * (comparison.low - 1):+.0f} % to {100 * (comparison.high - 1):+.0f} %"
+        outcome = {"higher": "slower", "lower": "faster"}.get(comparison.outcome, comparison.outcome)
+        rows.append([path, f"{100 * (comparison.ratio - 1):+.1f} %", interval, outcome if path in tested else ""])
+    return format_table(["time per frame", "B to A", "95 % interval", ""], rows, right={1, 2})
