@@ -15,6 +15,7 @@ import pytest
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sample_profiler.config.parts import EvaluationOptions
+from sf_examples.petri_net.petri_net_env import PetriNetOptions
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,8 +93,12 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     known = {
-        flag.name for part in describe_parts([VizdoomOptions, EvaluationOptions]) for flag in part.flags
+        flag.name
+        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions])
+        for flag in part.flags
     } | flags_of_the_command()
+    for script in set(re.findall(r"\b(scripts/\w+\.py)", text)):
+        known |= set(re.findall(r'"--(\w+)', (ROOT / script).read_text(encoding="utf-8")))
     assert set(re.findall(r"--(\w{3,})", text)) - known - FLAGS_OF_OTHERS == set()
     for module in re.findall(r"(?:python -m |`)((?:sf_examples|benchmarks)\.[\w.]+)", text):
         assert importlib.util.find_spec(module), module

@@ -48,6 +48,9 @@ _SLOW_WORKER_RATIO = 1.7
 _SPARE_THREADS = 1.5
 _FEW_ROWS = 6
 _OWN_WORK = 0.6
+_CAUTION = 0.95  # what a change that gives nothing costs, and the noise
+_OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
+_LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,12 @@ class _Run:
         if facts.machine_busy is not None and facts.num_cores:
             self.num_idle = facts.num_cores * (1 - facts.machine_busy)
 
+    @property
+    def may_gain_by_bf16(self) -> bool:
+        """Whether the network is large enough for bfloat16 to pay, and does not use it yet."""
+        seconds = self.learner.seconds_per_pass("train/calculate_losses/forward_head") if self.learner else 0.0
+        return self.facts.flag("precision", "fp32") == "fp32" and seconds >= _LARGE_NETWORK_S
+
     def gain(self, factor: float, certainty: float = 0.4) -> tuple[float, float] | None:
         """Return the throughput expected if what limits the run became so many times faster.
 
@@ -140,7 +149,7 @@ class _Run:
         """
         if self.facts.fps is None:
             return None
-        return self.facts.fps * (1 + (factor - 1) * certainty), self.facts.fps * max(1.0, factor) * 1.05
+        return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * max(1.0, factor) * _OPTIMISM
 
     def room(self, wanted: float) -> float:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most."""
@@ -339,7 +348,7 @@ def _learner(run: _Run) -> _Finding | None:
                 run.gain(min(factor, wanted)),
             )
         )
-    if run.facts.flag("precision", "fp32") == "fp32":
+    if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.35, wanted), 0.1)))
     advice.append(
         Advice("a smaller network or a GPU", "more workers give nothing: they wait already", run.gain(wanted, 0.1))
@@ -364,7 +373,7 @@ def _small_inference_batches(run: _Run) -> _Finding | None:
         f"{in_flight} environments are in flight",
     ]
     advice = [
-        Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", run.gain(1.6, 0.1))
+        Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", run.gain(2.0, 0.1))
     ]
     if run.facts.flag("inference", "process") == "process":
         advice.append(Advice("--inference=worker", "without messages between processes", run.gain(1.3, 0.0)))
@@ -392,10 +401,10 @@ def _inference(run: _Run) -> _Finding | None:
             Advice(
                 f"--policy_workers_per_policy={more}",
                 "cores are idle",
-                run.gain(run.room(min(wanted, more / (more - 1)))),
+                run.gain(run.room(min(wanted, more / (more - 1))), 0.0),
             )
         )
-    if run.facts.flag("precision", "fp32") == "fp32":
+    if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.3, wanted), 0.1)))
     advice.append(Advice("a smaller network", "for actions", run.gain(wanted, 0.1)))
     return _Finding("inference", load.name, "Inference is the limit: workers wait for actions", evidence, advice)
@@ -474,8 +483,8 @@ def _processor(run: _Run) -> _Finding | None:
         f"{names[kind]} uses {_share(share)} of them" for kind, share in sorted(used.items(), key=lambda u: -u[1])
     ]
     advice = [Advice("more cores, or a GPU for the network", "no component waits for another one for long")]
-    if run.facts.flag("precision", "fp32") == "fp32" and used["Learner"] + used["InferenceWorker"] > 0.5:
-        advice.insert(0, Advice("--precision=bf16", "where the processor has it", run.gain(1.35, 0.0)))
+    if run.may_gain_by_bf16 and used["Learner"] + used["InferenceWorker"] > 0.5:
+        advice.insert(0, Advice("--precision=bf16", "where the processor has it", run.gain(1.35, 0.1)))
     return _Finding(
         "processor",
         largest,
