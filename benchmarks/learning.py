@@ -51,7 +51,24 @@ _DOOM_BASIC = ("--env=doom_basic", "--num_workers=2", "--num_envs_per_worker=16"
 
 TASKS = {
     "cartpole": LearningTask(_GYM, ("--env=CartPole-v1", "--train_for_env_steps=250000"), 475),
+    "pendulum": LearningTask(
+        _GYM,
+        (
+            *("--env=Pendulum-v1", "--gamma=0.9", "--num_epochs=10", "--batch_size=512", "--normalize_returns=True"),
+            *("--exploration_loss_coeff=0.0", "--train_for_env_steps=1000000"),
+        ),
+        -250,
+    ),
+    "halfcheetah": LearningTask(
+        "sf_examples.mujoco.train_mujoco", ("--env=mujoco_halfcheetah", "--train_for_env_steps=1000000"), 1440
+    ),
     "doom_basic": LearningTask(_DOOM, (*_DOOM_BASIC, "--train_for_env_steps=2500000"), 0.75),
+    "doom_defend_the_center": LearningTask(
+        _DOOM, ("--env=doom_defend_the_center", *_DOOM_BASIC[1:], "--train_for_env_steps=4000000"), 10
+    ),
+    "doom_health_gathering": LearningTask(
+        _DOOM, ("--env=doom_health_gathering", *_DOOM_BASIC[1:], "--train_for_env_steps=4000000"), 15
+    ),
 }
 
 SETTINGS: dict[str, tuple[str, ...]] = {

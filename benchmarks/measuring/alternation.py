@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.measuring.paired import Interval, describe_spread, is_on_in_phase, ratio_on_to_off
+from sample_profiler.components.observers import RunObserver
 
 if TYPE_CHECKING:
     from benchmarks.measuring.live_runs import LiveRun
-    from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.runner import Runner
-from sample_profiler.components.statistics import RunStatus
+    from sample_profiler.components.runner import Runner
+    from sample_profiler.components.statistics import RunStatus
 
 SETTLE_S = 0.5
 _WARM_UP_BATCHES = 4
