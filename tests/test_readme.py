@@ -35,7 +35,17 @@ def code_blocks(page: Path, language: str) -> list[str]:
 def flags_of_the_command() -> set[str]:
     """Return the flags of `sample-profiler` and its subcommands."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        for command in ([], ["capture"], ["compare"], ["diff"], ["report"], ["status"], ["trace"], ["watch"]):
+        for command in (
+            [],
+            ["capture"],
+            ["compare"],
+            ["diff"],
+            ["report"],
+            ["status"],
+            ["trace"],
+            ["watch"],
+            ["whatif"],
+        ):
             with contextlib.suppress(SystemExit):
                 command_line([*command, "--help"])
     return set(re.findall(r"--(\w+)", output.getvalue()))

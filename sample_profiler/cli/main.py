@@ -15,6 +15,7 @@ from sample_profiler.cli.report import FORMATS, report
 from sample_profiler.cli.status import status
 from sample_profiler.cli.trace import trace
 from sample_profiler.cli.watch import watch
+from sample_profiler.cli.whatif import STAGES, whatif
 from sample_profiler.components.selection import KINDS
 
 __all__ = ["main"]
@@ -87,6 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments.fail_over,
                 allow_different_machines=arguments.allow_different_machines,
             )
+        if arguments.command == "whatif":
+            options = (arguments.stages, arguments.slower, arguments.seconds, arguments.settle, arguments.rounds)
+            return whatif(arguments.run_dir, *options)
         if arguments.command == "trace":
             return trace(arguments.run_dir, arguments.output, arguments.seconds)
         if arguments.command == "watch":
@@ -129,6 +133,7 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_status(commands)
     _add_trace(commands)
     _add_watch(commands)
+    _add_whatif(commands)
     return parser
 
 
@@ -253,6 +258,36 @@ def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
     parser.add_argument("--window", type=_seconds, default=15.0, help="about the latest so many seconds; default: 15")
     parser.add_argument("--interval", type=_seconds, default=2.0, help="seconds between two looks; default: 2")
+
+
+def _add_whatif(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "whatif",
+        help="slow one stage of a live run after the other, and say what a faster one would give",
+        description="Slow one stage of a live run after the other by a known amount, and say from what that costs what "
+        "making it faster would give. The run goes on; it learns a little more slowly meanwhile.",
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    parser.add_argument(
+        "--stages",
+        type=_stages,
+        default=list(STAGES),
+        metavar="NAME,NAME",
+        help=f"of {', '.join(STAGES)}; default: all",
+    )
+    parser.add_argument(
+        "--slower", type=_percent, default=0.5, metavar="PERCENT", help="by how much; default: 50%% of a stage's time"
+    )
+    parser.add_argument("--seconds", type=_seconds, default=8.0, help="length of each measurement; default: 8")
+    parser.add_argument("--settle", type=_seconds, default=3.0, help="seconds before each; default: 3")
+    parser.add_argument("--rounds", type=_count, default=4, metavar="N", help="measurements of each stage; default: 4")
+
+
+def _stages(text: str) -> list[str]:
+    names = _names(text)
+    if not names or set(names) - set(STAGES):
+        raise argparse.ArgumentTypeError(f"{text!r}: give some of {', '.join(STAGES)}, separated by commas")
+    return list(dict.fromkeys(names))
 
 
 def _kinds(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from sample_profiler.components.selection import KINDS
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
 from sample_profiler.runtime.control_socket import ControlSocket
+from sample_profiler.runtime.slowdown import MOST_SECONDS, MOST_SHARE
 
 __all__ = ["Control"]
 
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 _ANSWER_S = 60.0
 _NUM_KEPT = 16  # captures that are over, for clients that still ask
 _MAX_SECONDS = 3600.0
+_STAGES = {"env": ("RolloutWorker",), "inference": ("InferenceWorker", "RolloutWorker"), "learner": ("Learner",)}
 _WORKER = re.compile(r"RolloutWorker_w(\d+)")
 
 
@@ -81,7 +83,9 @@ class Control:
             self._socket.close()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request: `capture` begins one, `state` tells how one is, `stop` ends one early.
+        """Answer a request.
+
+        `capture` begins one, `state` tells how one is, `stop` ends one early; `slow` makes a stage slower for a while.
 
         Raises:
             CaptureError: the request makes no sense.
@@ -100,7 +104,20 @@ class Control:
                 is_waiting = capture.step in ("start", "stop")
                 facts = {"results": capture.results, "errors": capture.errors}
                 return {"step": capture.step, **facts, "waits_for": waiting if is_waiting else []}
-        raise CaptureError("unknown request; allowed are capture, state, stop")
+            case "slow":
+                return self._slow(request.get("stage"), request.get("share"), request.get("seconds"))
+        raise CaptureError("unknown request; allowed are capture, state, stop, slow")
+
+    def _slow(self, stage: Any, share: Any, seconds: Any) -> dict[str, Any]:
+        if stage not in _STAGES:
+            raise CaptureError(f"unknown stage {stage!r}; allowed are {', '.join(_STAGES)}")
+        for name, value, most in (("share", share, MOST_SHARE), ("seconds", seconds, MOST_SECONDS)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+                raise CaptureError(f"{name} is {value!r}; allowed is 0 to {most:g}")
+        # Where workers draw their actions themselves, that is a stage of theirs.
+        names = next((found for prefix in _STAGES[stage] if (found := self._crew.names(prefix))), [])
+        self._crew.forget(self._crew.post("set_slowdown", dict.fromkeys(names, (stage, float(share), float(seconds)))))
+        return {"slowed": names}
 
     def _begin(self, request: dict[str, Any]) -> dict[str, Any]:
         tool, seconds = request.get("tool"), request.get("seconds")

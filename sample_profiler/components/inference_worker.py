@@ -7,6 +7,7 @@ them, and tells the workers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from sample_profiler.profiling.flows import REQUEST, STEP, WEIGHTS, flow_point, 
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
@@ -92,6 +94,7 @@ class InferenceWorker:
         self._precision: PrecisionName = precision
         self._generator = generator
         self._weights = weights
+        self.slowdown = Slowdown()
         self._version = -1
         self._memory = trajectories
         self._ports = ports
@@ -118,8 +121,8 @@ class InferenceWorker:
         return {"batch_rows": self._num_rows / max(1, self._num_batches), "policy_version": self._version}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer nothing of its own."""
-        return {}
+        """Offer to be made slower."""
+        return {"set_slowdown": slowdown_command({"inference": self.slowdown})}
 
     def start(self) -> None:
         """Wait for the first weights."""
@@ -150,7 +153,12 @@ class InferenceWorker:
     def _answer(self, groups: list[int]) -> None:
         # Around the call, so that letting go of its arrays is part of the block.
         with self.timing.add_time("handle_policy_step"), torch.inference_mode():
-            self._handle_policy_step(groups)
+            if self.slowdown.share:
+                begin_ns = time.perf_counter_ns()
+                self._handle_policy_step(groups)
+                self.slowdown.add_to(begin_ns)
+            else:
+                self._handle_policy_step(groups)
 
     @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:

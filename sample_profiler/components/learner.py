@@ -28,6 +28,7 @@ from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_poin
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -120,6 +121,7 @@ class Learner:
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
+        self._slowdown = Slowdown()
         self._frames = 0
         self._best_metric = -math.inf
         self._random = np.random.default_rng(options.seed)
@@ -149,8 +151,8 @@ class Learner:
         return {"pending_trajectories": len(self._pending), "policy_lag": self._latest_lag}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer nothing of its own."""
-        return {}
+        """Offer to be made slower."""
+        return {"set_slowdown": slowdown_command({"learner": self._slowdown})}
 
     def start(self) -> None:
         """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""
@@ -208,6 +210,7 @@ class Learner:
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
             data = self._prepare(dataset, lag)
         with self.timing.add_time("train", device=True):
+            begin_ns = time.perf_counter_ns()
             for _ in range(sampling.num_epochs):
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)
@@ -215,6 +218,8 @@ class Learner:
                     if num_valid := data.num_valid(chunks):
                         self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
                 self._trainer.end_epoch()
+            if self._slowdown.share:
+                self._slowdown.add_to(begin_ns)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):

@@ -33,6 +33,7 @@ from sample_profiler.profiling.rollout_profiler import (
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import Heartbeat
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
 
@@ -81,6 +82,7 @@ class RolloutWorker:
 
     Attributes:
         post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
+        slowdown: of its environments' steps.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class RolloutWorker:
         self._free = [deque(slots) for slots in plan.worker_slots[index]]
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
+        self.slowdown = Slowdown()
         self._num_rollouts = 0
         self._at_boundary: Callable[[], None] | None = None
         self._waiting: deque[SteppingGroup] = deque()
@@ -143,6 +146,7 @@ class RolloutWorker:
             "set_post_collect_hook": self.set_post_collect_hook,
             "enable_profile": partial(enable_profile, self, self._index),
             "disable_profile": partial(disable_profile, self),
+            "set_slowdown": slowdown_command({"env": self.slowdown}),
         }
 
     def set_post_collect_hook(self, hook: PostCollectHook | None) -> None:
@@ -207,7 +211,12 @@ class RolloutWorker:
         timing = self.timing
         with timing.add_time("env_step"):
             timing.mark_flow(flow_point(END, REQUEST, group.index))
-            group.step()
+            if self.slowdown.share:
+                begin_ns = time.perf_counter_ns()
+                group.step()
+                self.slowdown.add_to(begin_ns)
+            else:
+                group.step()
             timing.mark_flow(flow_point(START, REQUEST, group.index))
         with timing.add_time("overhead"):
             for policy, num_rows in group.rows_of_policy:

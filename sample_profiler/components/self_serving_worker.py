@@ -12,6 +12,7 @@ from typing import Any
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.slowdown import slowdown_command
 
 __all__ = ["SelfServingWorker"]
 
@@ -43,8 +44,12 @@ class SelfServingWorker:
         return self._inference[0].gauges() | self._worker.gauges()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer what the worker offers."""
-        return self._worker.commands()
+        """Offer what the worker offers; both of its stages may be made slower."""
+        return self._worker.commands() | {"set_slowdown": self._set_slowdown}
+
+    def _set_slowdown(self, stage: str, share: float, seconds: float) -> None:
+        for member in self._inference if stage == "inference" else [self._worker]:
+            slowdown_command({stage if stage == "inference" else "env": member.slowdown})(stage, share, seconds)
 
     def start(self) -> None:
         """Begin to sample."""

@@ -314,7 +314,7 @@ def test_it_answers_over_the_socket_of_the_run(tmp_path):
     run.control.close()
     assert list(answers[0]["parts"]) == ["Learner_0"]
     assert answers[1] == {"step": "start", "results": {}, "errors": {}, "waits_for": ["Learner_0"]}
-    assert answers[2] == {"error": "unknown request; allowed are capture, state, stop"}
+    assert answers[2] == {"error": "unknown request; allowed are capture, state, stop, slow"}
     assert not (tmp_path / "profile" / "control.sock").exists()
 
 
@@ -325,3 +325,23 @@ def test_where_there_can_be_no_socket_the_run_goes_on(tmp_path, caplog):
     assert "No control socket" in caplog.text
     run.control.poll()
     run.control.close()
+
+
+def test_a_stage_is_made_slower_at_those_who_have_it(run):
+    assert run.control.answer({"do": "slow", "stage": "learner", "share": 0.5, "seconds": 9})["slowed"] == ["Learner_0"]
+    assert run["Learner_0"].methods[-1] == "set_slowdown"
+    assert run["Runner"].methods == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"stage": "gpu", "share": 0.5, "seconds": 1}, "unknown stage 'gpu'; allowed are env, inference, learner"),
+        ({"stage": "env", "share": -1, "seconds": 1}, "share is -1; allowed is 0 to 10"),
+        ({"stage": "env", "share": True, "seconds": 1}, "share is True"),
+        ({"stage": "env", "share": 0.5, "seconds": 1e9}, "seconds is 1000000000.0; allowed is 0 to 600"),
+    ],
+)
+def test_a_slowdown_that_makes_no_sense_is_told(run, request_, message):
+    with pytest.raises(CaptureError, match=message):
+        run.control.answer({"do": "slow", **request_})

@@ -84,4 +84,3 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> 
     rates = [state["optimizer"]["param_groups"][0]["lr"] for state in (one, other)]
     assert rates[0] == rates[1] < middle["optimizer"]["param_groups"][0]["lr"]
     assert other["best_metric"] >= middle["best_metric"], "the best there ever was counts"
-    assert ()

@@ -1,0 +1,123 @@
+"""Owns `sample-profiler whatif`: slows one stage of a live run after the other, to say what a faster one would give."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sample_profiler.analysis.whatif import StageWeight, gain, stage_weight
+from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.profiling.session import Session, read_live
+from sample_profiler.reports.tables import format_table
+from sample_profiler.runtime.control_socket import ControlClient
+
+__all__ = ["STAGES", "whatif"]
+
+STAGES = {"env": "stepping environments", "inference": "inference", "learner": "training"}
+_BAD_USAGE = 2
+_NS_PER_S = 1e9
+
+
+def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, settle_s: float, rounds: int) -> int:
+    """Measure, and print what speeding up each stage would give.
+
+    Args:
+        run_dir: folder of a run that goes on.
+        stages: some of `STAGES`.
+        share: of a stage's own time that is added to it.
+        seconds: length of each measurement.
+        settle_s: before each: what the change before has left in queues and buffers is gone by then.
+        rounds: measurements of each stage.
+
+    Returns:
+        Exit status: 0; 2: the run cannot be reached, or ended meanwhile; 130: Ctrl+C.
+    """
+    pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
+    total_s = 2 * rounds * len(stages) * (seconds + settle_s)
+    print(
+        f"Slowing {', '.join(STAGES[stage] for stage in stages)} by {100 * share:.0f} % in turn, {total_s:.0f} s in all"
+    )
+    try:
+        with contextlib.closing(ControlClient(run_dir / "profile")) as client:
+            try:
+                for number in range(rounds):
+                    for stage in stages:
+                        pairs[stage].append(_measure_pair(client, run_dir, stage, share, seconds, settle_s, number))
+                        base, slowed = pairs[stage][-1]
+                        print(f"round {number + 1}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
+            finally:
+                for stage in stages:
+                    with contextlib.suppress(OSError):
+                        client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
+    except KeyboardInterrupt:
+        return 130
+    except (CaptureError, SessionError, OSError) as error:
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        print(
+            f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?", file=sys.stderr
+        )
+        return _BAD_USAGE
+    print(f"\n{format_weights([stage_weight(stage, pairs[stage], share) for stage in stages])}")
+    return 0
+
+
+def format_weights(weights: Sequence[StageWeight]) -> str:
+    """Return a table, the stage that gives most first."""
+    rows = []
+    for each in sorted(weights, key=lambda found: -found.weight):
+        gains = [f"{100 * gain(each.weight, speedup):+.0f} %" for speedup in (1.25, 2.0)]
+        interval = f"{100 * gain(each.low, 2.0):+.0f} to {100 * gain(each.high, 2.0):+.0f} %"
+        rows.append([STAGES.get(each.stage, each.stage), f"{each.weight:.2f}", *gains, interval])
+    titles = ["if this were faster", "weight", "1.25 x gives", "2 x gives", "95 % interval of that"]
+    note = "As long as nothing else becomes the limit; weight: how much longer a frame takes for each 1 of the stage."
+    return format_table(titles, rows, right={1, 2, 3, 4}) + f"\n{note}"
+
+
+def _measure_pair(
+    client: ControlClient, run_dir: Path, stage: str, share: float, seconds: float, settle_s: float, number: int
+) -> tuple[float, float]:
+    """Return throughput without and with the slowdown; every second pair the other way round."""
+    measured = {}
+    for is_slowed in (False, True) if number % 2 == 0 else (True, False):
+        _ask(client, stage, share if is_slowed else 0.0, seconds + settle_s + 5)
+        time.sleep(settle_s)
+        measured[is_slowed] = _throughput(run_dir, seconds)
+    _ask(client, stage, 0.0, 0.0)
+    return measured[False], measured[True]
+
+
+def _ask(client: ControlClient, stage: str, share: float, seconds: float) -> None:
+    answer = client.ask({"do": "slow", "stage": stage, "share": share, "seconds": seconds})
+    if "error" in answer:
+        raise CaptureError(str(answer["error"]))
+    if not answer["slowed"]:
+        raise CaptureError(f"the run has nobody who does {STAGES[stage]}")
+
+
+def _throughput(run_dir: Path, seconds: float) -> float:
+    """Return how many groups of environments were stepped per second."""
+    first = _read(run_dir)
+    time.sleep(seconds)
+    last = _read(run_dir)
+    passes, duration_ns = last[0] - first[0], last[1] - first[1]
+    if passes <= 0 or duration_ns <= 0:
+        raise SessionError("no environment was stepped meanwhile")
+    return passes * _NS_PER_S / duration_ns
+
+
+def _read(run_dir: Path) -> tuple[int, float]:
+    """Return passes through env_step of all workers, and the mean of the moments at which they were read."""
+    session: Session = read_live(run_dir, with_events=False, with_histograms=False)
+    passes, moments = 0, []
+    for record in session.processes:
+        for component, root in record.trees.items():
+            loop = root.children.get("main_loop", root)
+            if component.startswith("RolloutWorker") and "env_step" in loop.children:
+                passes += loop.children["env_step"].statistics.count
+                moments.append(record.read_ns)
+    if not moments:
+        raise SessionError("there are no records of workers that step environments")
+    return passes, sum(moments) / len(moments)
