@@ -107,7 +107,8 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
         for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions])
         for flag in part.flags
     } | flags_of_the_command()
-    for script in set(re.findall(r"\b(scripts/\w+\.py)", text)):
+    benchmarks = (f"benchmarks/{name}.py" for name in re.findall(r"python -m benchmarks\.(\w+)", text))
+    for script in {*re.findall(r"\b(scripts/\w+\.py)", text), *benchmarks}:
         known |= set(re.findall(r'"--(\w+)', (ROOT / script).read_text(encoding="utf-8")))
     assert set(re.findall(r"--(\w{3,})", text)) - known - FLAGS_OF_OTHERS == set()
     for module in re.findall(r"(?:python -m |`)((?:sf_examples|benchmarks)\.[\w.]+)", text):
