@@ -12,7 +12,7 @@ from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["ComponentLoad", "RunFacts", "run_facts"]
+__all__ = ["ComponentLoad", "RunFacts", "mean_share", "run_facts"]
 
 _LOOP = "main_loop"
 _KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")

@@ -137,6 +137,10 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_run_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+
+
 def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "capture",
@@ -145,7 +149,7 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_CAPTURE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    _add_run_dir(parser)
     parser.add_argument(
         "--tool", choices=CAPTURE_TOOLS, default="timeline", metavar="TOOL", help="see below; default: timeline"
     )
@@ -232,7 +236,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         epilog=_STATUS_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    _add_run_dir(parser)
     parser.add_argument("--watch", action="store_true", help="again every second, until the run ends or Ctrl+C")
 
 
@@ -243,7 +247,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Write the latest events of all processes as one timeline for https://ui.perfetto.dev: of a run "
         "that goes on, hangs or was killed what its flight recorders hold, of one that has ended its last ten seconds.",
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    _add_run_dir(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz")
     parser.add_argument("--seconds", type=_seconds, help="only the last so many; default: all there is")
 
@@ -255,7 +259,7 @@ def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Show throughput, where the time goes and what limits a run while it goes on. Reads its record "
         "files alone.",
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    _add_run_dir(parser)
     parser.add_argument("--window", type=_seconds, default=15.0, help="about the latest so many seconds; default: 15")
     parser.add_argument("--interval", type=_seconds, default=2.0, help="seconds between two looks; default: 2")
 
@@ -267,7 +271,7 @@ def _add_whatif(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Slow one stage of a live run after the other by a known amount, and say from what that costs what "
         "making it faster would give. The run goes on; it learns a little more slowly meanwhile.",
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the run's folder, {train_dir}/{experiment}")
+    _add_run_dir(parser)
     parser.add_argument(
         "--stages",
         type=_stages,

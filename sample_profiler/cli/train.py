@@ -17,12 +17,9 @@ from typing import Any
 from rich.console import Console
 
 from sample_profiler import __version__
-from sample_profiler.analysis.accounts import accounts
-from sample_profiler.analysis.facts import run_facts
-from sample_profiler.analysis.verdict import judge
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.report import load_report, write_page
+from sample_profiler.cli.report import write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
@@ -30,6 +27,7 @@ from sample_profiler.config import Config, config_path, format_help, parse_run_c
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.reports.accounts import format_accounts
+from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.runtime.folder_lock import folder_locked
@@ -180,9 +178,10 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("The run has ended: %s", result.reason)
     for text in format_trees(result.timings):
         logger.info("%s", text)
-    logger.info("Where the time went:\n%s", format_accounts(accounts(result.session)))
-    logger.info("Verdict: %s", format_verdict(judge(run_facts(result.steady))))
-    _write_report(folder)
+    report = make_report(folder.name, result.session, result.steady)
+    logger.info("Where the time went:\n%s", format_accounts(report.accounts))
+    logger.info("Verdict: %s", format_verdict(report.verdict))
+    _write_report(report, folder / "report.html")
     if config.saving.benchmark:
         benchmark = {
             "machine": Machine.this().to_dict(),
@@ -202,11 +201,10 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
 
 
-def _write_report(folder: Path) -> None:
-    path = folder / "report.html"
+def _write_report(report: RunReport, path: Path) -> None:
     try:
-        write_page(load_report(folder), path)
-    except (OSError, SampleProfilerError) as error:
+        write_page(report, path)
+    except OSError as error:
         logger.warning("There is no report: %s", error)
     else:
         logger.info("Report: %s", path)

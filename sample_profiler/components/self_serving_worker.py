@@ -12,7 +12,6 @@ from typing import Any
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.slowdown import slowdown_command
 
 __all__ = ["SelfServingWorker"]
 
@@ -49,7 +48,7 @@ class SelfServingWorker:
 
     def _set_slowdown(self, stage: str, share: float, seconds: float) -> None:
         for member in self._inference if stage == "inference" else [self._worker]:
-            slowdown_command({stage if stage == "inference" else "env": member.slowdown})(stage, share, seconds)
+            member.commands()["set_slowdown"](stage, share, seconds)
 
     def start(self) -> None:
         """Begin to sample."""
