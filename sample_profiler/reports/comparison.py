@@ -12,6 +12,8 @@ __all__ = ["describe_throughput", "format_block_changes", "format_counts"]
 
 _MAX_ROWS = 12
 _SAME_COUNT = 0.005
+_BY_THE_CLOCK = frozenset({"receive", "report_statistics", "save_checkpoint", "timers", "watch_processes"})
+"""Blocks that are entered so many times a second, or as messages happen to come: per frame their counts are noise."""
 
 
 def describe_throughput(comparison: PairedComparison, margin: float) -> str:
@@ -36,6 +38,8 @@ def format_counts(first: RunCosts, second: RunCosts) -> str:
     """Return the blocks that one run goes through more often than the other: counts carry no noise."""
     rows = []
     for path in sorted(first.blocks.keys() | second.blocks.keys()):
+        if _BY_THE_CLOCK & set(path.split("/")):
+            continue
         a, b = first.blocks.get(path), second.blocks.get(path)
         if a is None or b is None:
             rows.append((1e9, path, f"{a.passes:,.3g}" if a else "none", f"{b.passes:,.3g}" if b else "none", ""))
