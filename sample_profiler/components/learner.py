@@ -28,6 +28,7 @@ from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_poin
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.heartbeats import Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset
@@ -67,6 +68,7 @@ class LearnerOptions:
         frames_per_step: what one agent step counts for.
         micro_batch_steps: steps that go through the network's core at once.
         encoder_steps: steps that go through its encoder at once.
+        first_step_patience_s: that is to be had with the first training step, if more than with others.
     """
 
     sampling: SamplingOptions
@@ -76,6 +78,7 @@ class LearnerOptions:
     micro_batch_steps: int
     encoder_steps: int
     seed: int
+    first_step_patience_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ class Learner:
         self._latest_lag = 0.0
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._steps_saved = -1
+        self._pulse = Pulse(self.name, ports.reports)
+        self._patience_s = options.first_step_patience_s
         with self.timing.add_time("load_checkpoint"):
             self._load_checkpoint()
 
@@ -215,6 +220,8 @@ class Learner:
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)
                 for chunks in minibatches:
+                    self._pulse.beat(self._patience_s)
+                    self._patience_s = 0.0
                     if num_valid := data.num_valid(chunks):
                         self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
                 self._trainer.end_epoch()
@@ -253,6 +260,11 @@ class Learner:
         )
         with torch.no_grad():
             advantages, returns = self._estimate_advantages(dataset, data)
+            is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
+            if not is_finite.all():
+                self._trainer.reject(f"the advantages or returns of {int((~is_finite).sum())} steps are not finite")
+                advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
+                data = replace(data, valid=data.valid * dataset.by_chunk(is_finite))
             if loss.normalize_returns:
                 model.returns_normalizer.update(returns)
                 returns = model.returns_normalizer.normalize(returns)

@@ -16,6 +16,7 @@ from typing import Any
 
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import (
@@ -301,6 +302,8 @@ class _ParallelWiring:
         timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
         self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
         self.runner.stop_loop = self._loop.stop
+        self.runner.refresh_loop = self._loop.refresh
+        self.runner.rescue = Rescue(blueprint, self._supervisor)
 
     def run(self) -> None:
         self._loop.run()

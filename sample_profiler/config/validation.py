@@ -150,6 +150,15 @@ def _check_heartbeat(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_hang_timeout(values: Assignments) -> Iterator[str]:
+    if values.value("hang_timeout") <= values.value("heartbeat_interval"):
+        fitting = show_value(10 * values.value("heartbeat_interval"))
+        yield (
+            f"{values.show('hang_timeout')} is not more than {values.show('heartbeat_interval')}: every component "
+            f"would count as lost; use for example --hang_timeout={fitting}"
+        )
+
+
 _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], ...] = (
     (("batched_sampling",), _check_batched_sampling),
     (("batch_size", "rollout"), _check_batch_size),
@@ -159,5 +168,6 @@ _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], .
     (("inference", "policy_workers_per_policy"), _check_inference),
     (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
     (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),
+    (("heartbeat_interval", "hang_timeout"), _check_hang_timeout),
 )
 """Each check with the flags it needs."""

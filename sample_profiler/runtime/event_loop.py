@@ -61,7 +61,7 @@ class Component(Protocol):
     timing: Timing
 
     def inputs(self) -> Sequence[Input]:
-        """Return what the component listens to; asked for once."""
+        """Return what the component listens to; asked for when the loop is made, and at each `EventLoop.refresh`."""
 
     def timers(self) -> Sequence[Timer]:
         """Return what the component does at intervals; asked for once."""
@@ -151,10 +151,10 @@ class EventLoop:
         self._components = list(components)
         self.active = self._components[0]
         self._turns = turns
-        self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
+        self._make_waiter = make_waiter
+        self.refresh()
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._timers += [(self._components[0], timer) for timer in timers]
-        self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
         self._beat = beat
         self._stopping = False
         self._has_begun = False
@@ -163,6 +163,11 @@ class EventLoop:
     def stop(self) -> None:
         """End the loop before its next wait."""
         self._stopping = True
+
+    def refresh(self) -> None:
+        """Ask the components anew what they listen to."""
+        self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
+        self._waiter = self._make_waiter([i.source for _, i in self._handlers.values()])
 
     def run(self) -> None:
         """Start every component, then wait and dispatch until stopped."""
@@ -187,6 +192,8 @@ class EventLoop:
         for source in ready:
             if self._stopping:
                 return  # what is still there stays there: whoever stopped the loop may want to read it
+            if id(source) not in self._handlers:
+                continue  # nobody listens to it since the last refresh
             component, receiver = self._handlers[id(source)]
             self.activate(component)
             with component.timing.add_time("receive"):

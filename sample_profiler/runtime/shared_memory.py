@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArraySpec", "SharedArrays", "SharedBlock"]
+__all__ = ["ArraySpec", "SharedArrays", "SharedBlock", "make_anonymous_file"]
 
 ArraySpec = tuple[tuple[int, ...], npt.DTypeLike]
 """Shape and dtype of one shared array."""
@@ -32,7 +32,7 @@ class SharedBlock:
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = max(1, num_bytes)
-        self._descriptor = _make_anonymous_file()
+        self._descriptor = make_anonymous_file()
         os.ftruncate(self._descriptor, self.num_bytes)
         self.memory = mmap.mmap(self._descriptor, self.num_bytes)
 
@@ -63,7 +63,8 @@ def _attach(descriptor: Any, num_bytes: int) -> SharedBlock:
     return block
 
 
-def _make_anonymous_file() -> int:
+def make_anonymous_file() -> int:
+    """Make a file that has no name in any file system, and return its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("sample_profiler", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:
