@@ -181,7 +181,7 @@ class SteppingGroup:
         slots, behind = self.slots, self.step_index + 1
         for key in self._float_keys:
             values = self._trajectories.observations[key][slots, behind].ravel()
-            if not math.isfinite(values @ values):
+            if not math.isfinite(np.dot(values, values)):  # not @, which warns where it overflows
                 return False
         return True
 

@@ -394,3 +394,11 @@ def test_bad_numbers_do_not_flood_the_log(caplog):
     for _ in range(1234):
         bad_numbers.report(0, 0, "the reward nan", "step 3 of an episode")
     assert [record.args[1] for record in caplog.records] == [1, 10, 100, 1000]
+
+
+def test_huge_numbers_are_numbers(make_driver, make_env, caplog):
+    driver = make_driver([Spoiled(make_env(0), step=2, observation=1e30), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert not driver.memory.inactive.any()
+    assert driver.memory.observations["place"][0, 2, 1] == np.float32(1e30)
+    assert caplog.records == []
