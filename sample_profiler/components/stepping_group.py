@@ -176,10 +176,8 @@ class SteppingGroup:
         if not all(map(math.isfinite, rewards)):
             return False
         slots, behind = self.slots, self.step_index + 1
-        for key in self._float_keys:
-            if not np.isfinite(self._trajectories.observations[key][slots, behind]).all():
-                return False
-        return True
+        observations = [self._trajectories.observations[key][slots, behind] for key in self._float_keys]
+        return all(map(_is_finite, observations))
 
     def _mend_numbers(self, rewards: list[float]) -> None:
         """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
@@ -261,3 +259,7 @@ class SteppingGroup:
 
 def _all_ended(terminated: Sequence[bool], truncated: Sequence[bool]) -> bool:
     return all(end or cut for end, cut in zip(terminated, truncated, strict=True))
+
+
+def _is_finite(values: npt.NDArray[Any]) -> bool:
+    return bool(np.isfinite(values).all())
