@@ -68,9 +68,9 @@ class SteppingGroup:
         self._frameskip = frameskip
         # First observations of new episodes that wait for the next rollout to begin.
         self.env_ns = [0] * len(envs)
-        self._fresh: list[list[dict[str, Any]] | None] = [None] * len(envs)
+        self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
         self._returns = [0.0] * len(group.rows)
-        self._lengths = [0] * len(envs)
+        self._lengths = [0] * len(group.rows)
         # Agents who have no part in the episode any more, or not now, while others go on.
         self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
 
@@ -86,9 +86,10 @@ class SteppingGroup:
             observations = env.reset()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
-                if _all_ended(terminated, truncated):
-                    observations = env.reset()
-            self._fresh[i] = observations
+                if ended := env.ended_agents(terminated, truncated):
+                    for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
+                        observations[agent] = observation
+            self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
 
     @profile_range("SteppingGroup.begin_rollout")
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
@@ -99,18 +100,16 @@ class SteppingGroup:
         """
         memory = self._trajectories
         last = memory.layout.rollout
-        for i, fresh in enumerate(self._fresh):
-            for agent in range(self._num_agents):
-                row = i * self._num_agents + agent
-                old, new = self.slots[row], slots[row]
-                if fresh is None:
-                    for array in memory.observations.values():
-                        array[new, 0] = array[old, last]
-                    memory.states[new, 0] = memory.states[old, last]
-                else:
-                    self._write_observation(new, 0, fresh[agent])
-                    memory.states[new, 0] = 0.0
-            self._fresh[i] = None
+        for row, fresh in enumerate(self._fresh):
+            old, new = self.slots[row], slots[row]
+            if fresh is None:
+                for array in memory.observations.values():
+                    array[new, 0] = array[old, last]
+                memory.states[new, 0] = memory.states[old, last]
+            else:
+                self._write_observation(new, 0, fresh)
+                memory.states[new, 0] = 0.0
+                self._fresh[row] = None
         self.slots = slots
         self.step_index = 0
         memory.row_slot[self._rows] = slots
@@ -133,14 +132,14 @@ class SteppingGroup:
             rewards += reward
             all_terminated += terminated
             all_truncated += truncated
-            self._lengths[i] += 1
             for agent in range(num_agents):
                 self._returns[first + agent] += reward[agent]
+                self._lengths[first + agent] += 1
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
             if num_agents > 1:
                 self._inactive[first : first + num_agents] = [not info.get("is_active", True) for info in infos]
-            if (True in terminated or True in truncated) and _all_ended(terminated, truncated):
-                self._end_episode(i, observations, terminated, infos)
+            if (True in terminated or True in truncated) and (ended := env.ended_agents(terminated, truncated)):
+                self._end_episodes(i, ended, observations, terminated, infos)
         if num_agents > 1:
             memory.inactive[slots, step] = was_inactive
         memory.rewards[slots, step] = rewards
@@ -149,48 +148,50 @@ class SteppingGroup:
         self.step_index = step + 1
 
     @profile_range("SteppingGroup.end_episode")
-    def _end_episode(
-        self, i: int, final: list[dict[str, Any]], terminated: list[bool], infos: list[dict[str, Any]]
+    def _end_episodes(
+        self,
+        i: int,
+        ended: Sequence[int],
+        final: list[dict[str, Any]],
+        terminated: list[bool],
+        infos: list[dict[str, Any]],
     ) -> None:
-        """Note the episode, keep what its value bootstrap needs, and begin the next one."""
+        """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
         memory = self._trajectories
         step = self.step_index
         is_last_step = step + 1 == memory.layout.rollout
-        first = i * self._num_agents
-        for agent, info in enumerate(infos):
+        first, env = i * self._num_agents, self._envs[i]
+        for agent in ended:
             row = first + agent
-            self.episodes.append(self._describe_episode(row, i, info))
-            self._returns[row] = 0.0
+            self.episodes.append(self._describe_episode(row, infos[agent]))
             if self._value_bootstrap and not terminated[agent] and not is_last_step:
                 for key, array in memory.final_observations.items():
                     array[self._first_row + row] = final[agent][key]
                 memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
                 memory.final_step[self._first_row + row] = step + 1
-        self._lengths[i] = 0
-        self._inactive[first : first + self._num_agents] = False
+            if not env.ends_apart:  # else the agent's info says whether the next step is one of its own
+                self._inactive[row] = False
+            self._returns[row] = 0.0
+            self._lengths[row] = -1 if self._inactive[row] else 0
         with self._timing.add_time("env_reset"):
-            observations = self._envs[i].reset()
-        if is_last_step:
-            # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
-            self._fresh[i] = observations
-            return
-        for agent in range(self._num_agents):
-            slot = self.slots[first + agent]
-            self._write_observation(slot, step + 1, observations[agent])
-            memory.states[slot, step + 1] = 0.0
+            observations = env.begin_episodes(ended)
+        for agent, observation in zip(ended, observations, strict=True):
+            row = first + agent
+            if is_last_step:
+                # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+                self._fresh[row] = observation
+            else:
+                self._write_observation(self.slots[row], step + 1, observation)
+                memory.states[self.slots[row], step + 1] = 0.0
 
     @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
         for key, array in self._trajectories.observations.items():
             array[slot, step] = observation[key]
 
-    def _describe_episode(self, row: int, env: int, info: dict[str, Any]) -> EpisodeStatistics:
+    def _describe_episode(self, row: int, info: dict[str, Any]) -> EpisodeStatistics:
         extra = {key: float(value) for key, value in info.get("episode_extra_stats", {}).items()}
         if "true_objective" in info:
             extra["true_objective"] = float(info["true_objective"])
-        num_frames = self._lengths[env] * self._frameskip
+        num_frames = self._lengths[row] * self._frameskip
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)
-
-
-def _all_ended(terminated: Sequence[bool], truncated: Sequence[bool]) -> bool:
-    return all(end or cut for end, cut in zip(terminated, truncated, strict=True))

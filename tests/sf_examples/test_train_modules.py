@@ -11,7 +11,7 @@ import pytest
 
 from sample_profiler.envs import registry
 from sf_examples.custom import train_custom_env, two_agents
-from sf_examples.gym import train_gym
+from sf_examples.gym import train_gym, train_gym_vector
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
 from sf_examples.vizdoom import train_vizdoom
@@ -23,6 +23,7 @@ MODULES = (
     "custom.train_custom_env",
     "custom.two_agents",
     "gym.train_gym",
+    "gym.train_gym_vector",
     "mujoco.train_mujoco",
     "vizdoom.train_vizdoom",
 )
@@ -75,6 +76,14 @@ def test_gym(calls):
     train_gym.main([])
     assert len(registry._fallbacks) == 1, "calling it twice from one script adds nothing"
     assert calls[0][2]["use_rnn"] is False
+
+
+def test_gym_vectors(calls):
+    assert train_gym_vector.main(["--env=CartPole-v1"]) == 7
+    argv, parts, defaults = calls[0]
+    assert (argv, parts) == (["--env=CartPole-v1"], (train_gym_vector.VectorOptions,))
+    assert defaults["batched_sampling"] is True
+    assert registry._find_maker("CartPole-v1") is train_gym_vector.make_vector
 
 
 @pytest.mark.parametrize("module", [train_custom_env, two_agents])
