@@ -110,7 +110,8 @@ class VectorAgents:
             close()
 
     def _join(self, actions: Sequence[Any]) -> Any:
-        return concatenate(self.action_space, actions, create_empty_array(self.action_space, self.num_agents))
+        batch: Any = create_empty_array(self.action_space, self.num_agents)
+        return concatenate(self.action_space, actions, batch)
 
     def _split(self, observations: Any) -> list[Any]:
         # Copied: the vector may write the next observations where these are.

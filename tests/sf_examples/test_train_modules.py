@@ -15,6 +15,7 @@ from sf_examples.gym import train_gym, train_gym_vector
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
 from sf_examples.vizdoom import train_vizdoom
+from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
@@ -61,7 +62,7 @@ def test_vizdoom(calls):
     argv, parts, defaults = calls[0]
     assert (argv, parts) == (["--env=doom_basic"], (VizdoomOptions,))
     assert defaults["env_frameskip"] == 4
-    assert registry.registered_envs() == sorted(DOOM_SCENARIOS)
+    assert registry.registered_envs() == sorted([*DOOM_SCENARIOS, *DOOM_MATCHES])
 
 
 def test_mujoco(calls):
