@@ -82,7 +82,7 @@ for kind in ACTION_SPACES:
     for is_masked in (False, True):
         name = f"copy_{kind}{'_masked' if is_masked else ''}"
         register_env(name, lambda *_, kind=kind, is_masked=is_masked, **__: Copy(kind, is_masked))
-    for mode in AutoresetMode:
+    for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
         name = f"copy_{kind}_vector_{mode.name.lower()}"
         register_env(name, lambda *_, kind=kind, mode=mode, **__: make_vector(kind, mode))
 

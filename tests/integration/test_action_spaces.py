@@ -31,7 +31,7 @@ def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: P
     assert reward_of(result.stdout) > 0.85, result.stdout
 
 
-@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
 def test_copying_is_learned_by_vectors_of_environments(mode: str, tmp_path: Path) -> None:
     flags = (f"--env=copy_hybrid_vector_{mode}", "--batched_sampling=True", "--num_envs_per_worker=1")
     result = train(*flags, "--train_for_env_steps=60000", *SERIAL, *SUMMARY, tmp_path)
