@@ -124,7 +124,8 @@ class DoomMatchEnv:
                 self._together(lambda game: game.new_episode())
             else:
                 self._start()
-            self._frames = [np.zeros((3, 1, 1), np.uint8)] * self.num_agents
+            size = (3, self._games[0].get_screen_height(), self._games[0].get_screen_width())
+            self._frames = [np.zeros(size, np.uint8)] * self.num_agents
             observations = self._look()
             self._variables = self._read_variables()
             self._begun = self._variables
