@@ -27,7 +27,7 @@ install: $(INSTALLED)  ## Make .venv with everything that examples and tests nee
 $(INSTALLED): pyproject.toml setup.py constraints.txt sample_profiler/profiling/_core.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[mujoco,video,profilers,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[box2d,mujoco,video,profilers,dev]'
 	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; print('sample_profiler is installed; its recorder is', TWIN)"
 	@touch $@
 

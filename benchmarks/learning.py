@@ -59,6 +59,15 @@ TASKS = {
         ),
         -250,
     ),
+    "lunarlander": LearningTask(
+        _GYM,
+        (
+            *("--env=LunarLander-v3", "--gamma=0.999", "--gae_lambda=0.98", "--exploration_loss_coeff=0.005"),
+            *("--num_workers=2", "--rollout=128", "--batch_size=256", "--num_batches_per_epoch=16", "--num_epochs=4"),
+            *("--learning_rate=0.001", "--lr_schedule=linear_decay", "--train_for_env_steps=1500000"),
+        ),
+        200,
+    ),
     "halfcheetah": LearningTask(
         "sf_examples.mujoco.train_mujoco", ("--env=mujoco_halfcheetah", "--train_for_env_steps=1000000"), 1440
     ),

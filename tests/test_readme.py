@@ -15,6 +15,7 @@ import pytest
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sample_profiler.config.parts import EvaluationOptions
+from sf_examples.gym.train_gym_vector import VectorOptions
 from sf_examples.petri_net.petri_net_env import PetriNetOptions
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 
@@ -104,7 +105,7 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     known = {
         flag.name
-        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions])
+        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions, VectorOptions])
         for flag in part.flags
     } | flags_of_the_command()
     benchmarks = (f"benchmarks/{name}.py" for name in re.findall(r"python -m benchmarks\.(\w+)", text))

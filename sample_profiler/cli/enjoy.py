@@ -133,7 +133,9 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
                 show()
                 continue
             episodes.append(episode)
-            reward = f"{episode.reward:.3f}" if env.num_agents == 1 else f"{[round(r, 3) for r in episode.rewards]}"
+            reward = (
+                f"{episode.reward:.3f}" if len(episode.rewards) == 1 else f"{[round(r, 3) for r in episode.rewards]}"
+            )
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
             if len(episodes) == options.max_num_episodes or show.is_over:
                 break

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,7 @@ class PlayedEpisode:
     """One episode.
 
     Attributes:
-        rewards: of each agent, summed over the episode.
+        rewards: of each agent that ended it, summed over the episode.
         num_frames: that it took.
         extra: `episode_extra_stats` and `true_objective` of its last infos, means over the agents.
     """
@@ -62,9 +62,10 @@ class Player:
         self._generator = generator
         self._states = torch.zeros(num_agents, model.state_size)
 
-    def begin_episode(self) -> None:
-        """Forget what was seen."""
-        self._states = torch.zeros_like(self._states)
+    @torch.inference_mode()
+    def begin_episodes(self, agents: Sequence[int]) -> None:
+        """Forget what agents have seen."""
+        self._states[list(agents)] = 0.0
 
     @torch.inference_mode()
     def act(self, observations: list[dict[str, Any]]) -> npt.NDArray[Any]:
@@ -89,26 +90,36 @@ def play(env: AgentsEnv, player: Player, frames_per_step: int, repeats: int) -> 
         None after each reset and each step of the environment; an episode after its last step.
     """
     timing = get_timing()
+    agents = range(env.num_agents)
+    with timing.add_time("env_reset"):
+        observations = env.reset()
+    player.begin_episodes(agents)
+    yield None
+    rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
     while True:
+        with timing.add_time("inference"):
+            actions = player.act(observations)
+        ended: Sequence[int] = ()
+        for _ in range(repeats):
+            with timing.add_time("env_step"):
+                observations, step_rewards, terminated, truncated, infos = env.step(actions)
+            rewards += step_rewards
+            num_steps += 1
+            yield None
+            ended = env.ended_agents(terminated, truncated)
+            if ended:
+                break
+        if not ended:
+            continue
+        for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
+            num_frames = int(num_steps[team[0]]) * frames_per_step
+            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, _mean_extra([infos[a] for a in team]))
         with timing.add_time("env_reset"):
-            observations = env.reset()
-        player.begin_episode()
+            for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
+                observations[agent] = observation
+        player.begin_episodes(ended)
+        rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
         yield None
-        rewards, num_steps = np.zeros(env.num_agents), 0
-        is_over = False
-        while not is_over:
-            with timing.add_time("inference"):
-                actions = player.act(observations)
-            for _ in range(repeats):
-                with timing.add_time("env_step"):
-                    observations, step_rewards, terminated, truncated, infos = env.step(actions)
-                rewards += step_rewards
-                num_steps += 1
-                yield None
-                is_over = all(end or cut for end, cut in zip(terminated, truncated, strict=True))
-                if is_over:
-                    break
-        yield PlayedEpisode(tuple(rewards.tolist()), num_steps * frames_per_step, _mean_extra(infos))
 
 
 class Evaluator:

@@ -77,9 +77,9 @@ class SteppingGroup:
         self._spoiled_rows: list[int] = []
         # First observations of new episodes that wait for the next rollout to begin.
         self.env_ns = [0] * len(envs)
-        self._fresh: list[list[dict[str, Any]] | None] = [None] * len(envs)
+        self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
         self._returns = [0.0] * len(group.rows)
-        self._lengths = [0] * len(envs)
+        self._lengths = [0] * len(group.rows)
         # Agents who have no part in the episode any more, or not now, while others go on.
         self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
 
@@ -95,12 +95,13 @@ class SteppingGroup:
         # A worker that was lost may have left final observations for whose values nobody will ask any more.
         self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
-            observations = self._reset_env(i)
+            observations = self._mended(i, range(self._num_agents), env.reset())
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
-                if _all_ended(terminated, truncated):
-                    observations = self._reset_env(i)
-            self._fresh[i] = observations
+                if ended := env.ended_agents(terminated, truncated):
+                    for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
+                        observations[agent] = observation
+            self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
             after_each()
 
     @profile_range("SteppingGroup.begin_rollout")
@@ -112,18 +113,16 @@ class SteppingGroup:
         """
         memory = self._trajectories
         last = memory.layout.rollout
-        for i, fresh in enumerate(self._fresh):
-            for agent in range(self._num_agents):
-                row = i * self._num_agents + agent
-                old, new = self.slots[row], slots[row]
-                if fresh is None:
-                    for array in memory.observations.values():
-                        array[new, 0] = array[old, last]
-                    memory.states[new, 0] = memory.states[old, last]
-                else:
-                    self._write_observation(new, 0, fresh[agent])
-                    memory.states[new, 0] = 0.0
-            self._fresh[i] = None
+        for row, fresh in enumerate(self._fresh):
+            old, new = self.slots[row], slots[row]
+            if fresh is None:
+                for array in memory.observations.values():
+                    array[new, 0] = array[old, last]
+                memory.states[new, 0] = memory.states[old, last]
+            else:
+                self._write_observation(new, 0, fresh)
+                memory.states[new, 0] = 0.0
+                self._fresh[row] = None
         memory.inactive[slots] = False
         self.slots = slots
         self.step_index = 0
@@ -139,7 +138,7 @@ class SteppingGroup:
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
         was_inactive = self._inactive.copy() if num_agents > 1 else None
-        ended: list[tuple[int, list[bool], list[dict[str, Any]]]] = []
+        ended: list[tuple[int, Sequence[int], list[bool], list[dict[str, Any]]]] = []
         for i, env in enumerate(self._envs):
             first = i * num_agents
             begin_ns = perf_counter_ns()
@@ -148,13 +147,13 @@ class SteppingGroup:
             rewards += reward
             all_terminated += terminated
             all_truncated += truncated
-            self._lengths[i] += 1
             for agent in range(num_agents):
+                self._lengths[first + agent] += 1
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
             if num_agents > 1:
                 self._inactive[first : first + num_agents] = [not info.get("is_active", True) for info in infos]
-            if (True in terminated or True in truncated) and _all_ended(terminated, truncated):
-                ended.append((i, terminated, infos))
+            if (True in terminated or True in truncated) and (agents := env.ended_agents(terminated, truncated)):
+                ended.append((i, agents, terminated, infos))
         if was_inactive is not None:
             memory.inactive[slots, step] = was_inactive
         if self._spoiled_rows:
@@ -165,7 +164,7 @@ class SteppingGroup:
         for row, value in enumerate(rewards):
             self._returns[row] += value
         for end in ended:
-            self._end_episode(*end)
+            self._end_episodes(*end)
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
@@ -188,77 +187,76 @@ class SteppingGroup:
         memory, step = self._trajectories, self.step_index
         for row, slot in enumerate(self.slots):
             env, agent = divmod(row, self._num_agents)
-            where = f"step {self._lengths[env]} of an episode"
+            where = f"step {self._lengths[row]} of an episode"
             if not math.isfinite(rewards[row]):
                 self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
                 rewards[row] = 0.0
                 memory.inactive[slot, step] = True
             for key in self._float_keys:
                 values = memory.observations[key][slot, step + 1]
-                if not np.isfinite(values).all():
+                if not _is_finite(values):
                     self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
                     np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
                     memory.inactive[slot, step] = True
                     self._spoiled_rows.append(row)
 
-    def _reset_env(self, i: int) -> list[dict[str, Any]]:
-        """Begin an episode of one environment; of what is not finite in its observations zeros remain."""
-        observations = self._envs[i].reset()
-        for agent, observation in enumerate(observations):
+    def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
+        return self._mended(i, agents, self._envs[i].begin_episodes(agents))
+
+    def _mended(self, i: int, agents: Sequence[int], observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Put zeros in the place of what is not finite in the first observations of these agents' episodes."""
+        for index, agent in enumerate(agents):
             for key in self._float_keys:
-                values = np.asarray(observation[key])
-                if not np.isfinite(values).all():
+                values = np.asarray(observations[index][key])
+                if not _is_finite(values):
                     bad = describe_bad(key, values)
                     self._bad_numbers.report(self._first_env + i, agent, bad, "the reset of an episode")
                     mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-                    observations[agent] = observation = observation | {key: mended}
+                    observations[index] = observations[index] | {key: mended}
                     self._spoiled_rows.append(i * self._num_agents + agent)
         return observations
 
     @profile_range("SteppingGroup.end_episode")
-    def _end_episode(self, i: int, terminated: list[bool], infos: list[dict[str, Any]]) -> None:
-        """Note the episode, keep what its value bootstrap needs, and begin the next one."""
+    def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:
+        """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
         memory = self._trajectories
         step = self.step_index
         is_last_step = step + 1 == memory.layout.rollout
-        first = i * self._num_agents
-        for agent, info in enumerate(infos):
+        first, env = i * self._num_agents, self._envs[i]
+        for agent in ended:
             row = first + agent
-            self.episodes.append(self._describe_episode(row, i, info))
-            self._returns[row] = 0.0
+            self.episodes.append(self._describe_episode(row, infos[agent]))
             if self._value_bootstrap and not terminated[agent] and not is_last_step:
                 for key, array in memory.final_observations.items():
                     array[self._first_row + row] = memory.observations[key][self.slots[row], step + 1]
                 memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
                 memory.final_step[self._first_row + row] = step + 1
-        self._lengths[i] = 0
-        self._inactive[first : first + self._num_agents] = False
+            if not env.ends_apart:  # else the agent's info says whether the next step is one of its own
+                self._inactive[row] = False
+            self._returns[row] = 0.0
+            self._lengths[row] = -1 if self._inactive[row] else 0
         with self._timing.add_time("env_reset"):
-            observations = self._reset_env(i)
-        if is_last_step:
-            # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
-            self._fresh[i] = observations
-            return
-        for agent in range(self._num_agents):
-            slot = self.slots[first + agent]
-            self._write_observation(slot, step + 1, observations[agent])
-            memory.states[slot, step + 1] = 0.0
+            observations = self._begin_episodes(i, ended)
+        for agent, observation in zip(ended, observations, strict=True):
+            row = first + agent
+            if is_last_step:
+                # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+                self._fresh[row] = observation
+            else:
+                self._write_observation(self.slots[row], step + 1, observation)
+                memory.states[self.slots[row], step + 1] = 0.0
 
     @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
         for key, array in self._trajectories.observations.items():
             array[slot, step] = observation[key]
 
-    def _describe_episode(self, row: int, env: int, info: dict[str, Any]) -> EpisodeStatistics:
+    def _describe_episode(self, row: int, info: dict[str, Any]) -> EpisodeStatistics:
         extra = {key: float(value) for key, value in info.get("episode_extra_stats", {}).items()}
         if "true_objective" in info:
             extra["true_objective"] = float(info["true_objective"])
-        num_frames = self._lengths[env] * self._frameskip
+        num_frames = self._lengths[row] * self._frameskip
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)
-
-
-def _all_ended(terminated: Sequence[bool], truncated: Sequence[bool]) -> bool:
-    return all(end or cut for end, cut in zip(terminated, truncated, strict=True))
 
 
 def _is_finite(values: npt.NDArray[Any]) -> bool:

@@ -61,9 +61,11 @@ def _choose_num_envs(values: Assignments) -> int:
     With fewer, what the learner trains on next takes several rollouts of each to sample; with more, rollouts wait for
     the learner and grow old.
     """
+    num_splits: int = values.value("worker_num_splits")
+    if values.value("batched_sampling"):
+        return num_splits  # each of them is many
     steps: int = values.value("batch_size") * values.value("num_batches_per_epoch")
     num_envs: int = -(-steps // (values.value("rollout") * values.value("num_workers")))
-    num_splits: int = values.value("worker_num_splits")
     return max(min(num_envs, _MOST_ENVS), _FEWEST_ENVS, num_splits)
 
 
@@ -81,11 +83,6 @@ def find_problems(values: Assignments, unusable: Set[str]) -> Iterator[str]:
     for needed, check in _CHECKS:
         if not any(name in unusable for name in needed):
             yield from check(values)
-
-
-def _check_batched_sampling(values: Assignments) -> Iterator[str]:
-    if values.value("batched_sampling"):
-        yield f"{values.show('batched_sampling')} is not available yet: use --batched_sampling=False"
 
 
 def _check_batch_size(values: Assignments) -> Iterator[str]:
@@ -160,7 +157,6 @@ def _check_hang_timeout(values: Assignments) -> Iterator[str]:
 
 
 _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], ...] = (
-    (("batched_sampling",), _check_batched_sampling),
     (("batch_size", "rollout"), _check_batch_size),
     (("rollout", "recurrence"), _check_recurrence),
     (("worker_num_splits", "num_envs_per_worker"), _check_worker_num_splits),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,10 @@ class AgentsEnv:
         index: over the whole run, for errors.
         seed: of its first reset and of `random_actions`.
 
+    Attributes:
+        num_agents: of the environment.
+        ends_apart: agents end their episodes one by one, not all together.
+
     Raises:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
         EnvContractError: from the first `reset` and `step`: what they returned is not what the spaces say.
@@ -52,6 +56,7 @@ class AgentsEnv:
         self._env: Any = None
         with self._named("its constructor"):
             self._env = make()
+        self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
         self._seed: int | None = seed
         self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
         self._action_space.seed(seed)
@@ -106,6 +111,28 @@ class AgentsEnv:
             return [observation], [reward], [terminated], [truncated], [info]
         observations, rewards, ends, cuts, infos = result
         return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
+
+    def ended_agents(self, terminated: Sequence[bool], truncated: Sequence[bool]) -> Sequence[int]:
+        """Return whose episodes a step has ended: of agents that end together, all or none.
+
+        Args:
+            terminated: of each agent, as the step returned it.
+            truncated: of each agent, as the step returned it.
+        """
+        ended = [agent for agent, ends in enumerate(zip(terminated, truncated, strict=True)) if any(ends)]
+        return ended if self.ends_apart or len(ended) == self.num_agents else ()
+
+    def begin_episodes(self, agents: Sequence[int]) -> Observations:
+        """Begin the next episode of agents whose episode has ended, and return the first observation of each.
+
+        Args:
+            agents: what `ended_agents` returned of the latest step.
+        """
+        if not self.ends_apart:
+            return self.reset()
+        with self._named("begin_episodes"):
+            observations = self._env.begin_episodes(agents)
+        return self._as_dicts(observations)
 
     def random_actions(self, observations: Observations) -> npt.NDArray[Any]:
         """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them.

@@ -5,7 +5,10 @@ Single agent: gymnasium's interface. ``reset(seed=..., options=...) -> (observat
 
 Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, and
 lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
-terminated, truncated, infos)``. All agents end an episode together, unless an info says ``is_active: False``.
+terminated, truncated, infos)``. All agents end an episode together, unless an info says ``is_active: False``. Where
+each ends episodes of its own, ``begin_episodes(agents)`` returns the first observation of the next one of each agent
+that it is given; it is called after each step that ended some. A vector of environments is adapted to that by
+:mod:`sample_profiler.envs.vector`.
 
 An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
 returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset
@@ -21,6 +24,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
 from sample_profiler.errors import EnvContractError
 from sample_profiler.spaces import (
@@ -76,6 +80,11 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
         EnvContractError: It does not have what an environment needs.
     """
     name = name or name_of_env(env)
+    if isinstance(env, VectorEnv):
+        raise EnvContractError(
+            f"environment {name}: {type(env).__name__} is a vector of environments: add --batched_sampling=True, or "
+            "make a single one"
+        )
     for method in ("reset", "step"):
         if not callable(getattr(env, method, None)):
             raise EnvContractError(

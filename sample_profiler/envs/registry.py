@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
 
@@ -116,12 +117,15 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
         render_mode: As in gymnasium; ``None`` while training.
 
     Returns:
-        What the registered function returned.
+        What the registered function returned; with ``--batched_sampling=True`` that is a vector, whose members become
+        the agents of one environment.
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
+        EnvContractError: A vector is asked for, and it is none.
     """
-    return _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
+    env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
+    return VectorAgents(env, full_env_name) if getattr(cfg, "batched_sampling", False) else env
 
 
 def export_registration(name: str) -> bytes:

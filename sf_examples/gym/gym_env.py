@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from sample_profiler.config import Config
     from sample_profiler.envs import EnvPlacement, MakeEnv
 
-__all__ = ["GYM_DEFAULTS", "find_gym_env", "gym_env_names", "make_gym_env"]
+__all__ = ["GYM_DEFAULTS", "find_gym_env", "gym_env_names", "make_gym_env", "make_gym_vector"]
 
 GYM_DEFAULTS = {
     "async_rl": False,
@@ -31,6 +32,9 @@ GYM_DEFAULTS = {
     "value_bootstrap": True,
 }
 """What the family has instead of the flags' own defaults: for small, fast environments with vector observations."""
+
+_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco"}
+"""What installs a simulation, by what gymnasium calls it."""
 
 _NUMS_OF_CHANNELS = (1, 3, 4)
 
@@ -77,8 +81,33 @@ def make_gym_env(
 
     # Not every environment takes the argument.
     options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-    env = gymnasium.make(full_env_name, disable_env_checker=True, **options)
+    try:
+        env = gymnasium.make(full_env_name, disable_env_checker=True, **options)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvError(_describe_missing(full_env_name, error)) from error
     return skip_and_stack(_convert_observations(env), cfg.environment)
+
+
+def make_gym_vector(
+    num_members: int,
+    full_env_name: str,
+    cfg: Config,
+    env_config: EnvPlacement | None,
+    render_mode: str | None = None,
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Makes a vector of an environment from gymnasium's registry, for ``--batched_sampling=True``.
+
+    Args:
+        num_members: Number of environments in it.
+        full_env_name: gymnasium's id.
+        cfg: The run's configuration.
+        env_config: Where the vector will run.
+        render_mode: As in gymnasium.
+    """
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+    make = functools.partial(make_gym_env, full_env_name, cfg, env_config, render_mode)
+    return SyncVectorEnv([make] * num_members, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def _convert_observations(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
@@ -96,3 +125,10 @@ def _convert_observations(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, An
         if space.dtype == "float64" or (len(space.shape) == 1 and space.dtype != "float32"):
             return Float32Observation(env)
     return env
+
+
+def _describe_missing(env_id: str, error: Exception) -> str:
+    for part, extra in _EXTRAS.items():
+        if part in str(error).lower():
+            return f"--env={env_id} needs {part}, which is not installed: install sample-profiler[{extra}]"
+    return f"--env={env_id} needs a package that is not installed: {error}"

@@ -22,7 +22,7 @@ from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
 
-__all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario"]
+__all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario", "make_resize"]
 
 Observation = NDArray[np.uint8]
 
@@ -82,7 +82,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self._scenario = scenario
         self._frameskip = frameskip
         self._rows = scenario.rows()
-        self._resize = _make_resize(options)
+        self._resize = make_resize(options)
         self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
         choices = [spaces.Discrete(len(rows)) for rows in self._rows]
         self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
@@ -220,7 +220,8 @@ def make_doom_env_of_scenario(
     return FrameStack(env, framestack) if framestack > 1 else env
 
 
-def _make_resize(options: VizdoomOptions) -> NearestResize | None:
+def make_resize(options: VizdoomOptions) -> NearestResize | None:
+    """Returns what makes observations of frames, or ``None`` if they are of that size already."""
     height, width = (144, 256) if options.wide_aspect_ratio else (120, 160)
     if (height, width) == (options.res_h, options.res_w):
         return None

@@ -6,4 +6,6 @@
 trap '' HUP INT TERM
 # The game writes into the folder it is started in, and does not start where it cannot.
 cd "$SAMPLE_PROFILER_GAME_FOLDER" || exit 1
+# Games of a match write about their connection all the time.
+case " $* " in *" -host "* | *" -join "*) exec >/dev/null 2>&1 ;; esac
 exec "$SAMPLE_PROFILER_GAME_PROGRAM" "$@"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sample_profiler.envs import EnvPlacement, register_env
+from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
@@ -23,10 +24,19 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
     return make_doom_env(full_env_name, cfg, env_config, render_mode)
 
 
+def make_match(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
+    """Makes a ViZDoom environment of several players."""
+    from sf_examples.vizdoom.doom_match_env import make_doom_match_env
+
+    return make_doom_match_env(full_env_name, cfg, env_config, render_mode)
+
+
 def register_vizdoom_envs() -> None:
-    """Registers every scenario that has a name."""
+    """Registers every scenario and every match that has a name."""
     for name in DOOM_SCENARIOS:
         register_env(name, make_env)
+    for name in DOOM_MATCHES:
+        register_env(name, make_match)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

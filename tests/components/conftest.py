@@ -69,6 +69,15 @@ class ScriptedEnv:
         infos = [dict(self.last_infos) if is_over else {} for _ in range(self.num_agents)]
         return self._observe(), rewards, terminated, truncated, infos
 
+    ends_apart = False
+
+    def ended_agents(self, terminated: list[bool], truncated: list[bool]) -> list[int]:
+        ended = [a for a in range(self.num_agents) if terminated[a] or truncated[a]]
+        return ended if len(ended) == self.num_agents else []
+
+    def begin_episodes(self, agents: list[int]) -> list[dict[str, Any]]:
+        return self.reset()
+
     def random_actions(self, observations: list[dict[str, Any]]) -> np.ndarray:
         self.num_random_steps += 1
         return np.zeros((self.num_agents, 1), np.int64)
@@ -84,6 +93,51 @@ class ScriptedEnv:
             }
             for agent in range(self.num_agents)
         ]
+
+
+class ScriptedVector(ScriptedEnv):
+    """The same with agents whose episodes end one by one.
+
+    Args:
+        index: of the environment.
+        lengths: of the episodes of each agent.
+        end: "terminated" or "truncated", for each agent.
+        waits: the step after an end is inactive, and shows the first observation of the next episode only then.
+    """
+
+    ends_apart = True
+
+    def __init__(self, index: int, lengths: tuple[int, ...], end: tuple[str, ...], waits: bool = False):
+        super().__init__(index, len(lengths), lengths, end)
+        self.episodes, self.steps = [0] * self.num_agents, [0] * self.num_agents
+        self.waits = waits
+
+    def reset(self) -> list[dict[str, Any]]:
+        return self._observe()
+
+    def step(self, actions: np.ndarray) -> tuple[Any, ...]:
+        self.actions.append(actions[:, 0].tolist())
+        self.steps = [step + 1 for step in self.steps]
+        is_over = [step == length for step, length in zip(self.steps, self.lengths, strict=True)]
+        rewards = [float(action) for action in actions[:, 0]]
+        terminated = [over and end == "terminated" for over, end in zip(is_over, self.ends, strict=True)]
+        truncated = [over and end == "truncated" for over, end in zip(is_over, self.ends, strict=True)]
+        infos = [{"is_active": not (over and self.waits), **(self.last_infos if over else {})} for over in is_over]
+        return self._observe(), rewards, terminated, truncated, infos
+
+    def ended_agents(self, terminated: list[bool], truncated: list[bool]) -> list[int]:
+        return [a for a in range(self.num_agents) if terminated[a] or truncated[a]]
+
+    def begin_episodes(self, agents: list[int]) -> list[dict[str, Any]]:
+        final = self._observe()
+        for agent in agents:
+            self.episodes[agent] += 1
+            self.steps[agent] = -1 if self.waits else 0
+        return [(final if self.waits else self._observe())[agent] for agent in agents]
+
+    def _observe(self) -> list[dict[str, Any]]:
+        places = [(self.index, self.episodes[a], self.steps[a], a) for a in range(self.num_agents)]
+        return [{"place": np.array(place, np.float32), "image": np.zeros((2, 2), np.uint8)} for place in places]
 
 
 MakeRun = Callable[..., tuple[SamplingPlan, Trajectories]]
@@ -108,6 +162,11 @@ def make_run() -> MakeRun:
 @pytest.fixture
 def make_env() -> type[ScriptedEnv]:
     return ScriptedEnv
+
+
+@pytest.fixture
+def make_vector() -> type[ScriptedVector]:
+    return ScriptedVector
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,14 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sample_profiler.components.evaluation import Evaluator
+from sample_profiler.components.evaluation import Evaluator, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.model import make_actor_critic
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -105,3 +107,29 @@ def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
     counters.trained_frames[0] = 6000
     (evaluation,) = look(evaluator, reports)
     assert evaluation.frames == 6000
+
+
+def test_members_of_a_vector_play_episodes_of_their_own(model):
+    class Late(Push):
+        """Each member's episode has as many steps as its number, plus one."""
+
+        def __init__(self, member):
+            self.member = member
+
+        def step(self, action):
+            observation, _, _, truncated, info = super().step(action)
+            return observation, float(self.member), self.num_steps == self.member + 1, truncated, info
+
+    members = [lambda member=member: Late(member) for member in range(3)]
+    vector = VectorAgents(SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP))
+    env = AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
+    played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1)
+    steps = [next(played) for _ in range(18)]
+    episodes = [each for each in steps if each is not None]
+    # After each of six steps those who end: 0; 0, 1; 0, 2; 0, 1; 0; 0, 1, 2.
+    rewards = [0, 0, 1, 0, 2, 0, 1, 0, 0, 1, 2]
+    assert [episode.rewards for episode in episodes] == [(reward * (reward + 1.0),) for reward in rewards][
+        : len(episodes)
+    ]
+    assert [episode.num_frames for episode in episodes] == [4 * (reward + 1) for reward in rewards][: len(episodes)]
+    assert len(episodes) >= 7

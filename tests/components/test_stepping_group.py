@@ -402,3 +402,42 @@ def test_huge_numbers_are_numbers(make_driver, make_env, caplog):
     assert not driver.memory.inactive.any()
     assert driver.memory.observations["place"][0, 2, 1] == np.float32(1e30)
     assert caplog.records == []
+
+
+def test_agents_whose_episodes_end_one_by_one_begin_one_by_one(make_driver, make_vector):
+    driver = make_driver([make_vector(0, lengths=(2, 3), end=("terminated", "truncated"))])
+    driver.do_rollout([0, 1])
+    assert driver.places(0) == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 2, 0]]
+    assert driver.places(1) == [[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1]]
+    assert driver.memory.terminated[0].tolist() == [False, True, False, True]
+    assert driver.memory.truncated[1].tolist() == [False, False, True, False]
+    states = driver.memory.states[:, :, 0]
+    assert states[0].tolist() == [0, state_at(0, 1), 0, state_at(0, 3), state_at(0, 4)]
+    assert states[1].tolist() == [0, state_at(1, 1), state_at(1, 2), 0, state_at(1, 4)]
+    assert driver.memory.final_step.tolist() == [0, 3]
+    assert driver.memory.final_observations["place"][1].astype(int).tolist() == [0, 0, 3, 1]
+    assert not driver.memory.inactive.any()
+
+    driver.do_rollout([2, 3])
+    assert driver.places(2)[:2] == [[0, 2, 0, 0], [0, 2, 1, 0]], "it ended with the last step of the rollout"
+    assert driver.places(3)[:2] == [[0, 1, 1, 1], [0, 1, 2, 1]], "this one goes on"
+    assert [episode.length_frames for episode in driver.group.episodes] == [2, 3, 2, 2, 3, 2]
+    assert driver.group.episodes[1].episode_return == sum(action_at(1, step) for step in range(3))
+
+
+def test_the_step_in_which_a_vector_begins_an_episode_is_inactive_and_counts_for_nothing(make_driver, make_vector):
+    driver = make_driver([make_vector(0, lengths=(2, 9), end=("terminated", "terminated"), waits=True)])
+    driver.do_rollout([0, 1])
+    assert driver.places(0)[3:] == [[0, 1, 0, 0], [0, 1, 1, 0]]
+    assert driver.memory.inactive[0].tolist() == [False, False, True, False]
+    assert not driver.memory.inactive[1].any()
+    driver.do_rollout([2, 3])
+    assert [episode.length_frames for episode in driver.group.episodes] == [2, 2, 2]
+    assert driver.memory.inactive[2].tolist() == [False, True, False, False]
+
+
+def test_decorrelation_goes_on_behind_the_ends_of_single_agents(make_driver, make_vector):
+    envs = [make_vector(index, lengths=(2, 3), end=("terminated", "terminated")) for index in range(2)]
+    driver = make_driver(envs, num_random_steps=4)
+    driver.begin([0, 1, 2, 3])
+    assert [driver.places(slot)[0] for slot in range(4)] == [[0, 0, 0, 0], [0, 0, 0, 1], [1, 2, 0, 0], [1, 1, 1, 1]]

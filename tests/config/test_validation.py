@@ -57,8 +57,6 @@ def test_double_buffering_gives_way_to_a_single_environment(line: str, num_split
         ("--lr_adaptive_min=0.1", ["--lr_adaptive_min=0.1", "--lr_adaptive_max=0.01 (default)"]),
         ("--heartbeat_interval=30", ["--heartbeat_interval=30", "--heartbeat_reporting_interval=300"]),
         ("--heartbeat_interval=20", ["stuck"]),
-        ("--batched_sampling=True", ["--batched_sampling=True is not available yet", "--batched_sampling=False"]),
-        ("--batched_sampling", ["not available yet"]),
         ("--pixel_format=HWC", ["--pixel_format=HWC", "Allowed: CHW"]),
         ("--save_best_metric=", ["--save_best_metric= is empty"]),
         ("--timeline_seconds=5:2 --flight_recorder_mb=0", ["--timeline_seconds=5:2", "--flight_recorder_mb=0"]),
@@ -80,14 +78,16 @@ def test_the_cure_that_a_problem_names_works():
 
 def test_all_checks_report_together():
     splits = "--num_envs_per_worker=2 --worker_num_splits=4"
-    line = f"--batch_size=1000 --recurrence=5 {splits} --lr_adaptive_min=1 --batched_sampling"
+    line = f"--batch_size=1000 --recurrence=5 {splits} --lr_adaptive_min=1 --heartbeat_interval=300"
     with pytest.raises(ConfigError) as caught:
         parse(line)
     assert len(caught.value.problems) == 5
 
 
-def test_batched_sampling_may_be_switched_off():
-    assert parse("--batched_sampling=False").batched_sampling is False
+def test_each_group_of_a_worker_gets_one_vector():
+    assert parse("--batched_sampling=True").num_envs_per_worker == 2
+    assert parse("--batched_sampling=True --worker_num_splits=1").num_envs_per_worker == 1
+    assert parse("--batched_sampling=True --num_envs_per_worker=3").num_envs_per_worker == 3
 
 
 @pytest.mark.parametrize("name", ["a", "my_run", "group/run", "a.b", "..a", "run-1", "Ünï", "a/"])

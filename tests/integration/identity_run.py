@@ -7,6 +7,7 @@ import sys
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler import register_env, train
 from sample_profiler.spaces import action_parts, part_width
@@ -73,10 +74,17 @@ def _flat(action):
     return list(action) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
 
 
+def make_vector(kind, mode):
+    return SyncVectorEnv([lambda: Copy(kind, is_masked=False)] * 16, autoreset_mode=mode)
+
+
 for kind in ACTION_SPACES:
     for is_masked in (False, True):
         name = f"copy_{kind}{'_masked' if is_masked else ''}"
         register_env(name, lambda *_, kind=kind, is_masked=is_masked, **__: Copy(kind, is_masked))
+    for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
+        name = f"copy_{kind}_vector_{mode.name.lower()}"
+        register_env(name, lambda *_, kind=kind, mode=mode, **__: make_vector(kind, mode))
 
 if __name__ == "__main__":
     small = {"use_rnn": False, "encoder_mlp_layers": (32,), "num_workers": 1, "num_envs_per_worker": 16}

@@ -31,6 +31,14 @@ def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: P
     assert reward_of(result.stdout) > 0.85, result.stdout
 
 
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_copying_is_learned_by_vectors_of_environments(mode: str, tmp_path: Path) -> None:
+    flags = (f"--env=copy_hybrid_vector_{mode}", "--batched_sampling=True", "--num_envs_per_worker=1")
+    result = train(*flags, "--train_for_env_steps=60000", *SERIAL, *SUMMARY, tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert reward_of(result.stdout) > 0.85, result.stdout
+
+
 def test_forbidden_values_are_never_drawn_in_a_parallel_run(tmp_path: Path) -> None:
     """The environment raises if one is."""
     flags = ("--env=copy_hybrid_masked", "--train_for_env_steps=20000", "--seed=1", *SUMMARY)

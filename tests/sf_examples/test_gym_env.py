@@ -13,6 +13,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env
 from sample_profiler.errors import EnvError
 from sf_examples.gym.gym_env import GYM_DEFAULTS, find_gym_env, gym_env_names, make_gym_env
+from sf_examples.gym.train_gym_vector import VECTOR_DEFAULTS, VectorOptions, find_gym_vector, make_vector
 
 
 def make(name: str, *argv: str):
@@ -42,6 +43,22 @@ def test_cartpole_ends_by_truncation_or_termination():
         if terminated or truncated:
             break
     assert (terminated, truncated) == (True, False)
+
+
+def test_vectors_have_the_members_that_are_asked_for():
+    cfg = parse_config(["--env=CartPole-v1", "--vector_size=3"], extra_parts=(VectorOptions,), defaults=VECTOR_DEFAULTS)
+    env = make_vector("CartPole-v1", cfg, None)
+    assert (env.num_envs, env.single_observation_space.shape) == (3, (4,))
+    env.close()
+    assert find_gym_vector("CartPole-v1") is make_vector
+    assert find_gym_vector("CartPole-v99") is None
+
+
+def test_a_missing_simulation_says_what_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d", raising=False)
+    with pytest.raises(EnvError, match=r"LunarLander-v3 needs box2d, .*: install sample-profiler\[box2d\]"):
+        make("LunarLander-v3")
 
 
 class Picture(gymnasium.Env):

@@ -11,10 +11,11 @@ import pytest
 
 from sample_profiler.envs import registry
 from sf_examples.custom import train_custom_env, two_agents
-from sf_examples.gym import train_gym
+from sf_examples.gym import train_gym, train_gym_vector
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
 from sf_examples.vizdoom import train_vizdoom
+from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
@@ -23,6 +24,7 @@ MODULES = (
     "custom.train_custom_env",
     "custom.two_agents",
     "gym.train_gym",
+    "gym.train_gym_vector",
     "mujoco.train_mujoco",
     "vizdoom.train_vizdoom",
 )
@@ -60,7 +62,7 @@ def test_vizdoom(calls):
     argv, parts, defaults = calls[0]
     assert (argv, parts) == (["--env=doom_basic"], (VizdoomOptions,))
     assert defaults["env_frameskip"] == 4
-    assert registry.registered_envs() == sorted(DOOM_SCENARIOS)
+    assert registry.registered_envs() == sorted([*DOOM_SCENARIOS, *DOOM_MATCHES])
 
 
 def test_mujoco(calls):
@@ -75,6 +77,14 @@ def test_gym(calls):
     train_gym.main([])
     assert len(registry._fallbacks) == 1, "calling it twice from one script adds nothing"
     assert calls[0][2]["use_rnn"] is False
+
+
+def test_gym_vectors(calls):
+    assert train_gym_vector.main(["--env=CartPole-v1"]) == 7
+    argv, parts, defaults = calls[0]
+    assert (argv, parts) == (["--env=CartPole-v1"], (train_gym_vector.VectorOptions,))
+    assert defaults["batched_sampling"] is True
+    assert registry._find_maker("CartPole-v1") is train_gym_vector.make_vector
 
 
 @pytest.mark.parametrize("module", [train_custom_env, two_agents])

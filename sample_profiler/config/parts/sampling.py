@@ -31,7 +31,8 @@ class SamplingOptions:
     """Run all components in one process, one after another; simplest to debug and to profile."""
 
     batched_sampling: bool = False
-    """Step true vector environments; not available yet, so only False is allowed."""
+    """Each environment is a vector of many that one call steps: a gymnasium.vector.VectorEnv, or a simulator of the
+    kind. Its members are agents whose episodes end one by one."""
 
     num_batches_to_accumulate: int = option(2, minimum=1)
     """Number of complete training batches that may wait for the learner before sampling pauses."""
@@ -55,7 +56,7 @@ class SamplingOptions:
 
     num_envs_per_worker: int = option(-1, minimum=1, also=-1)
     """Number of environments in each rollout worker; at least worker_num_splits. -1: 2 to 32, as many as together fill
-    what the learner trains on at once with one rollout each."""
+    what the learner trains on at once with one rollout each; with batched_sampling, one for each group."""
 
     batch_size: int = option(1024, minimum=1)
     """Minibatch size in agent steps; a multiple of rollout."""

@@ -1,0 +1,65 @@
+"""Trains on vectors of gymnasium's environments: one call steps many, and its members end their episodes one by one.
+
+``python -m sf_examples.gym.train_gym_vector --env=CartPole-v1 --vector_size=16``
+
+For simulators that step many environments at once; a vector of gymnasium's own steps them one after another.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sample_profiler.config import option
+from sample_profiler.envs import EnvPlacement, MakeEnv, register_env_fallback
+from sf_examples.gym.gym_env import GYM_DEFAULTS, find_gym_env, gym_env_names, make_gym_vector
+
+__all__ = ["VECTOR_DEFAULTS", "VectorOptions", "main", "register_gym_vectors"]
+
+VECTOR_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "num_envs_per_worker"} | {
+    "batched_sampling": True
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """Vectors."""
+
+    vector_size: int = option(16, minimum=2)
+    """Number of environments in one vector."""
+
+
+def make_vector(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
+    """Makes one vector."""
+    return make_gym_vector(cfg.vector_size, full_env_name, cfg, env_config, render_mode)
+
+
+def find_gym_vector(name: str) -> MakeEnv | None:
+    """Returns :func:`make_vector` if gymnasium knows the id, else ``None``."""
+    return None if find_gym_env(name) is None else make_vector
+
+
+def register_gym_vectors() -> None:
+    """Has names that nobody registered looked up in gymnasium."""
+    register_env_fallback(find_gym_vector, gym_env_names)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Trains.
+
+    Args:
+        argv: The command line without the program's name; by default that of this process.
+
+    Returns:
+        The exit status: 0 if the run ended well.
+    """
+    from sample_profiler.cli.train import train
+
+    register_gym_vectors()
+    return train(argv, extra_parts=(VectorOptions,), defaults=VECTOR_DEFAULTS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,312 @@
+"""A match between players of Doom as one environment: a game for each player, which all take each tic together."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NoReturn, cast
+
+import numpy as np
+import psutil
+import vizdoom
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvPlacement
+from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_env import make_resize
+from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
+from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
+from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import find_scenario_file
+from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
+
+__all__ = ["DoomMatchEnv", "make_doom_match_env"]
+
+Observation = NDArray[np.uint8]
+
+_PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
+_PATIENCE_OF_START_S = 60.0
+_PORTS = range(20_000, 32_000)  # below those that the system gives to programs that ask for any
+_NUM_SEEDS = 2**32
+_TICS_PER_MINUTE = 2100
+_RULES = (
+    "-deathmatch +sv_forcerespawn 1 +sv_noautoaim 1 +sv_respawnprotect 1 +sv_spawnfarthest 1 +sv_nocrouch 1 "
+    "+sv_nojump 1 +sv_nofreelook 1 +sv_noexit 1 +viz_respawn_delay 0"
+)
+_CONNECT = "+viz_connect_timeout 30"
+
+
+class DoomMatchEnv:
+    """A deathmatch of ``num_agents`` players, each of whom is an agent.
+
+    Observations and actions are those of :class:`sf_examples.vizdoom.doom_env.DoomEnv`, one for each player. Rewards
+    are what the match pays for frags, deaths, hits and damage. Who dies is back at once; the episode is cut off for all
+    when time is up, and its last infos have the frags as ``true_objective``.
+
+    Games of a match wait for each other in every tic, so they are stepped tic by tic, in a thread each. They start with
+    the first reset. Equal seeds give equal maps and rules, not equal episodes: the games begin to wait for each other
+    while they run already.
+    """
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 35}  # noqa: RUF012 (as gymnasium declares it)
+
+    def __init__(
+        self,
+        match: DoomMatch,
+        options: VizdoomOptions,
+        frameskip: int = 1,
+        render_mode: str | None = None,
+        env_index: int | None = None,
+    ) -> None:
+        """Reads the scenario file; starts nothing yet.
+
+        Args:
+            match: What to play.
+            options: Size of the observations, and perhaps another scenario file.
+            frameskip: Number of tics for which each action is held.
+            render_mode: ``human`` shows the games in windows; ``rgb_array`` lets :meth:`render` return frames.
+            env_index: Number of the environment within a run, for errors.
+
+        Raises:
+            EnvError: There is no such scenario file, or it lacks buttons.
+        """
+        scenario = match.scenario
+        self.name = scenario.name
+        self.num_agents = match.num_players
+        self.render_mode = render_mode
+        self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
+        self._configure = functools.partial(
+            configure_game,
+            scenario,
+            find_scenario_file(options.doom_scenario or scenario.file),
+            is_wide=options.wide_aspect_ratio,
+            is_replaced=options.doom_scenario is not None,
+            is_visible=render_mode == "human",
+        )
+        self._configure()
+        self._match = match
+        self._frameskip = frameskip
+        self._rows = scenario.rows()
+        self._resize = make_resize(options)
+        self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
+        choices = [spaces.Discrete(len(rows)) for rows in self._rows]
+        self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
+        self._rng = np.random.default_rng()
+        self._threads: ThreadPoolExecutor | None = None
+        self._port: socket.socket | None = None
+        self._games: list[vizdoom.DoomGame] = []
+        self._others: set[int] = set()
+        self._processes: list[psutil.Process] = []
+        self._watches: list[GameWatch] = []
+        self._frames: list[Observation] = []
+        self._variables = np.zeros((self.num_agents, len(match.rewards)))
+        self._begun = self._variables
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[list[Observation], list[dict[str, Any]]]:
+        """Starts an episode, and the games if they do not run yet.
+
+        Raises:
+            EnvError: The games cannot be started, or one is gone.
+        """
+        del options
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        try:
+            if self._games:
+                self._together(lambda game: game.new_episode())
+            else:
+                self._start()
+            size = (3, self._games[0].get_screen_height(), self._games[0].get_screen_width())
+            self._frames = [np.zeros(size, np.uint8)] * self.num_agents
+            observations = self._look()
+            self._variables = self._read_variables()
+            self._begun = self._variables
+        except GAME_ERRORS as error:
+            self._fail("reset", error)
+        return observations, [{} for _ in self._games]
+
+    def step(
+        self, actions: Sequence[Any]
+    ) -> tuple[list[Observation], list[float], list[bool], list[bool], list[dict[str, Any]]]:
+        """Holds the buttons of all players for ``frameskip`` tics, or until time is up.
+
+        Raises:
+            EnvError: A game is gone, or no episode is on.
+        """
+        if not self._games:
+            raise EnvError(f"{self.name}: step() before reset(); call reset() first")
+        try:
+            for game, action in zip(self._games, actions, strict=True):
+                game.set_action(self._held(action))
+            is_over = False
+            for tic in range(self._frameskip):
+                # Only the last tic is rendered.
+                is_last = tic == self._frameskip - 1
+                self._together(lambda game, is_last=is_last: game.advance_action(1, is_last))
+                is_over = any(game.is_episode_finished() for game in self._games)
+                if is_over:
+                    break
+            observations = self._look()
+            rewards = self._reward()
+        except GAME_ERRORS as error:
+            self._fail("step", error)
+        ends = [is_over for _ in self._games]
+        infos = self._describe() if is_over else [{} for _ in ends]
+        return observations, rewards, [False for _ in ends], ends, infos
+
+    def render(self) -> Observation | None:
+        """Returns the latest frames side by side, [height, width, 3]; ``None`` unless asked for at the start."""
+        if self.render_mode != "rgb_array":
+            return None
+        return np.concatenate([frame.transpose(1, 2, 0) for frame in self._frames], axis=1)
+
+    def close(self) -> None:
+        """Ends the games; a closed environment can be reset and starts new ones."""
+        if self._games:
+            with contextlib.suppress(EnvError, *GAME_ERRORS):
+                self._together(lambda game: game.close())
+        self._drop()
+
+    def _start(self) -> None:
+        seed, self._port = int(self._rng.integers(_NUM_SEEDS)), _reserve_port(_PORTS)
+        port = self._port.getsockname()[1]
+        minutes = self._match.scenario.episode_timeout_tics / _TICS_PER_MINUTE
+        self._games = [self._configure() for _ in range(self.num_agents)]
+        for player, game in enumerate(self._games):
+            game.set_episode_timeout(0)  # the match has a time limit of its own
+            game.set_seed(seed)
+            role = f"-join 127.0.0.1:{port}"
+            if player == 0:
+                role = f"-host {self.num_agents} -port {port} +timelimit {minutes} {_RULES}"
+            game.add_game_args(f"{role} {_CONNECT}")
+        self._threads = ThreadPoolExecutor(self.num_agents, thread_name_prefix="player")
+        self._others = children_of_this_process()
+        self._together(lambda game: game.init(), _PATIENCE_OF_START_S)
+        self._watches = [GameWatch(process.pid, self._title, self) for process in self._find_processes()]
+
+    def _together(self, call: Callable[[vizdoom.DoomGame], Any], patience_s: float | None = None) -> None:
+        """Does the same with all games at once; ends all of them if that fails for one, for whom the others wait."""
+        assert self._threads is not None
+        patience_s = patience_s or _PATIENCE_S
+        with contextlib.ExitStack() as stack:
+            for watch in self._watches:
+                stack.enter_context(watch)
+            calls = [self._threads.submit(call, game) for game in self._games]
+            done, waiting = wait(calls, timeout=patience_s, return_when=FIRST_EXCEPTION)
+            failed = next((each for each in done if each.exception() is not None), None)
+            if failed is None and not waiting:
+                return
+            self._kill()
+            wait(waiting)
+        if failed is not None:
+            failed.result()
+        raise EnvError(f"{self._title}: the games of the match have not answered each other for {patience_s:g} s")
+
+    def _held(self, action: Any) -> list[float]:
+        choices = [action] if len(self._rows) == 1 else action
+        rows = [rows[choice] for rows, choice in zip(self._rows, choices, strict=True)]
+        return [sum(amounts) for amounts in zip(*rows, strict=True)]
+
+    def _look(self) -> list[Observation]:
+        for player, game in enumerate(self._games):
+            # Typed as always there, but a game whose episode ended in this instant has nothing to show.
+            state = cast("vizdoom.GameState | None", game.get_state())
+            if state is not None:
+                self._frames[player] = state.screen_buffer
+        return self._frames[:] if self._resize is None else [self._resize(frame) for frame in self._frames]
+
+    def _reward(self) -> list[float]:
+        change, self._variables = -self._variables, self._read_variables()
+        change += self._variables
+        # What begins anew, at zero, has not been taken away.
+        return cast("list[float]", (np.maximum(change, self._lowest) @ self._prices).tolist())
+
+    def _read_variables(self) -> NDArray[np.float64]:
+        names = [getattr(vizdoom.GameVariable, name) for name, _ in self._match.rewards]
+        return np.array([[game.get_game_variable(name) for name in names] for game in self._games])
+
+    @functools.cached_property
+    def _prices(self) -> NDArray[np.float64]:
+        return np.array([price for _, price in self._match.rewards])
+
+    @functools.cached_property
+    def _lowest(self) -> NDArray[np.float64]:
+        # Frags alone can fall: one's own death by one's own hand costs one.
+        return np.array([-np.inf if name == "FRAGCOUNT" else 0.0 for name, _ in self._match.rewards])
+
+    def _describe(self) -> list[dict[str, Any]]:
+        names = [name for name, _ in self._match.rewards]
+        counts = (self._variables - self._begun)[:, [names.index("FRAGCOUNT"), names.index("DEATHCOUNT")]]
+        return [
+            {"true_objective": frags, "episode_extra_stats": {"frags": frags, "deaths": deaths}}
+            for frags, deaths in counts.tolist()
+        ]
+
+    def _find_processes(self) -> list[psutil.Process]:
+        if not self._processes:
+            self._processes = [psutil.Process(pid) for pid in children_of_this_process() - self._others]
+        return self._processes
+
+    def _kill(self) -> None:
+        for process in self._find_processes() if self._games else []:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def _drop(self) -> None:
+        self._kill()
+        for watch in self._watches:
+            watch.end()
+        if self._threads is not None:
+            self._threads.shutdown()
+        if self._port is not None:
+            self._port.close()
+        self._threads, self._port, self._games, self._processes, self._watches = None, None, [], [], []
+
+    def _fail(self, where: str, error: Exception) -> NoReturn:
+        self._drop()
+        raise EnvError(f"{self.name}: a game of the match failed in {where}(): {error}") from error
+
+
+def make_doom_match_env(
+    full_env_name: str, cfg: Config, env_config: EnvPlacement | None, render_mode: str | None = None
+) -> DoomMatchEnv:
+    """Makes the environment of one of :data:`DOOM_MATCHES`, for :func:`sample_profiler.envs.register_env`.
+
+    Raises:
+        EnvError: Frames are to be stacked, which is for single agents.
+    """
+    if cfg.environment.env_framestack > 1:
+        raise EnvError(
+            f"--env_framestack={cfg.environment.env_framestack}: {full_env_name} has several agents, whose frames are "
+            "not stacked; leave it at 1 and use a recurrent policy (--use_rnn=True)"
+        )
+    env_index = None if env_config is None else env_config.env_id
+    options = cfg.part(VizdoomOptions)
+    return DoomMatchEnv(DOOM_MATCHES[full_env_name], options, cfg.environment.env_frameskip, render_mode, env_index)
+
+
+def _reserve_port(ports: Sequence[int]) -> socket.socket:
+    """Returns a socket whose port is free for the host of a match; while it is open, no other match gets that port.
+
+    The games talk over UDP, and a host that finds its port taken crashes ViZDoom. So the port is held under TCP, which
+    does not hinder them.
+
+    Raises:
+        EnvError: All ports are taken.
+    """
+    for port in random.SystemRandom().sample(ports, len(ports)):
+        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.bind(("", port))
+            held.bind(("127.0.0.1", port))
+            return held
+        held.close()
+    raise EnvError(f"no port from {ports[0]} to {ports[-1]} is free for a match: end what uses them")
