@@ -10,47 +10,20 @@ from collections import Counter
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.events import Event, Events
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord
+from sample_profiler.profiling.process_record import OpenBlock
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_format import EVENT, FLOW_POINT
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_nodes import GaugeNode
-from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.chrome_trace import write_chrome_trace
 from sample_profiler.reports.timeline import Timeline
-
-US = 1000
-PATHS = [("RolloutWorker_w0",), ("RolloutWorker_w0", "env_step"), ("RolloutWorker_w0", "env_step", "physics")]
-
-
-def make_record(name="RolloutWorker_w0", events=(), paths=tuple(PATHS), **changes):
-    values = {
-        "name": name,
-        "pid": 7,
-        "host": "here",
-        "is_compiled": True,
-        "is_closed": True,
-        "state": "ended",
-        "process_started_ns": 0,
-        "read_ns": 1000 * US,
-        "start_anchor": Anchor(0, 0, 0),
-        "end_anchor": None,
-        "trees": {path[0]: TreeNode() for path in paths},
-        "paths": list(paths),
-        "events": [Event(*event) for event in events],
-        "thread_names": {1: "MainThread"},
-    }
-    return ProcessRecord(**(values | changes))
+from tests.reports.records import PATHS, US, make_record, of_phase
 
 
 def timeline_events(records, **options):
     return map(json.loads, Timeline(records, **options).lines())
-
-
-def of_phase(events, phase):
-    return [event for event in events if event["ph"] == phase]
 
 
 def assert_nesting(events):
