@@ -20,7 +20,7 @@ from sample_profiler import __version__
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
-from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
@@ -182,6 +182,10 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))
     logger.info("Verdict: %s", format_verdict(report.verdict))
     _write_report(report, folder / "report.html")
+    try:
+        write_verdict(folder / "summary", report.verdict, result.frames)
+    except OSError as error:
+        logger.warning("The verdict is not in TensorBoard: %s", error)
     if config.saving.benchmark:
         benchmark = {
             "machine": Machine.this().to_dict(),

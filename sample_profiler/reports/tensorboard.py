@@ -8,13 +8,16 @@ from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-__all__ = ["ScalarWriter"]
+__all__ = ["SummaryFile"]
 
 
-class ScalarWriter:
-    """Writes scalars of one policy, without PyTorch or TensorFlow.
+class SummaryFile:
+    """Writes scalars and texts of one policy, without PyTorch or TensorFlow.
 
     Args:
         folder: for the event file; made if missing.
@@ -37,6 +40,14 @@ class ScalarWriter:
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         """Write one value at a step."""
         self.write({tag: value}, step)
+
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        """Write a text at a step; TensorBoard shows it as Markdown."""
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()], tensor_shape=shape)
+        metadata = create_summary_metadata(display_name="", description="")
+        summary = Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=tensor)])
+        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
         """Write what is left to disk."""
