@@ -25,6 +25,7 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
@@ -106,13 +107,7 @@ def _train(
         stack.enter_context(folder_locked(folder))
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / "log.txt"))
-    try:
-        save_config(config, config_path(folder))
-    except OSError as error:
-        problem = (
-            f"cannot write {config_path(folder)}: {error.strerror or error}: free space, or use another --train_dir"
-        )
-        raise ConfigError([problem]) from error
+    earlier_config = _replace_config(config, config_path(folder))
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
@@ -120,6 +115,10 @@ def _train(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval, observers
     )
     result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
+    if result.failure and not result.fps and earlier_config is not None:
+        # Flags that the run could not even begin with, such as those of another network, are no part of it.
+        with written_whole(config_path(folder)) as partial:
+            partial.write_bytes(earlier_config)
     _conclude(config, folder, result)
     return _exit_status(result)
 
@@ -164,6 +163,17 @@ def _prepare_folder(config: Config) -> None:
         raise ConfigError([problem]) from error
 
 
+def _replace_config(config: Config, path: Path) -> bytes | None:
+    """Write config.json and return what was there before, if anything was."""
+    try:
+        earlier = path.read_bytes() if path.exists() else None
+        save_config(config, path)
+    except OSError as error:
+        problem = f"cannot write {path}: {error.strerror or error}: free space, or use another --train_dir"
+        raise ConfigError([problem]) from error
+    return earlier
+
+
 def _log_start(config: Config, folder: Path) -> None:
     logger.info("sample_profiler %s, run folder %s", __version__, folder)
     if config.saving.benchmark:
@@ -191,7 +201,8 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
             "steady_fps": result.steady_fps,
             "processes": result.processes,
         }
-        (folder / "benchmark.json").write_text(json.dumps(benchmark, indent=2) + "\n")
+        with written_whole(folder / "benchmark.json") as partial:
+            partial.write_text(json.dumps(benchmark, indent=2) + "\n")
         for name, chosen in result.processes.items():
             threads, cores = ("free" if value is None else value for value in chosen.values())
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)

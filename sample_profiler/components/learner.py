@@ -6,6 +6,7 @@ made: observations leave shared memory one micro-batch at a time, small enough f
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -130,6 +131,7 @@ class Learner:
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._steps_saved = -1
         with self.timing.add_time("load_checkpoint"):
+            memory.checkpoints.remove_partials()
             self._load_checkpoint()
 
     def inputs(self) -> list[Input]:
@@ -139,7 +141,7 @@ class Learner:
     def timers(self) -> list[Timer]:
         """Save from time to time."""
         saving = self._options.saving
-        timers = [Timer(saving.save_every_sec, self._save)]
+        timers = [Timer(saving.save_every_sec, self._save_if_possible)]
         if saving.save_milestones_sec > 0:
             timers.append(Timer(saving.save_milestones_sec, self._save_milestone))
         if not saving.benchmark:
@@ -172,7 +174,11 @@ class Learner:
         return "wait_batcher"
 
     def finish(self) -> None:
-        """Save what was learned since the last checkpoint, and take the last device times."""
+        """Save what was learned since the last checkpoint, and take the last device times.
+
+        Raises:
+            CheckpointError: it cannot be saved.
+        """
         if self._is_whole:
             self._save()
         device_clock.settle(self.timing)
@@ -380,8 +386,12 @@ class Learner:
             self._memory.checkpoints.save(self._state(), self._trainer.num_steps, self._frames)
         self._steps_saved = self._trainer.num_steps
 
+    def _save_if_possible(self) -> None:
+        with _going_on(self._options.saving.save_every_sec):
+            self._save()
+
     def _save_milestone(self) -> None:
-        with self.timing.add_time("save_checkpoint"):
+        with _going_on(self._options.saving.save_milestones_sec), self.timing.add_time("save_checkpoint"):
             self._memory.checkpoints.save_milestone(self._state(), self._trainer.num_steps, self._frames)
 
     def _save_best(self) -> None:
@@ -389,6 +399,17 @@ class Learner:
         metric = float(self._memory.counters.metric[self._policy])
         if self._frames < self._options.saving.save_best_after or not metric > self._best_metric:
             return
-        self._best_metric = metric
-        with self.timing.add_time("save_checkpoint"):
+        best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
+        with _going_on(self._options.saving.save_best_every_sec), self.timing.add_time("save_checkpoint"):
             self._memory.checkpoints.save_best(self._state(), self._trainer.num_steps, self._frames, metric)
+            best = metric
+        self._best_metric = best
+
+
+@contextlib.contextmanager
+def _going_on(interval_s: float) -> Iterator[None]:
+    """Warn of a checkpoint that cannot be written: there is an older one, and training is worth more than a newer."""
+    try:
+        yield
+    except CheckpointError as error:
+        logger.warning("%s. Training goes on, and tries again in %g s", error, interval_s)

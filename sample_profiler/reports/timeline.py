@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, WEIGHTS, read_flow_point
 from sample_profiler.profiling.process_record import Event, ProcessRecord
 
@@ -44,22 +44,17 @@ def write_timeline(
     Raises:
         OSError: it cannot be written; a file that was there is then as before.
     """
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     num_passes = 0
-    try:
-        with _open(temporary, is_compressed=output.name.endswith(".gz")) as file:
-            file.write('{"displayTimeUnit":"ms","metadata":')
-            file.write(json.dumps(_describe(records), separators=(",", ":")))
-            file.write(',"traceEvents":[\n')
-            separator = ""
-            for event in timeline_events(records, start_ns=start_ns, end_ns=end_ns):
-                num_passes += event["ph"] == "X"
-                file.write(separator + json.dumps(event, separators=(",", ":"), allow_nan=False))
-                separator = ",\n"
-            file.write("\n]}\n")
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(output) as partial, _open(partial) as file:
+        file.write('{"displayTimeUnit":"ms","metadata":')
+        file.write(json.dumps(_describe(records), separators=(",", ":")))
+        file.write(',"traceEvents":[\n')
+        separator = ""
+        for event in timeline_events(records, start_ns=start_ns, end_ns=end_ns):
+            num_passes += event["ph"] == "X"
+            file.write(separator + json.dumps(event, separators=(",", ":"), allow_nan=False))
+            separator = ",\n"
+        file.write("\n]}\n")
     return num_passes
 
 
@@ -257,7 +252,7 @@ def _describe(records: Sequence[ProcessRecord]) -> dict[str, Any]:
     }
 
 
-def _open(path: Path, *, is_compressed: bool) -> IO[str]:
-    if is_compressed:
+def _open(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
         return gzip.open(path, "wt", encoding="utf-8", compresslevel=4)
     return path.open("w", encoding="utf-8")
