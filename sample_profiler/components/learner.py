@@ -100,6 +100,10 @@ class Learner:
         memory: shared memory and checkpoints.
         ports: where to listen and talk.
 
+    Attributes:
+        get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
+        loaded_course: what it returned when the loaded checkpoint was saved.
+
     Raises:
         CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
     """
@@ -128,6 +132,8 @@ class Learner:
         self._random = np.random.default_rng(options.seed)
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
+        self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
+        self.loaded_course: dict[str, Any] | None = None
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._steps_saved = -1
         with self.timing.add_time("load_checkpoint"):
@@ -363,6 +369,7 @@ class Learner:
             self._frames = int(state["frames"])
             self._best_metric = float(state["best_metric"])
             self._random.bit_generator.state = state["random"]
+            self.loaded_course = state.get("course")
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise CheckpointError(
@@ -370,6 +377,14 @@ class Learner:
                 "it was trained with, another --experiment, or --restart_behavior=overwrite"
             ) from error
         self._steps_saved = self._trainer.num_steps
+
+    def course(self) -> dict[str, Any]:
+        """Return what waits to be trained on, for `follow`; the rest is in every checkpoint."""
+        return {"pending": list(self._pending)}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course; before `start`."""
+        self._pending = list(course["pending"])
 
     def _state(self) -> dict[str, Any]:
         return self._trainer.state_dict() | {
@@ -383,7 +398,10 @@ class Learner:
         if self._trainer.num_steps == self._steps_saved:
             return
         with self.timing.add_time("save_checkpoint"):
-            self._memory.checkpoints.save(self._state(), self._trainer.num_steps, self._frames)
+            state = self._state()
+            if (course := self.get_course()) is not None:
+                state["course"] = course
+            self._memory.checkpoints.save(state, self._trainer.num_steps, self._frames)
         self._steps_saved = self._trainer.num_steps
 
     def _save_if_possible(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
@@ -382,6 +383,7 @@ class _SerialWiring:
             timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
             self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
             runner.stop_loop = self._loop.stop
+            keep_course(self._blueprint, self._components, self._loop)
             self._loop.run()
 
     def stop(self) -> None:

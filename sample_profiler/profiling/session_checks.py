@@ -35,6 +35,10 @@ def check_session_fields(fields: Mapping[str, Any]) -> None:
             _check("run/frames", value, int | float)
     if fields.get("machine", {}).get("num_cpus") is not None:
         _check("machine/num_cpus", fields["machine"]["num_cpus"], int, 1, _MAX_THREADS)
+    for name, value in fields.get("config", {}).items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, list | dict):
+                raise ValueError(f"the flag {name} is {value!r:.80}")
     for record in fields["processes"]:
         _check_record(record)
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_record import ProcessRecord
 
 __all__ = ["merge_chrome_traces"]
 
 _FLOW_PHASES = {"s", "t", "f"}
 _NS_PER_US = 1000.0
+_MAX_TIME = 2.0**63
 
 
 def merge_chrome_traces(
@@ -54,17 +56,36 @@ def merge_chrome_traces(
             empty.append(component)
         events += [*operators, *blocks]
     note = f"no operator ran in {', '.join(empty)}" if empty else ""
-    _write({"traceEvents": events, "displayTimeUnit": "ms", "metadata": {"empty": empty, "note": note}}, output)
+    merged = {"traceEvents": events, "displayTimeUnit": "ms", "metadata": {"empty": empty, "note": note}}
+    try:
+        _write(merged, output)
+    except (ValueError, RecursionError) as error:  # numbers that are none, or what is nested too deeply
+        raise ValueError(f"no trace can be made of {', '.join(map(str, parts.values()))}: {error}") from error
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        if not isinstance(document["traceEvents"], list):
-            raise TypeError("its events are no list")
-    except (ValueError, KeyError, TypeError) as error:
+        _check(document)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is no trace: {error}; capture again") from error
     return document
+
+
+def _check(document: Any) -> None:
+    """Raise a TypeError if a document is not as `torch.profiler` writes it, as far as it is looked at here."""
+    if not isinstance(document, dict) or not isinstance(document["traceEvents"], list):
+        raise TypeError("its events are no list")
+    numbers = [document.get("baseTimeNanoseconds", 0)]
+    for event in document["traceEvents"]:
+        if not isinstance(event, dict):
+            raise TypeError(f"{event!r:.80} is no event")
+        if not isinstance(event.get("ph"), str) or not isinstance(event.get("name", ""), str):
+            raise TypeError(f"{event!r:.80} has no name or no kind")
+        numbers += [event.get("ts", 0), event.get("dur", 0)]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < _MAX_TIME:
+            raise TypeError(f"{number!r:.80} is no time")
 
 
 def _timed(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -127,7 +148,5 @@ def _named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 def _write(document: Mapping[str, Any], output: Path) -> None:
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    if output.name.endswith(".gz"):
-        output.write_bytes(gzip.compress(text.encode()))
-    else:
-        output.write_text(text, encoding="utf-8")
+    with written_whole(output) as partial:
+        partial.write_bytes(gzip.compress(text.encode()) if output.name.endswith(".gz") else text.encode())

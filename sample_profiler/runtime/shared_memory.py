@@ -90,6 +90,11 @@ class SharedArrays:
         """Size of the block in bytes."""
         return self._block.num_bytes
 
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """All arrays as they lie in memory, `[num_bytes]`; may be written to."""
+        return np.frombuffer(self._block.memory, dtype=np.uint8)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"specs": self._specs, "block": self._block}
 

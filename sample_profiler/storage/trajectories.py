@@ -104,6 +104,11 @@ class Trajectories:
         """Memory that the trajectories take once all of it has been written."""
         return self._arrays.num_bytes
 
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """Everything in it, `[num_bytes]`, to be kept and put back."""
+        return self._arrays.memory
+
     def __getstate__(self) -> dict[str, Any]:
         return {"layout": self.layout, "arrays": self._arrays}
 

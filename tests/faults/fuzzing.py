@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -22,11 +23,47 @@ fuzzed = settings(
 )
 
 WEIRD_TEXTS = st.sampled_from(
-    ["", " ", "\0", "../x", "/", "~", "a/b", "x" * 300, "-", "--", "=", "nan", "inf", "-inf", "1e999", "-1", "0", "1"]
-    + ["None", "True", "False", "2e9", "9" * 30, "1" * 5000, "0.5", "<script>", "ü\ud800", "[]", "{}", "\n", "1,2,,3"]
+    [
+        *(
+            "",
+            " ",
+            "\0",
+            "../x",
+            "/",
+            "~",
+            "a/b",
+            "x" * 300,
+            "-",
+            "--",
+            "=",
+            "nan",
+            "inf",
+            "-inf",
+            "1e999",
+            "-1",
+            "0",
+            "1",
+        ),
+        *(
+            "None",
+            "True",
+            "False",
+            "2e9",
+            "9" * 30,
+            "1" * 5000,
+            "0.5",
+            "<script>",
+            "ü\ud800",
+            "[]",
+            "{}",
+            "\n",
+            "1,2,,3",
+        ),
+    ]
 )
 WEIRD_VALUES = (
-    st.sampled_from([None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**400, 1e308, -0.5, [], {}, [[]], {"a": []}])
+    st.sampled_from([None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**400, 1e308, -0.5])
+    | st.sampled_from([[], {}, [[]], {"a": []}])
     | WEIRD_TEXTS
     | st.integers()
     | st.floats()
@@ -34,12 +71,16 @@ WEIRD_VALUES = (
 )
 
 
-def paths_in(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(document: Any) -> list[tuple[Any, ...]]:
     """Return the way to every value in a document, its own first."""
-    children = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
-    return [path, *(found for key, child in children for found in paths_in(child, (*path, key)))]
+    found: list[tuple[Any, ...]] = []
+    stack: list[tuple[Any, tuple[Any, ...]]] = [(document, ())]
+    while stack:
+        value, path = stack.pop()
+        found.append(path)
+        children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        stack.extend((child, (*path, key)) for key, child in children)
+    return found
 
 
 def spoil(document: Any, draw: st.DrawFn) -> Any:
@@ -48,21 +89,22 @@ def spoil(document: Any, draw: st.DrawFn) -> Any:
         path = draw(st.sampled_from(paths_in(document)))
         if not path:
             if draw(st.integers(0, 9)) == 0:
-                return draw(WEIRD_VALUES)
+                return copy.deepcopy(draw(WEIRD_VALUES))
             continue
         holder = document
         for key in path[:-1]:
             holder = holder[key]
         how = draw(st.sampled_from(["replace", "replace", "remove", "double", "deepen"]))
         if how == "replace":
-            holder[path[-1]] = draw(WEIRD_VALUES)
+            holder[path[-1]] = copy.deepcopy(draw(WEIRD_VALUES))  # later ones may be put into it
         elif how == "remove":
             del holder[path[-1]]
         elif how == "deepen":
             value: Any = 1
-            for _ in range(300):
+            for _ in range(draw(st.sampled_from([5, 150, 450]))):
                 value = {"children": [value]}
             holder[path[-1]] = value
+            break  # every value in there would be a path of its own
         elif isinstance(holder, list):
             holder.append(holder[path[-1]])
         else:
