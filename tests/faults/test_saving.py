@@ -112,7 +112,7 @@ def test_figures_for_tensorboard_without_a_place_are_warnings(tmp_path, caplog):
 
 
 def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Path) -> None:
-    flags = (*SERIAL, "--train_for_seconds=5", "--save_every_sec=0.5", "--save_best_after=1000000")
+    flags = (*SERIAL, "--train_for_seconds=3", "--save_every_sec=0.2", "--save_best_after=1000000")
     output = tmp_path / "output.txt"
     with output.open("w") as file:
         process = subprocess.Popen(command(*flags, folder=tmp_path), stdout=file, stderr=subprocess.STDOUT)
@@ -129,7 +129,7 @@ def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Pat
         process.wait()
     text = output.read_text()
     assert "WARNING: cannot write the checkpoint" in text
-    assert "Training goes on, and tries again in 0.5 s" in text
+    assert "Training goes on, and tries again in 0.2 s" in text
     assert "Learner_0 failed: CheckpointError: cannot write the checkpoint" in text
     assert "Traceback" not in text
     # What was saved before is whole, and the run goes on from there.
