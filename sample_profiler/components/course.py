@@ -8,6 +8,7 @@ random numbers. It is there where environments offer `get_state()` and `set_stat
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import random
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
         loop: that they will run in.
 
     Raises:
-        CheckpointError: the course that was saved is damaged.
+        CheckpointError: the course that was saved is of another version.
         EnvError: an environment cannot be put back to where it was.
     """
     sampling = blueprint.config.sampling
@@ -75,7 +76,7 @@ class _Course:
         if any(course is None for course in parts.values()):
             return None
         try:
-            return _pack(
+            return _seal(
                 {
                     "fingerprint": self._fingerprint,
                     "parts": parts,
@@ -91,13 +92,16 @@ class _Course:
                 logger.warning("Resumed, the run will begin new episodes: the state of an environment has %s", error)
             return None
 
-    def follow(self, packed: dict[str, Any]) -> None:
+    def follow(self, sealed: dict[str, Any]) -> None:
         """Put everything to where it was."""
+        course = _open(sealed)
+        if course is None:
+            logger.warning("Environments begin new episodes: where they were is damaged in the checkpoint")
+            return
+        if course["fingerprint"] != self._fingerprint:
+            logger.info("Environments begin new episodes: the run was laid out differently when it was saved")
+            return
         try:
-            course = _unpack(packed)
-            if course["fingerprint"] != self._fingerprint:
-                logger.info("Environments begin new episodes: the run was laid out differently when it was saved")
-                return
             for name, part in self._parts.items():
                 part.follow(course["parts"][name])
             self._trajectories.memory[:] = course["memory"]
@@ -113,7 +117,7 @@ class _Course:
             raise
         except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the course of the run in its checkpoint is damaged ({type(error).__name__}: {error}): use "
+                f"the course of the run in its checkpoint is of another version ({type(error).__name__}: {error}): use "
                 "--load_checkpoint_kind=best, another --experiment, or --restart_behavior=overwrite"
             ) from error
         logger.info("Environments go on where they were")
@@ -128,13 +132,43 @@ def _list_channels(channels: Channels) -> list[LocalChannel]:
     return [channel for channel in dict.fromkeys(members) if isinstance(channel, LocalChannel)]
 
 
+def _seal(course: dict[str, Any]) -> dict[str, Any]:
+    """Return a course as bytes and their checksum: it is followed as a whole, far into every component, or not at all.
+
+    Raises:
+        TypeError: something in it is no plain data.
+    """
+    import torch  # only now: the Runner of a parallel run reads this module
+
+    file = io.BytesIO()
+    torch.save(_pack(course), file)
+    data = file.getvalue()
+    return {
+        "data": torch.frombuffer(bytearray(data), dtype=torch.uint8),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def _open(sealed: Any) -> dict[str, Any] | None:
+    """Return what was sealed; None if it is not whole."""
+    import torch
+
+    if not isinstance(sealed, dict) or not isinstance(sealed.get("data"), torch.Tensor):
+        return None
+    data = sealed["data"].numpy().tobytes()
+    if hashlib.sha256(data).hexdigest() != sealed.get("sha256"):
+        return None
+    course: dict[str, Any] = _unpack(torch.load(io.BytesIO(data), weights_only=True))
+    return course
+
+
 def _pack(value: Any) -> Any:
     """Return data as checkpoints hold it, with arrays as their bytes.
 
     Raises:
         TypeError: something in it is no plain data.
     """
-    import torch  # only now: the Runner of a parallel run reads this module
+    import torch
 
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufcSU":
         data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)

@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 _STATISTICS_INTERVAL_S = 2.0
 _FORMAT_VERSION = 1
+_MOST_STEPS = 10**18  # far from what 64 bits hold
+# What is raised by reading a state that has other pieces, or pieces of other types, than ours.
+_UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -370,8 +373,11 @@ class Learner:
             self._best_metric = float(state["best_metric"])
             self._random.bit_generator.state = state["random"]
             self.loaded_course = state.get("course")
-        except (KeyError, RuntimeError, ValueError, TypeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            for name, count in (("frames", self._frames), ("optimizer steps", self._trainer.num_steps)):
+                if not 0 <= count <= _MOST_STEPS:
+                    raise ValueError(f"it says {count} {name}")
+        except _UNFITTING as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CheckpointError(
                 f"the checkpoint in {self._memory.checkpoints.path} is not of this network ({reason}): use the flags "
                 "it was trained with, another --experiment, or --restart_behavior=overwrite"
