@@ -102,6 +102,15 @@ class Batcher:
     def start(self) -> None:
         """Wait for the first trajectories."""
 
+    def course(self) -> dict[str, Any]:
+        """Return where it is, as plain data for `follow`."""
+        return {"finished": list(self._finished), "num_at_learner": self._num_at_learner}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._finished = deque(course["finished"])
+        self._num_at_learner = int(course["num_at_learner"])
+
     def wait_block(self) -> str:
         """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""
         return "wait_rollout_workers" if len(self._finished) < self._dataset_slots else "wait_learner"

@@ -142,6 +142,14 @@ class InferenceWorker:
         if self._weights.version >= 0:
             self._update_model()
 
+    def course(self) -> dict[str, Any]:
+        """Return where its random numbers are, as plain data for `follow`; weights come from the Learner."""
+        return {"generator": self._generator.get_state()}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._generator.set_state(course["generator"])
+
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner for its first policy, then RolloutWorkers."""
         return "wait_rollout_workers" if self._version >= 0 else "wait_policy"

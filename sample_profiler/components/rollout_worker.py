@@ -115,6 +115,7 @@ class RolloutWorker:
         self.post_collect_hook: PostCollectHook | None = None
         self.slowdown = Slowdown()
         self._num_rollouts = 0
+        self._has_begun = False
         self._at_boundary: Callable[[], None] | None = None
         self._waiting: deque[SteppingGroup] = deque()
         self._groups: dict[int, SteppingGroup] = {}
@@ -171,7 +172,10 @@ class RolloutWorker:
         replace_hook(self, hook)
 
     def start(self) -> None:
-        """Reset all environments, decorrelate them as asked, and ask for the first actions."""
+        """Reset all environments, decorrelate them as asked, and ask for the first actions; unless on a course."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
             self._pulse.beat(START_S + pause_s)
@@ -183,6 +187,32 @@ class RolloutWorker:
                 group.reset(num_random_steps, lambda: self._pulse.beat(START_S))
             self._waiting.append(group)
             self._begin_rollouts()
+
+    def course(self) -> dict[str, Any] | None:
+        """Return where it is, environments included, as data for `follow`.
+
+        None: it has not begun, or has environments that cannot be put back to where they are.
+        """
+        if not self._has_begun or not all(env.offers_state for env in self._envs):
+            return None
+        return {
+            "free": [list(slots) for slots in self._free],
+            "waiting": [group.index for group in self._waiting],
+            "groups": {index: group.course() for index, group in self._groups.items()},
+            "envs": [env.get_state() for env in self._envs],
+            "num_rollouts": self._num_rollouts,
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._free = [deque(slots) for slots in course["free"]]
+        self._waiting = deque(self._groups[index] for index in course["waiting"])
+        for index, group in self._groups.items():
+            group.follow(course["groups"][index])
+        for env, state in zip(self._envs, course["envs"], strict=True):
+            env.set_state(state)
+        self._num_rollouts = course["num_rollouts"]
+        self._has_begun = True
 
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner's side for free slots if every group does, else inference."""

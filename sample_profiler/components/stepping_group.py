@@ -104,6 +104,25 @@ class SteppingGroup:
             self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
             after_each()
 
+    def course(self) -> dict[str, Any]:
+        """Return where the group is, without its environments and trajectories, as data for `follow`."""
+        return {
+            "slots": self.slots.copy(),
+            "step_index": self.step_index,
+            "num_replies_due": self.num_replies_due,
+            "fresh": list(self._fresh),
+            "returns": list(self._returns),
+            "lengths": list(self._lengths),
+            "inactive": self._inactive.copy(),
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of a reset."""
+        self.slots = course["slots"]
+        self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
+        self._fresh, self._returns = course["fresh"], course["returns"]
+        self._lengths, self._inactive = course["lengths"], course["inactive"]
+
     @profile_range("SteppingGroup.begin_rollout")
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
         """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.

@@ -48,6 +48,7 @@ from sample_profiler.runtime.machine import (
     keep_freed_memory,
 )
 from sample_profiler.runtime.recording import RecordingOptions
+from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
@@ -167,7 +168,7 @@ def make_blueprint(
     plan = make_sampling_plan(sampling, env_spec.num_agents)
     return Blueprint(
         config=config,
-        seed=seed,
+        seed=_seed_of_this_start(seed, newest_steps(run_folder, sampling.num_policies)),
         env_name=config.run.env,
         env_payload=env_payload,
         model_payload=export_model_parts(),
@@ -180,6 +181,11 @@ def make_blueprint(
         run_folder=run_folder,
         device=device,
     )
+
+
+def _seed_of_this_start(seed: int, steps_done: tuple[int, ...]) -> int:
+    """Return another seed for each start of a run: resumed, it must not sample the same episodes again."""
+    return derive_seed(seed, *steps_done) if any(steps_done) else seed
 
 
 @dataclass(frozen=True)

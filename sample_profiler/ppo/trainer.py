@@ -15,6 +15,7 @@ from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.optimizers import load_optimizer_state
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
@@ -253,9 +254,13 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
+        """Continue where `state_dict` was taken.
+
+        Raises:
+            AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError: it does not fit.
+        """
         self.model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        load_optimizer_state(self._optimizer, state["optimizer"])
         self._schedule.load_state_dict(state["schedule"])
         self.num_steps = int(state["optimizer_steps"])
         self._apply_learning_rate()

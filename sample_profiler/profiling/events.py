@@ -83,6 +83,13 @@ class Events(Sequence[Event]):
         data.cast("Q")[_FLOW::_WORDS] = memoryview(flows)
         return cls(data)
 
+    def extremes(self) -> tuple[int, int, int]:
+        """Return the earliest start, the earliest end (`FLOW_POINT` if there are points of flows) and the last node."""
+        if not self.data:
+            return 0, 0, 0
+        starts, ends = self._column("q", _START, _WORDS), self._column("q", _END, _WORDS)
+        return min(starts), min(ends), max(self._column("I", _NODE, _HALF_WORDS))
+
     def columns(self) -> tuple[array[int], array[int], array[int], array[int], array[int]]:
         """Return starts, each less the one before; durations, -1 of flow points; nodes; threads; flows."""
         starts, ends = self._column("q", _START, _WORDS), self._column("q", _END, _WORDS)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import RecordError, SessionError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.process_state import describe_machine, host_name
@@ -77,15 +78,8 @@ class Session:
             OSError: it cannot be written.
         """
         text = json.dumps(session_to_dict(vars(self)), separators=(",", ":"))
-        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with written_whole(path) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, with_events: bool = True) -> Session:

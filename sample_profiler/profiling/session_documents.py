@@ -18,6 +18,7 @@ from sample_profiler.errors import SampleProfilerError, SessionError
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.kinds import make_kind
 from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord
+from sample_profiler.profiling.session_checks import check_session_fields
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
@@ -67,12 +68,15 @@ def session_from_dict(document: Any, *, source: str, with_events: bool = True) -
     else:
         raise SessionError(f"{source} is no session: it has no schema_version; {_CURE}")
     try:
-        return read(document, with_events)
+        fields = read(document, with_events)
+        check_session_fields(fields)
     except (
         *(AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, zlib.error),
         SampleProfilerError,
     ) as error:
-        raise SessionError(f"{source} is a damaged session: {type(error).__name__} {error}; {_CURE}") from error
+        reason = " ".join(str(error).split())[:200]
+        raise SessionError(f"{source} is a damaged session: {type(error).__name__} {reason}; {_CURE}") from error
+    return fields
 
 
 def _read_version_2(document: dict[str, Any], with_events: bool) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from sample_profiler.files import written_whole
+
 __all__ = ["NS_PER_US", "ChromeTrace", "named", "to_json", "write_chrome_trace"]
 
 NS_PER_US = 1000
@@ -25,6 +27,7 @@ _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 _LINES_AT_ONCE = 4096
 _COMPRESSION = 4
+_MAX_TIME = 2.0**63
 
 
 class ChromeTrace:
@@ -71,14 +74,15 @@ class ChromeTrace:
                     return
                 try:
                     event, position = decode(text, position)
+                except RecursionError as error:
+                    raise self._error("an event of it is nested too deeply") from error
                 except ValueError as error:  # it goes on behind this piece
                     more = file.read(max(_PIECE, len(text) - position))
                     if not more:
                         raise self._error(str(error)) from error
                     text, position = text[position:] + more, 0
                     continue
-                if not isinstance(event, dict):
-                    raise self._error("an event of it is none")
+                self._check(event)
                 yield event
 
     def wall_ns(self, event: Mapping[str, Any]) -> int:
@@ -100,6 +104,16 @@ class ChromeTrace:
         if event.get("ph") in ("s", "t", "f") and "id" in event:
             new["id"] = f"{label}:{event['id']}"
         return new
+
+    def _check(self, event: Any) -> None:
+        """Raise if an event is not as `torch.profiler` writes it, as far as anybody here looks at it."""
+        if not isinstance(event, dict):
+            raise self._error(f"{event!r:.80} is no event")
+        if not isinstance(event.get("ph"), str) or not isinstance(event.get("name", ""), str):
+            raise self._error(f"{event!r:.80} has no name or no kind")
+        for number in (event.get("ts", 0), event.get("dur", 0)):
+            if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < _MAX_TIME:
+                raise self._error(f"{number!r:.80} is no time")
 
     def _error(self, reason: str) -> ValueError:
         return ValueError(f"{self.path} is no trace: {reason}; capture again")
@@ -130,24 +144,19 @@ def write_chrome_trace(output: Path, lines: Iterable[str], facts: Callable[[], M
     Raises:
         OSError: it cannot be written; a file that was there is then as before.
     """
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    try:
-        with _open(temporary, is_compressed=output.name.endswith(".gz")) as file:
-            file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-            left, separator = iter(lines), ""
-            while batch := list(islice(left, _LINES_AT_ONCE)):
-                file.write(separator + ",\n".join(batch))
-                separator = ",\n"
-            file.write("\n]")
-            for key, value in facts().items():
-                file.write(f",{json.dumps(key)}:{to_json(value)}")
-            file.write("}\n")
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(output) as partial, _open(partial) as file:
+        file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+        left, separator = iter(lines), ""
+        while batch := list(islice(left, _LINES_AT_ONCE)):
+            file.write(separator + ",\n".join(batch))
+            separator = ",\n"
+        file.write("\n]")
+        for key, value in facts().items():
+            file.write(f",{json.dumps(key)}:{to_json(value)}")
+        file.write("}\n")
 
 
-def _open(path: Path, *, is_compressed: bool) -> IO[str]:
-    if is_compressed:
+def _open(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
         return gzip.open(path, "wt", encoding="utf-8", compresslevel=_COMPRESSION)
     return path.open("w", encoding="utf-8")

@@ -138,6 +138,8 @@ class EventLoop:
 
     Attributes:
         active: the component whose turn it is.
+        unhandled: sources that had something in the turn in which the loop was stopped, and were not read any more.
+        is_handling: whether a component is at work on what it was handed; stays so if it raised.
     """
 
     def __init__(
@@ -159,6 +161,12 @@ class EventLoop:
         self._stopping = False
         self._has_begun = False
         self._next_due_s = math.inf
+        self.unhandled: list[Any] = []
+        self.is_handling = False
+
+    def begin_with(self, sources: Sequence[Any]) -> None:
+        """Read these sources in the first turn, whatever else has something: a loop that was stopped goes on."""
+        self.unhandled = list(sources)
 
     def stop(self) -> None:
         """End the loop before its next wait."""
@@ -185,12 +193,14 @@ class EventLoop:
         waiting = self._components[0]
         self.activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
-            ready = self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
+            ready = self.unhandled or self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
+        self.unhandled = []
         if self._beat is not None:
             with waiting.timing.add_time("watch_processes"):
                 self._beat()
-        for source in ready:
+        for number, source in enumerate(ready):
             if self._stopping:
+                self.unhandled = ready[number:]
                 return  # what is still there stays there: whoever stopped the loop may want to read it
             if id(source) not in self._handlers:
                 continue  # nobody listens to it since the last refresh
@@ -199,7 +209,9 @@ class EventLoop:
             with component.timing.add_time("receive"):
                 values = source.receive()
             if values:
+                self.is_handling = True
                 receiver.handle(values)
+                self.is_handling = False
         now_s = time.monotonic()
         if now_s >= self._next_due_s:
             self._fire_timers(now_s)

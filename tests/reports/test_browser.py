@@ -154,6 +154,7 @@ def test_the_trace_has_processes_tracks_flows_counters_and_captured_operators(ru
         for event in record.events
         if not event.is_flow_point and len(record.paths[event.node]) > 1
     )
+    expected += Counter(block.component for record in session.processes for block in record.open_blocks)
     assert {name: found["passes"].get(pid, 0) for name, pid in processes.items() if name in expected} == expected
 
     assert found["flows"], "no arrows"
