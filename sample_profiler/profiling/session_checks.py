@@ -63,8 +63,9 @@ def _check_record(record: ProcessRecord) -> None:
     for tree in record.trees.values():
         _check_tree(tree)
     for gauge in record.gauges.values():
-        for value in (gauge.value, gauge.min_value, gauge.max_value):
-            _check("a gauge", value, float)
+        for figure in (gauge.value, gauge.min_value, gauge.max_value):
+            if not isinstance(figure, float):  # programs may set infinite ones
+                raise ValueError(f"a gauge is {figure!r:.80}")
         _check("a gauge's count", gauge.count, int, 0)
         _check("a gauge's time", gauge.updated_ns, int, 0)
     for path in record.paths:
