@@ -8,12 +8,15 @@ TEST_FLAGS ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 # Comparisons of whole runs take an hour or more: each has a target, or is called by hand.
-LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py
+LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
+	benchmarks/soak.py benchmarks/verdicts.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
+FAULT_ROUNDS ?= 3
+SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint check format docs bench bench-versus clean
+.PHONY: help install run test lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +60,13 @@ bench: install  ## Measure parts: every shorter script in benchmarks, one after 
 bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hours, alone on the machine (VERSUS_FLAGS='--tasks doom')
 	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" || exit 1; done
 	$(BIN)/python -m benchmarks.versus $(VERSUS_FLAGS)
+
+faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (3; hours), and look whether they survive
+	FAULT_ROUNDS=$(FAULT_ROUNDS) $(BIN)/python -m pytest tests/faults/test_matrix.py $(TEST_FLAGS)
+
+soak: install  ## Train for SOAK_MINUTES (60) on CartPole and on doom_basic, and see whether memory or speed change
+	$(BIN)/python -m benchmarks.soak --task cartpole --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m benchmarks.soak --task doom_basic --minutes $(SOAK_MINUTES)
 
 clean:  ## Remove .venv, builds and caches; runs in train_dir stay
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

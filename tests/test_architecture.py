@@ -15,6 +15,7 @@ PACKAGE = "sample_profiler"
 ROWS = {
     "profiling": 0,
     "errors": 0,
+    "files": 0,
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
     "analysis": 1,
@@ -30,8 +31,8 @@ ROWS = {
     "cli": 5,
     "__main__": 6,  # a door to cli
 }
-# profiling is usable alone, its errors are those of the package.
-ALLOWED_IN_A_ROW = {("profiling", "errors")}
+# profiling is usable alone; its errors, and how files are written, are those of the package.
+ALLOWED_IN_A_ROW = {("profiling", "errors"), ("profiling", "files")}
 # The only package that knows how processes are started, found and talked to.
 OF_RUNTIME = {"ctypes", "fcntl", "multiprocessing", "select", "psutil"}
 

@@ -176,7 +176,7 @@ def _execute(name: str, command: Sequence[str], seconds: float, folder: Path) ->
     with log.open("w") as output:
         environment["BENCHMARK_BEGAN"] = repr(time.time())
         process = psutil.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        timer = threading.Timer(seconds * _MOMENT_OF_MEMORY, lambda: memory.extend(_measure_memory(process, log)))
+        timer = threading.Timer(seconds * _MOMENT_OF_MEMORY, lambda: memory.extend(measure_memory(process, log)))
         timer.start()
         try:
             status = process.wait(timeout=seconds + _SPARE_S)
@@ -198,7 +198,7 @@ def _kill(process: psutil.Process) -> None:
                 left.kill()
 
 
-def _measure_memory(process: psutil.Process, log: Path) -> list[Memory]:
+def measure_memory(process: psutil.Process, log: Path) -> list[Memory]:
     """Return the memory of a process and all its descendants; nothing if it has ended meanwhile."""
     pids_of_workers = {int(pid) for pid in _WORKER_PIDS.findall(log.read_text(errors="replace"))}
     with contextlib.suppress(psutil.Error):

@@ -211,7 +211,7 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
         )
     try:
         model.load_state_dict(state["model"])
-    except (KeyError, RuntimeError, TypeError) as error:
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"the checkpoint in {folder.path} is not of this network: {reason}") from None
     generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)

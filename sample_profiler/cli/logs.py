@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 
 from rich.console import Console
 
 __all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file"]
+
+logger = logging.getLogger(__name__)
 
 
 class RunFormatter(logging.Formatter):
@@ -48,6 +51,21 @@ class ConsoleHandler(logging.Handler):
             self.handleError(record)
 
 
+class _LogFile(logging.FileHandler):
+    """A log file on a disk that may become full: what does not fit is in the terminal alone."""
+
+    has_failed = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (a name of logging)
+        """Say once that records are missing here, instead of a traceback for each."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.has_failed:
+            self.has_failed = True
+            logger.warning("The log cannot be written to %s: %s", self.baseFilename, error.strerror or error)
+
+
 def log_to_console(console: Console) -> logging.Handler:
     """Send the records of this process to a console; return the handler for its removal."""
     return _add(ConsoleHandler(console))
@@ -55,7 +73,7 @@ def log_to_console(console: Console) -> logging.Handler:
 
 def log_to_file(path: Path) -> logging.Handler:
     """Append the records of this process to a file; return the handler for its removal."""
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = _LogFile(path, encoding="utf-8")
     handler.setFormatter(RunFormatter())
     return _add(handler)
 

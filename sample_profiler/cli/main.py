@@ -243,9 +243,11 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "trace",
-        help="write the latest events of all processes as one timeline for Perfetto",
+        help="write the latest events of all processes, counters and captures as one timeline for Perfetto",
         description="Write the latest events of all processes as one timeline for https://ui.perfetto.dev: of a run "
-        "that goes on, hangs or was killed what its flight recorders hold, of one that has ended its last ten seconds.",
+        "that goes on, hangs or was killed what its flight recorders hold, of one that has ended its last ten seconds. "
+        "Throughput, policy lag, queues and memory over the whole run are counters in it, and the operators that "
+        "captures with torch have left in the run's folder are beside the blocks.",
     )
     _add_run_dir(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz")

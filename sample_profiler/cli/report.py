@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.render import format_tree
 from sample_profiler.profiling.session import Session, read_session, steady_path
 from sample_profiler.reports.accounts import format_accounts
@@ -88,9 +88,5 @@ def format_text(loaded: RunReport) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")

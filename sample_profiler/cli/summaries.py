@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunStatus
-from sample_profiler.reports.tensorboard import ScalarWriter
+from sample_profiler.reports.tensorboard import SummaryFile
+from sample_profiler.reports.verdict import verdict_to_markdown
 
-__all__ = ["TensorBoardSummaries"]
+__all__ = ["TensorBoardSummaries", "write_verdict"]
+
+
+def write_verdict(folder: Path, verdict: Verdict, frames: Mapping[int, int]) -> None:
+    """Add the verdict on a run to the summaries of each of its policies, as a text.
+
+    Args:
+        folder: the run's `summary` folder.
+        verdict: on the run.
+        frames: that each policy has been trained on.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    for policy, num_frames in frames.items():
+        file = SummaryFile(folder / str(policy), flush_interval_s=1)
+        file.add_text("perf/verdict", verdict_to_markdown(verdict), num_frames)
+        file.close()
 
 
 class TensorBoardSummaries(RunObserver):
@@ -29,7 +48,7 @@ class TensorBoardSummaries(RunObserver):
         self._observers = observers
         self._runner: Runner | None = None
         self._evaluated_frames: dict[int, int] = {}
-        self._writers = [ScalarWriter(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
+        self._writers = [SummaryFile(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
 
     def on_init(self, runner: Runner) -> None:
         """Remember whom to ask on behalf of the others."""

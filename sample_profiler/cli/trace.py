@@ -1,4 +1,4 @@
-"""Owns `sample-profiler trace`: the latest events of a run's processes as one timeline."""
+"""Owns `sample-profiler trace`: blocks, counters and captures of a run's processes as one timeline."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.session import read_session
-from sample_profiler.reports.timeline import write_timeline
+from sample_profiler.reports.timeline import Timeline
+from sample_profiler.reports.timeline_captures import find_captures
+from sample_profiler.reports.timeline_counters import run_counters
 
 __all__ = ["trace"]
 
@@ -29,17 +32,25 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
     output = run_dir / "profile" / "trace.json.gz" if output is None else output
     try:
         session = read_session(run_dir)
-        last_ns = max((event.start_ns for record in session.processes for event in record.events), default=None)
-        if last_ns is None:
+        last_ns = max((Events.of(record.events).latest_ns() for record in session.processes), default=0)
+        if not last_ns:
             raise SessionError(f"the processes of {run_dir} kept no events: was it run with --flight_recorder_mb=0?")
         start_ns = None if seconds is None else last_ns - round(seconds * _NS_PER_S)
-        num_passes = write_timeline(session.processes, output, start_ns=start_ns)
+        captures = find_captures(run_dir)
+        timeline = Timeline(session.processes, start_ns=start_ns, counters=run_counters(session), captures=captures)
+        timeline.write(output)
     except (SessionError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         print(f"sample-profiler trace: {reason}", file=sys.stderr)
         return _BAD_USAGE
+    for problem in timeline.problems:
+        print(problem, file=sys.stderr)
     for record in session.processes:
         if record.num_events_lost:
             print(f"{record.name}: {record.num_events_lost:,} earlier events were overwritten", file=sys.stderr)
-    print(f"{output}: {num_passes:,} passes of {len(session.processes)} processes; open it in https://ui.perfetto.dev")
+    captured = f" and {len(captures)} captured trace{'s' if len(captures) > 1 else ''}" if captures else ""
+    print(
+        f"{output}: {timeline.num_passes:,} passes of {len(session.processes)} processes{captured}; "
+        "open it in https://ui.perfetto.dev"
+    )
     return 0

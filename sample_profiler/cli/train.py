@@ -20,11 +20,12 @@ from sample_profiler import __version__
 from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
-from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
@@ -39,6 +40,11 @@ logger = logging.getLogger(__name__)
 
 _BAD_USAGE = 2
 _KILLED_BY_SIGNAL = 128
+_OF_PROCESSES = (
+    *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
+    *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
+)
+"""Flags about processes of a component's own, as far as there are such."""
 
 
 def train(
@@ -78,6 +84,9 @@ def train(
             # Its own message says what is wrong; a foreign cause needs its traceback.
             logger.error("%s", error, exc_info=error.__cause__)
             return _BAD_USAGE
+        except OSError as error:  # of the run's folder: everything else is part of the run, whose failures are reports
+            logger.error("%s: free space, or use another --train_dir", error)
+            return _BAD_USAGE
         except KeyboardInterrupt:
             logger.error("Interrupted again: everything was ended at once")
             return _KILLED_BY_SIGNAL + signal.SIGINT
@@ -106,13 +115,7 @@ def _train(
         stack.enter_context(folder_locked(folder))
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / "log.txt"))
-    try:
-        save_config(config, config_path(folder))
-    except OSError as error:
-        problem = (
-            f"cannot write {config_path(folder)}: {error.strerror or error}: free space, or use another --train_dir"
-        )
-        raise ConfigError([problem]) from error
+    earlier_config = _replace_config(config, config_path(folder))
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
@@ -120,6 +123,10 @@ def _train(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval, observers
     )
     result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
+    if result.failure and not result.fps and earlier_config is not None:
+        # Flags that the run could not even begin with, such as those of another network, are no part of it.
+        with contextlib.suppress(OSError), written_whole(config_path(folder)) as partial:
+            partial.write_bytes(earlier_config)
     _conclude(config, folder, result)
     return _exit_status(result)
 
@@ -148,24 +155,40 @@ def _with_absolute_profile_dir(config: Config) -> Config:
 def _prepare_folder(config: Config) -> None:
     """Make the run's folder, doing with an earlier run what `--restart_behavior` says."""
     folder = config.run.folder
-    if folder.exists():
-        if config.run.restart_behavior == "overwrite":
-            shutil.rmtree(folder)
-        elif config.run.restart_behavior == "restart":
-            kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
-            while kept.exists():  # two restarts within a second
-                kept = kept.with_name(f"{kept.name}_2")
-            folder.rename(kept)
-            logger.info("The earlier run is kept in %s", kept)
     try:
+        if folder.exists():
+            if config.run.restart_behavior == "overwrite":
+                shutil.rmtree(folder)
+            elif config.run.restart_behavior == "restart":
+                kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
+                while kept.exists():  # two restarts within a second
+                    kept = kept.with_name(f"{kept.name}_2")
+                folder.rename(kept)
+                logger.info("The earlier run is kept in %s", kept)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        problem = f"cannot make the run's folder {folder}: {error.strerror}: use another --train_dir"
+        problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
         raise ConfigError([problem]) from error
+
+
+def _replace_config(config: Config, path: Path) -> bytes | None:
+    """Write config.json and return what was there before, if anything was."""
+    try:
+        earlier = path.read_bytes() if path.exists() else None
+        save_config(config, path)
+    except OSError as error:
+        problem = f"cannot write {path}: {error.strerror or error}: free space, or use another --train_dir"
+        raise ConfigError([problem]) from error
+    return earlier
 
 
 def _log_start(config: Config, folder: Path) -> None:
     logger.info("sample_profiler %s, run folder %s", __version__, folder)
+    idle = [name for name in _OF_PROCESSES if name in config.origins and config.origin(name) == "command line"]
+    if config.sampling.serial_mode and idle:
+        logger.info(
+            "Without meaning in serial mode, which has one process: %s", ", ".join(f"--{name}" for name in idle)
+        )
     if config.saving.benchmark:
         machine = Machine.this().to_dict()
         logger.info("Machine: %s", ", ".join(f"{name} {value}" for name, value in machine.items()))
@@ -182,6 +205,10 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))
     logger.info("Verdict: %s", format_verdict(report.verdict))
     _write_report(report, folder / "report.html")
+    try:
+        write_verdict(folder / "summary", report.verdict, result.frames)
+    except OSError as error:
+        logger.warning("The verdict is not in TensorBoard: %s", error)
     if config.saving.benchmark:
         benchmark = {
             "machine": Machine.this().to_dict(),
@@ -191,7 +218,11 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
             "steady_fps": result.steady_fps,
             "processes": result.processes,
         }
-        (folder / "benchmark.json").write_text(json.dumps(benchmark, indent=2) + "\n")
+        try:
+            with written_whole(folder / "benchmark.json") as partial:
+                partial.write_text(json.dumps(benchmark, indent=2) + "\n")
+        except OSError as error:
+            logger.warning("There is no benchmark.json: %s", error)
         for name, chosen in result.processes.items():
             threads, cores = ("free" if value is None else value for value in chosen.values())
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import deque
@@ -21,7 +22,7 @@ from sample_profiler.reports.verdict import format_verdict
 __all__ = ["watch"]
 
 _BAD_USAGE = 2
-_CLEAR = "\033[H\033[2J\033[3J"
+_CLEAR, _HOME, _END_OF_LINE, _BELOW = "\033[2J", "\033[H", "\033[K", "\033[J"
 
 
 def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
@@ -35,27 +36,39 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
     Returns:
         Exit status: 0; or 2: the folder is no run's, or the run is over.
     """
-    clear = _CLEAR if sys.stdout.isatty() else ""
+    show = _show_in_place if sys.stdout.isatty() else _show_below
     readings: deque[Session] = deque()
+    has_shown = False
     try:
         while True:
             session = read_live(run_dir, with_events=False, with_histograms=False)
             if not is_running(session):
-                return _conclude(run_dir, has_shown=bool(readings))
+                return _conclude(run_dir, was_watched=bool(readings))
             readings.append(session)
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:
-                print(clear + _describe(run_dir, window(session, readings[0])), flush=True)
-                if not clear:
-                    print()
+                show(_describe(run_dir, window(session, readings[0])), is_first=not has_shown)
+                has_shown = True
             time.sleep(interval_s)
     except KeyboardInterrupt:
         return 0
 
 
-def _conclude(run_dir: Path, *, has_shown: bool) -> int:
-    if has_shown:
+def _show_in_place(text: str, *, is_first: bool) -> None:
+    """Write over what was shown before: nothing flickers, and what was above in the terminal's history stays."""
+    # A taller text would scroll, and each one would stay; the end is what can be spared.
+    lines = text.splitlines()[: max(1, shutil.get_terminal_size().lines - 1)]
+    screen = "".join(f"{line}{_END_OF_LINE}\n" for line in lines)
+    print(f"{_CLEAR if is_first else ''}{_HOME}{screen}{_BELOW}", end="", flush=True)
+
+
+def _show_below(text: str, *, is_first: bool) -> None:
+    print(text if is_first else f"\n{text}", flush=True)
+
+
+def _conclude(run_dir: Path, *, was_watched: bool) -> int:
+    if was_watched:
         print(f"The run is over: sample-profiler report {run_dir} shows all of it")
         return 0
     try:
@@ -74,4 +87,4 @@ def _describe(run_dir: Path, steady: Session) -> str:
         parts.append(f"{facts.fps:,.0f} frames/s")
     if facts.machine_busy is not None:
         parts.append(f"{facts.num_cores} cores {100 * facts.machine_busy:.0f} % busy")
-    return f"{', '.join(parts)}\n\n{format_accounts(accounts(steady))}\n\nVerdict: {format_verdict(judge(facts))}"
+    return f"{', '.join(parts)}\n\nVerdict: {format_verdict(judge(facts))}\n\n{format_accounts(accounts(steady))}"

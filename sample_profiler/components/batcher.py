@@ -43,21 +43,28 @@ class Batcher:
         policy: index of the policy.
         dataset_slots: trajectories in a dataset.
         max_datasets: how many datasets the Learner may have at once, the one that it trains on included.
-        slot_worker: which RolloutWorker each slot belongs to.
+        worker_slots: for each RolloutWorker, the slots of this policy that belong to it.
         ports: where to listen and talk.
     """
 
     def __init__(
-        self, policy: int, dataset_slots: int, max_datasets: int, slot_worker: Sequence[int], ports: BatcherPorts
+        self,
+        policy: int,
+        dataset_slots: int,
+        max_datasets: int,
+        worker_slots: Sequence[Sequence[int]],
+        ports: BatcherPorts,
     ) -> None:
         self.name = f"Batcher_{policy}"
         self.timing = Timing(f"Batcher {policy} profile")
         self._dataset_slots = dataset_slots
         self._max_slots_at_learner = dataset_slots * max_datasets
-        self._slot_worker = slot_worker
+        self._worker_slots = worker_slots
+        self._slot_worker = {slot: worker for worker, slots in enumerate(worker_slots) for slot in slots}
         self._ports = ports
         self._finished: deque[int] = deque()
-        self._num_at_learner = 0
+        self._at_learner: set[int] = set()
+        self._lost_workers: set[int] = set()
 
     def inputs(self) -> list[Input]:
         """Listen to workers and the Learner."""
@@ -69,14 +76,40 @@ class Batcher:
 
     def gauges(self) -> dict[str, float]:
         """Measure how much waits here and at the Learner."""
-        return {"finished_trajectories": len(self._finished), "trajectories_at_learner": self._num_at_learner}
+        return {"finished_trajectories": len(self._finished), "trajectories_at_learner": len(self._at_learner)}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer nothing of its own."""
-        return {}
+        """Offer what it takes to replace a RolloutWorker."""
+        return {"forget_worker": self.forget_worker, "readmit_worker": self.readmit_worker}
+
+    def forget_worker(self, worker: int) -> None:
+        """Give no more slots back to a RolloutWorker that is gone, until `readmit_worker`."""
+        self._lost_workers.add(worker)
+
+    def readmit_worker(self, worker: int) -> int:
+        """Give the successor of a lost RolloutWorker all slots that are its own to fill, and return how many.
+
+        Those are all but the ones that its predecessor has finished and that have not been trained on yet.
+        """
+        if finished := self._ports.finished.receive():  # what the predecessor had still sent
+            self._on_finished(finished)
+        taken = self._at_learner.union(self._finished)
+        slots = [slot for slot in self._worker_slots[worker] if slot not in taken]
+        self._lost_workers.discard(worker)
+        self._ports.free[worker].send(slots)
+        return len(slots)
 
     def start(self) -> None:
         """Wait for the first trajectories."""
+
+    def course(self) -> dict[str, Any]:
+        """Return where it is, as plain data for `follow`."""
+        return {"finished": list(self._finished), "num_at_learner": self._num_at_learner}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._finished = deque(course["finished"])
+        self._num_at_learner = int(course["num_at_learner"])
 
     def wait_block(self) -> str:
         """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""
@@ -96,17 +129,19 @@ class Batcher:
     @profile_range("Batcher.release")
     def _on_trained(self, slots: list[int]) -> None:
         with self.timing.add_time("releasing_batches"):
-            self._num_at_learner -= len(slots)
+            self._at_learner.difference_update(slots)
             by_worker: dict[int, list[int]] = {}
             for slot in slots:
                 by_worker.setdefault(self._slot_worker[slot], []).append(slot)
             for worker, freed in by_worker.items():
-                self._ports.free[worker].send(freed)
+                if worker not in self._lost_workers:
+                    self._ports.free[worker].send(freed)
         with self.timing.add_time("batching"):
             self._make_datasets()
 
     def _make_datasets(self) -> None:
         size = self._dataset_slots
-        while len(self._finished) >= size and self._num_at_learner + size <= self._max_slots_at_learner:
-            self._ports.datasets.send([self._finished.popleft() for _ in range(size)])
-            self._num_at_learner += size
+        while len(self._finished) >= size and len(self._at_learner) + size <= self._max_slots_at_learner:
+            dataset = [self._finished.popleft() for _ in range(size)]
+            self._at_learner.update(dataset)
+            self._ports.datasets.send(dataset)

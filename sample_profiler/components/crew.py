@@ -77,6 +77,10 @@ class Crew:
         """Return the names of components that begin with `prefix`."""
         return [member.name for member in self.members if member.name.startswith(prefix)]
 
+    def replace(self, member: CrewMember) -> None:
+        """Ask this component from now on, instead of the one of the same name."""
+        self.members = [member if each.name == member.name else each for each in self.members]
+
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
         """Call a method of some components, and wait for what it returns.
 

@@ -121,11 +121,34 @@ class InferenceWorker:
         return {"batch_rows": self._num_rows / max(1, self._num_batches), "policy_version": self._version}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer to be made slower."""
-        return {"set_slowdown": slowdown_command({"inference": self.slowdown})}
+        """Offer to be made slower, and what it takes to replace a RolloutWorker."""
+        return {
+            "set_slowdown": slowdown_command({"inference": self.slowdown}),
+            "forget_worker": self.forget_worker,
+        }
+
+    def forget_worker(self, worker: int) -> None:
+        """Drop what a RolloutWorker that is gone has still asked for; whoever else has asked is answered."""
+
+        def others(groups: list[int]) -> list[int]:
+            return [group for group in groups if self._groups[group].worker != worker]
+
+        self._held = others(self._held)
+        if groups := others(self._ports.requests.receive()):
+            self._on_requests(groups)
 
     def start(self) -> None:
-        """Wait for the first weights."""
+        """Wait for the first weights, unless they are there, as where a lost worker is replaced."""
+        if self._weights.version >= 0:
+            self._update_model()
+
+    def course(self) -> dict[str, Any]:
+        """Return where its random numbers are, as plain data for `follow`; weights come from the Learner."""
+        return {"generator": self._generator.get_state()}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._generator.set_state(course["generator"])
 
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner for its first policy, then RolloutWorkers."""
@@ -136,7 +159,8 @@ class InferenceWorker:
         device_clock.settle(self.timing)
 
     def _on_first_weights(self, _: list[int]) -> None:
-        self._update_model()
+        if self._weights.version != self._version:
+            self._update_model()
         if self._held:
             held, self._held = self._held, []
             self._answer(held)

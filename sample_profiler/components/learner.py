@@ -6,6 +6,7 @@ made: observations leave shared memory one micro-batch at a time, small enough f
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -28,6 +29,7 @@ from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_poin
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.heartbeats import Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset
@@ -40,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 _STATISTICS_INTERVAL_S = 2.0
 _FORMAT_VERSION = 1
+_MOST_STEPS = 10**18  # far from what 64 bits hold
+# What is raised by reading a state that has other pieces, or pieces of other types, than ours.
+_UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class LearnerOptions:
         frames_per_step: what one agent step counts for.
         micro_batch_steps: steps that go through the network's core at once.
         encoder_steps: steps that go through its encoder at once.
+        first_step_patience_s: that is to be had with the first training step, if more than with others.
     """
 
     sampling: SamplingOptions
@@ -76,6 +82,7 @@ class LearnerOptions:
     micro_batch_steps: int
     encoder_steps: int
     seed: int
+    first_step_patience_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,10 @@ class Learner:
         options: parts of the configuration.
         memory: shared memory and checkpoints.
         ports: where to listen and talk.
+
+    Attributes:
+        get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
+        loaded_course: what it returned when the loaded checkpoint was saved.
 
     Raises:
         CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
@@ -127,9 +138,14 @@ class Learner:
         self._random = np.random.default_rng(options.seed)
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
+        self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
+        self.loaded_course: dict[str, Any] | None = None
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._steps_saved = -1
+        self._pulse = Pulse(self.name, ports.reports)
+        self._patience_s = options.first_step_patience_s
         with self.timing.add_time("load_checkpoint"):
+            memory.checkpoints.remove_partials()
             self._load_checkpoint()
 
     def inputs(self) -> list[Input]:
@@ -139,7 +155,7 @@ class Learner:
     def timers(self) -> list[Timer]:
         """Save from time to time."""
         saving = self._options.saving
-        timers = [Timer(saving.save_every_sec, self._save)]
+        timers = [Timer(saving.save_every_sec, self._save_if_possible)]
         if saving.save_milestones_sec > 0:
             timers.append(Timer(saving.save_milestones_sec, self._save_milestone))
         if not saving.benchmark:
@@ -172,7 +188,11 @@ class Learner:
         return "wait_batcher"
 
     def finish(self) -> None:
-        """Save what was learned since the last checkpoint, and take the last device times."""
+        """Save what was learned since the last checkpoint, and take the last device times.
+
+        Raises:
+            CheckpointError: it cannot be saved.
+        """
         if self._is_whole:
             self._save()
         device_clock.settle(self.timing)
@@ -215,6 +235,8 @@ class Learner:
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)
                 for chunks in minibatches:
+                    self._pulse.beat(self._patience_s)
+                    self._patience_s = 0.0
                     if num_valid := data.num_valid(chunks):
                         self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
                 self._trainer.end_epoch()
@@ -253,6 +275,11 @@ class Learner:
         )
         with torch.no_grad():
             advantages, returns = self._estimate_advantages(dataset, data)
+            is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
+            if not is_finite.all():
+                self._trainer.reject(f"the advantages or returns of {int((~is_finite).sum())} steps are not finite")
+                advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
+                data = replace(data, valid=data.valid * dataset.by_chunk(is_finite))
             if loss.normalize_returns:
                 model.returns_normalizer.update(returns)
                 returns = model.returns_normalizer.normalize(returns)
@@ -357,13 +384,25 @@ class Learner:
             self._frames = int(state["frames"])
             self._best_metric = float(state["best_metric"])
             self._random.bit_generator.state = state["random"]
-        except (KeyError, RuntimeError, ValueError, TypeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.loaded_course = state.get("course")
+            for name, count in (("frames", self._frames), ("optimizer steps", self._trainer.num_steps)):
+                if not 0 <= count <= _MOST_STEPS:
+                    raise ValueError(f"it says {count} {name}")
+        except _UNFITTING as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CheckpointError(
                 f"the checkpoint in {self._memory.checkpoints.path} is not of this network ({reason}): use the flags "
                 "it was trained with, another --experiment, or --restart_behavior=overwrite"
             ) from error
         self._steps_saved = self._trainer.num_steps
+
+    def course(self) -> dict[str, Any]:
+        """Return what waits to be trained on, for `follow`; the rest is in every checkpoint."""
+        return {"pending": list(self._pending)}
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course; before `start`."""
+        self._pending = list(course["pending"])
 
     def _state(self) -> dict[str, Any]:
         return self._trainer.state_dict() | {
@@ -377,11 +416,18 @@ class Learner:
         if self._trainer.num_steps == self._steps_saved:
             return
         with self.timing.add_time("save_checkpoint"):
-            self._memory.checkpoints.save(self._state(), self._trainer.num_steps, self._frames)
+            state = self._state()
+            if (course := self.get_course()) is not None:
+                state["course"] = course
+            self._memory.checkpoints.save(state, self._trainer.num_steps, self._frames)
         self._steps_saved = self._trainer.num_steps
 
+    def _save_if_possible(self) -> None:
+        with _going_on(self._options.saving.save_every_sec):
+            self._save()
+
     def _save_milestone(self) -> None:
-        with self.timing.add_time("save_checkpoint"):
+        with _going_on(self._options.saving.save_milestones_sec), self.timing.add_time("save_checkpoint"):
             self._memory.checkpoints.save_milestone(self._state(), self._trainer.num_steps, self._frames)
 
     def _save_best(self) -> None:
@@ -389,6 +435,17 @@ class Learner:
         metric = float(self._memory.counters.metric[self._policy])
         if self._frames < self._options.saving.save_best_after or not metric > self._best_metric:
             return
-        self._best_metric = metric
-        with self.timing.add_time("save_checkpoint"):
+        best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
+        with _going_on(self._options.saving.save_best_every_sec), self.timing.add_time("save_checkpoint"):
             self._memory.checkpoints.save_best(self._state(), self._trainer.num_steps, self._frames, metric)
+            best = metric
+        self._best_metric = best
+
+
+@contextlib.contextmanager
+def _going_on(interval_s: float) -> Iterator[None]:
+    """Warn of a checkpoint that cannot be written: there is an older one, and training is worth more than a newer."""
+    try:
+        yield
+    except CheckpointError as error:
+        logger.warning("%s. Training goes on, and tries again in %g s", error, interval_s)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
@@ -31,8 +32,8 @@ from sample_profiler.profiling.rollout_profiler import (
     replace_hook,
 )
 from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.child import Heartbeat
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.heartbeats import START_S, Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
@@ -79,6 +80,8 @@ class RolloutWorker:
         trajectories: memory to write to.
         counters: where steps are counted.
         ports: where to listen and talk.
+        bad_numbers: what follows where an environment returns numbers that are not finite.
+        is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
 
     Attributes:
         post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
@@ -96,6 +99,8 @@ class RolloutWorker:
         trajectories: Trajectories,
         counters: Counters,
         ports: RolloutWorkerPorts,
+        bad_numbers: BadNumbers,
+        is_replacement: bool = False,
     ) -> None:
         self.name = f"RolloutWorker_w{index}"
         self.timing = Timing(f"RolloutWorker_w{index} profile")
@@ -104,11 +109,13 @@ class RolloutWorker:
         self._trajectories = trajectories
         self._agent_steps = counters.agent_steps[index]
         self._ports = ports
-        self._free = [deque(slots) for slots in plan.worker_slots[index]]
+        self._pulse = Pulse(self.name, ports.reports)
+        self._free = [deque(() if is_replacement else slots) for slots in plan.worker_slots[index]]
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
         self.slowdown = Slowdown()
         self._num_rollouts = 0
+        self._has_begun = False
         self._at_boundary: Callable[[], None] | None = None
         self._waiting: deque[SteppingGroup] = deque()
         self._groups: dict[int, SteppingGroup] = {}
@@ -119,9 +126,15 @@ class RolloutWorker:
                 with self.timing.add_time("make_envs"):
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
-                        ports.reports.send(Heartbeat(self.name))
+                        self._pulse.beat(START_S)
                 self._groups[group.index] = SteppingGroup(
-                    group, self._envs[-len(group.envs) :], trajectories, self.timing, value_bootstrap, frameskip
+                    group=group,
+                    envs=self._envs[-len(group.envs) :],
+                    trajectories=trajectories,
+                    timing=self.timing,
+                    value_bootstrap=value_bootstrap,
+                    frameskip=frameskip,
+                    bad_numbers=bad_numbers,
                 )
         except BaseException:
             self._close_envs()
@@ -159,18 +172,47 @@ class RolloutWorker:
         replace_hook(self, hook)
 
     def start(self) -> None:
-        """Reset all environments, decorrelate them as asked, and ask for the first actions."""
+        """Reset all environments, decorrelate them as asked, and ask for the first actions; unless on a course."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
+            self._pulse.beat(START_S + pause_s)
             with self.timing.add_time("decorrelate"):
                 time.sleep(pause_s * self._index / self._sampling.num_workers)
         num_random_steps = self._sampling.rollout if self._sampling.decorrelate_envs_on_one_worker else 0
         for group in self._groups.values():
             with self.timing.add_time("env_reset"):
-                group.reset(num_random_steps)
-            self._ports.reports.send(Heartbeat(self.name))
+                group.reset(num_random_steps, lambda: self._pulse.beat(START_S))
             self._waiting.append(group)
             self._begin_rollouts()
+
+    def course(self) -> dict[str, Any] | None:
+        """Return where it is, environments included, as data for `follow`.
+
+        None: it has not begun, or has environments that cannot be put back to where they are.
+        """
+        if not self._has_begun or not all(env.offers_state for env in self._envs):
+            return None
+        return {
+            "free": [list(slots) for slots in self._free],
+            "waiting": [group.index for group in self._waiting],
+            "groups": {index: group.course() for index, group in self._groups.items()},
+            "envs": [env.get_state() for env in self._envs],
+            "num_rollouts": self._num_rollouts,
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of the beginning; before `start`."""
+        self._free = [deque(slots) for slots in course["free"]]
+        self._waiting = deque(self._groups[index] for index in course["waiting"])
+        for index, group in self._groups.items():
+            group.follow(course["groups"][index])
+        for env, state in zip(self._envs, course["envs"], strict=True):
+            env.set_state(state)
+        self._num_rollouts = course["num_rollouts"]
+        self._has_begun = True
 
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner's side for free slots if every group does, else inference."""

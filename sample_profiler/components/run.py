@@ -14,8 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import (
@@ -32,13 +34,14 @@ from sample_profiler.profiling import TWIN, Session, set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
 from sample_profiler.runtime.child import Failure, finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
-from sample_profiler.runtime.machine import draw_seed, tame_numerical_libraries
+from sample_profiler.runtime.machine import Machine, draw_seed, tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import Supervisor
 from sample_profiler.runtime.turns import Turns
 from sample_profiler.spaces import is_discrete
 from sample_profiler.storage.sampling_plan import make_sampling_plan
+from sample_profiler.storage.trajectories import TrajectoryLayout
 
 __all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_env"]
 
@@ -110,9 +113,17 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
     """
     problems: list[str] = []
     try:
-        make_sampling_plan(config.sampling, env_spec.num_agents)
+        plan = make_sampling_plan(config.sampling, env_spec.num_agents)
     except ConfigError as error:
         problems += error.problems
+    else:
+        num_bytes = TrajectoryLayout.of(plan, env_spec, config.model.rnn_state_size).num_bytes
+        if num_bytes > Machine.this().memory_gib * 2**30:
+            problems.append(
+                f"{plan.num_slots:,} trajectories of {plan.rollout:,} steps take {num_bytes >> 30:,} GiB, more than "
+                "the machine has: use a smaller --rollout, --batch_size, --num_batches_to_accumulate, "
+                "--num_envs_per_worker or --num_workers"
+            )
     if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
@@ -170,7 +181,7 @@ def execute_run(
         device=device,
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
-    _log_layout(blueprint)
+    _log_layout(blueprint, seed)
     RunRecords(run_folder, config.profiling).clear()
     recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
@@ -221,9 +232,9 @@ def execute_run(
     )
 
 
-def _log_layout(blueprint: Blueprint) -> None:
+def _log_layout(blueprint: Blueprint, seed: int) -> None:
     sampling, plan = blueprint.config.sampling, blueprint.plan
-    logger.info("Seed %d, device %s, recorder: %s", blueprint.seed, blueprint.device, TWIN)
+    logger.info("Seed %d, device %s, recorder: %s", seed, blueprint.device, TWIN)
     logger.info(
         "%d workers x %d environments x %d agents; %d trajectory slots of %d steps (%.0f MiB); trains on %d at once",
         sampling.num_workers,
@@ -301,6 +312,8 @@ class _ParallelWiring:
         timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
         self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
         self.runner.stop_loop = self._loop.stop
+        self.runner.refresh_loop = self._loop.refresh
+        self.runner.rescue = Rescue(blueprint, self._supervisor)
 
     def run(self) -> None:
         self._loop.run()
@@ -373,6 +386,7 @@ class _SerialWiring:
             timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
             self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
             runner.stop_loop = self._loop.stop
+            keep_course(self._blueprint, self._components, self._loop)
             self._loop.run()
 
     def stop(self) -> None:

@@ -18,7 +18,15 @@ from typing import Any
 from sample_profiler.analysis.window import window
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
-from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, live_folder, read_live, session_path, steady_path
+from sample_profiler.profiling.session import (
+    KEPT_EVENTS_S,
+    Session,
+    history_path,
+    live_folder,
+    read_live,
+    session_path,
+    steady_path,
+)
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -66,7 +74,8 @@ class RunRecords:
     def clear(self) -> None:
         """Remove what an earlier run in the same folder has left."""
         self._remove_record_files()
-        steady_path(self._folder).unlink(missing_ok=True)
+        for path in (steady_path(self._folder), history_path(self._folder)):
+            path.unlink(missing_ok=True)
 
     def _remove_record_files(self) -> None:
         for path in self._live.glob("*.rec"):
@@ -93,7 +102,7 @@ class RunRecords:
         return session
 
     def write_timers(self) -> None:
-        """Write the timers and gauges of all processes; a full disk is no reason to end a run."""
+        """Write the timers and gauges of all processes, and gauges over time; a full disk is no reason to end a run."""
         session = read_live(self._folder, with_events=False)
         self._note(session)
         workers = [worker for record in session.processes for worker in worker_timers(record)]
@@ -102,6 +111,7 @@ class RunRecords:
         document = make_run_document(root, {}, get_thread_stacks().current().metadata, workers)
         try:
             write_document(document, self._timers_path)
+            write_document(self._history_facts(), history_path(self._folder))
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
 
@@ -120,6 +130,9 @@ class RunRecords:
                 points.append((time_s, round(combine([gauge.value for gauge in gauges]), 3)))
                 if len(points) > _MOST_POINTS:
                     del points[1::2]
+
+    def _history_facts(self) -> dict[str, Any]:
+        return {"history_start_s": self._begun_wall_s, "history": self._history}
 
     def follow_timeline(self) -> None:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""
@@ -171,8 +184,7 @@ class RunRecords:
         if self._writing is not None:
             self._writing.join()
         session = read_live(self._folder, latest_s=KEPT_EVENTS_S)
-        session.run.update(facts)
-        session.run["history"] = self._history
+        session.run |= {**facts, **self._history_facts()}
         path = session_path(self._folder)
         try:
             path.parent.mkdir(exist_ok=True)
@@ -182,6 +194,7 @@ class RunRecords:
             return session
         if is_clean and not session.problems:
             self._remove_record_files()
+            history_path(self._folder).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._live.rmdir()
         return session

@@ -9,8 +9,9 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
@@ -22,24 +23,29 @@ from sample_profiler.components.messages import (
     TrainingStatistics,
 )
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.components.topology import frames_per_step
 from sample_profiler.config import Config
+from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.profile_request import plan_profiles
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished, Heartbeat
+from sample_profiler.runtime.child import Failure, Finished
 from sample_profiler.runtime.commands import CommandResult, portable
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.heartbeats import Heartbeat, Silences
 from sample_profiler.runtime.machine import machine_busy_s
+from sample_profiler.runtime.supervisor import Child
 
-__all__ = ["EndedProcess", "Runner", "Silences"]
+__all__ = ["Runner"]
 
 logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
+_LAST_WORDS_S = 4.0
 _CONTROL_INTERVAL_S = 0.2
 _ROLLOUT_WORKER = "RolloutWorker_w"
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
@@ -47,47 +53,12 @@ _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; mem
 Message = TypeVar("Message")
 
 
-class EndedProcess(Protocol):
-    """A child process, as far as its end concerns the Runner."""
+@dataclass(frozen=True)
+class _Doomed:
+    """Why a component fails whose process has not ended yet, and until when that may take."""
 
-    name: str
-    reports: Any
-
-    def describe_exit(self) -> str:
-        """Say how it ended."""
-
-
-class Silences:
-    """Tells which components have not shown a sign of life for too long.
-
-    Args:
-        limit_s: after which a silence is worth telling, and told again.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._heard_s: dict[str, float] = {}
-        self._told_s: dict[str, float] = {}
-
-    def expect(self, component: str) -> None:
-        """Watch this component from now on; of others no signs of life are due."""
-        self._heard_s[component] = self._told_s[component] = time.monotonic()
-
-    def hear(self, component: str) -> None:
-        """Note a sign of life."""
-        if component in self._told_s:
-            self._heard_s[component] = self._told_s[component] = time.monotonic()
-
-    def forget(self, component: str) -> None:
-        """Stop watching a component that has finished."""
-        self._told_s.pop(component, None)
-
-    def find(self) -> list[tuple[str, float]]:
-        """Return the components that it is time to tell of, and for how many seconds they have been silent."""
-        now_s = time.monotonic()
-        late = [component for component, told_s in self._told_s.items() if now_s - told_s >= self._limit_s]
-        self._told_s.update(dict.fromkeys(late, now_s))
-        return [(component, now_s - self._heard_s[component]) for component in late]
+    failure: Failure
+    until_s: float
 
 
 class Runner:
@@ -104,6 +75,8 @@ class Runner:
 
     Attributes:
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
+        refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
+        rescue: replaces lost RolloutWorkers and looks into components that hang; None: in the serial wiring.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
         timings: Timing of every component that has finished, as plain data, by component.
@@ -132,15 +105,18 @@ class Runner:
             start_s,
         )
         self.stop_loop: Callable[[], None] = lambda: None
+        self.refresh_loop: Callable[[], None] = lambda: None
+        self.rescue: Rescue | None = None
         self.failure: Failure | None = None
         self.reason = ""
         self.timings: dict[str, dict[str, Any]] = {}
         self._config = config
         self._counters = counters
-        self._reports = reports
-        self._exits = exits
+        self._reports = list(reports)
+        self._exits = list(exits)
+        self._doomed: dict[str, _Doomed] = {}
         self._observers = observers
-        self._silences = Silences(config.machine.heartbeat_reporting_interval)
+        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
@@ -297,21 +273,20 @@ class Runner:
                     if not self._policies_to_train:
                         self._end("all policies have been trained for as many frames as asked")
                 case Failure():
-                    self.fail(report)
+                    self._on_failure(report)
                 case Finished():
                     self.timings[report.component] = report.timing
                     self._silences.forget(report.component)
                 case CommandResult():
                     self.crew.take(report)
                 case Heartbeat():
-                    self._silences.hear(report.component)
+                    self._silences.hear(report)
             for handler in self._message_handlers.get(type(report), ()):
                 handler(self, report)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
-        text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
-        logger.error("%s", text.rstrip())
+        _log_failure(failure)
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")
@@ -321,11 +296,74 @@ class Runner:
             self.reason = reason
         self.stop_loop()
 
-    def _on_exits(self, processes: list[EndedProcess]) -> None:
+    def _on_failure(self, failure: Failure) -> None:
+        """Wait for the end of a process that can be replaced; any other failure is that of the run."""
+        if self.rescue is None or self.reason or not self.rescue.replacements.covers(failure.component):
+            self.fail(failure)
+        elif failure.component not in self._doomed:
+            _log_failure(failure)
+            self._doom(failure)
+
+    def _doom(self, failure: Failure) -> None:
+        self._silences.forget(failure.component)
+        self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
+
+    def _on_exits(self, processes: list[Child]) -> None:
         for process in processes:
             self.handle_reports(process.reports.receive())  # it may have said why
             if self.failure is None and not self.reason:
-                self.fail(Failure(process.name, f"its process {process.describe_exit()}", ""))
+                self._on_exit(process)
+
+    def _on_exit(self, process: Child) -> None:
+        doomed = self._doomed.pop(process.name, None)
+        failure = doomed.failure if doomed else Failure(process.name, f"its process {process.describe_exit()}", "")
+        rescue = self.rescue
+        if rescue is None or not rescue.replacements.covers(process.name):
+            self.fail(failure)
+        elif objection := rescue.replacements.find_objection(failure):
+            self.fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
+        else:
+            with self.timing.add_time("replace_worker"):
+                self._replace(process, failure, rescue)
+
+    def _replace(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
+        rescue.replacements.note(failure)
+        self._reports = [source for source in self._reports if source is not lost.reports]
+        self._exits = [source for source in self._exits if source is not lost.exit]
+        self._silences.forget(lost.name)
+        try:
+            child = rescue.replace(lost, self, self.crew.names())
+        except CommandError as error:
+            self.fail(replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
+            return
+        self._reports.append(child.reports)
+        self._exits.append(child.exit)
+        self.crew.replace(child)
+        self._silences.expect(child.name)
+        self.refresh_loop()
+        logger.warning(
+            "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
+            "episodes, and what it had sampled for rollouts that were not finished is lost",
+            *(lost.name, failure.message, child.pid, rescue.replacements.num_recent),
+            self._config.faults.max_worker_restarts,
+        )
+
+    def _look_after_silent(self) -> None:
+        """Tell of components that are silent, and end those that have been so for too long."""
+        late, lost = self._silences.look()
+        for component, silent_s in late:
+            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
+        if self.rescue is None:
+            return
+        for component, silent_s in lost:
+            if (child := self.rescue.find(component)) is not None:
+                failure = self.rescue.examine(child, silent_s)
+                _log_failure(failure)
+                self._doom(failure)
+                child.kill()
+        for component, doomed in self._doomed.items():
+            if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
+                child.kill()
 
     def _update_status(self) -> None:
         self.statistics.sample()
@@ -338,8 +376,8 @@ class Runner:
         self._seen_iterations = iterations
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part()
-        for component, silent_s in self._silences.find() if not self.reason else ():
-            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
+        if not self.reason:
+            self._look_after_silent()
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 
@@ -364,6 +402,11 @@ class Runner:
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
             if metric is not None:
                 self._counters.metric[policy] = metric
+
+
+def _log_failure(failure: Failure) -> None:
+    text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
+    logger.error("%s", text.rstrip())
 
 
 def _describe_evaluation(evaluation: EvaluationFinished) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from sample_profiler.errors import CaptureError
 
-__all__ = ["KINDS", "choose_components"]
+__all__ = ["KINDS", "choose_components", "rollout_worker_index"]
 
 KINDS = {
     "rollout": "RolloutWorker",
@@ -41,7 +41,7 @@ def choose_components(
         raise CaptureError(f"unknown components {', '.join(unknown)}; allowed are {', '.join(KINDS)}")
     if workers is not None and kinds is not None and "rollout" not in kinds:
         raise CaptureError("workers are chosen but components without rollout: add rollout to the components")
-    indices = [int(match[1]) for name in names if (match := _ROLLOUT_WORKER.fullmatch(name))]
+    indices = [index for name in names if (index := rollout_worker_index(name)) is not None]
     missing = [str(worker) for worker in workers or () if worker not in indices]
     if missing:
         there = f"allowed are {', '.join(map(str, sorted(indices)))}" if indices else "the run has none"
@@ -55,6 +55,12 @@ def choose_components(
     return chosen
 
 
-def _is_wanted_worker(name: str, workers: Collection[int] | None) -> bool:
+def rollout_worker_index(name: str) -> int | None:
+    """Return which RolloutWorker a component is, by its name; None: it is none."""
     match = _ROLLOUT_WORKER.fullmatch(name)
-    return match is None or workers is None or int(match[1]) in workers
+    return None if match is None else int(match[1])
+
+
+def _is_wanted_worker(name: str, workers: Collection[int] | None) -> bool:
+    index = rollout_worker_index(name)
+    return index is None or workers is None or index in workers

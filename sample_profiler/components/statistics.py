@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from statistics import fmean
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 
 __all__ = ["RunStatistics", "RunStatus", "Throughput"]
+
+logger = logging.getLogger(__name__)
 
 FPS_WINDOWS_S = (10, 60, 300)
 
@@ -132,6 +135,7 @@ class RunStatistics:
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
+        self._has_warned = False
         self.throughput = Throughput(self._start_s)
 
     @property
@@ -157,9 +161,15 @@ class RunStatistics:
         self._evaluation[evaluation.policy] = evaluation
 
     def metric(self, policy: int, name: str) -> float | None:
-        """Return the mean of something over the latest episodes; None before the first of them has ended."""
-        latest = self._episodes[policy].latest.get(name)
-        return fmean(latest) if latest else None
+        """Return the mean of something over the latest episodes; None before the first of them that has it."""
+        known = self._episodes[policy].latest
+        if known and name not in known and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "No episode of policy %d has a statistic %r so far, so no best policy is saved; there are %s",
+                *(policy, name, ", ".join(sorted(known))),
+            )
+        return fmean(known[name]) if name in known else None
 
     def sample(self) -> None:
         """Note the frames at this moment."""

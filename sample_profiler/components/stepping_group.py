@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.components.bad_numbers import BadNumbers, describe_bad
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
@@ -32,6 +34,7 @@ class SteppingGroup:
         timing: of the worker.
         value_bootstrap: whether truncated episodes need the value of their final observation.
         frameskip: frames per agent step, for statistics.
+        bad_numbers: what follows where an environment returns numbers that are not finite.
 
     Attributes:
         rows_of_policy: (policy, how many rows follow it), for the policies that the group has.
@@ -50,6 +53,7 @@ class SteppingGroup:
         timing: Timing,
         value_bootstrap: bool,
         frameskip: int,
+        bad_numbers: BadNumbers,
     ) -> None:
         self.index = group.index
         self.policies = group.policies
@@ -60,12 +64,17 @@ class SteppingGroup:
         self.episodes: list[EpisodeStatistics] = []
         self._rows = slice(group.rows.start, group.rows.stop)
         self._first_row = group.rows.start
+        self._first_env = group.envs.start
         self._envs = envs
         self._num_agents = len(group.rows) // len(envs)
         self._trajectories = trajectories
         self._timing = timing
         self._value_bootstrap = value_bootstrap
         self._frameskip = frameskip
+        self._bad_numbers = bad_numbers
+        self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
+        # Rows whose observation for the next step had to be replaced.
+        self._spoiled_rows: list[int] = []
         # First observations of new episodes that wait for the next rollout to begin.
         self.env_ns = [0] * len(envs)
         self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
@@ -75,21 +84,44 @@ class SteppingGroup:
         self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
 
     @profile_range("SteppingGroup.reset")
-    def reset(self, num_random_steps: int) -> None:
+    def reset(self, num_random_steps: int, after_each: Callable[[], None] = lambda: None) -> None:
         """Begin an episode everywhere.
 
         Args:
             num_random_steps: environment i of the group then takes i (modulo 16) times as many random steps, so that
                 episodes of a fixed length do not end all at once; 0: none.
+            after_each: is called after each environment.
         """
+        # A worker that was lost may have left final observations for whose values nobody will ask any more.
+        self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
-            observations = env.reset()
+            observations = self._mended(i, range(self._num_agents), env.reset())
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
                 if ended := env.ended_agents(terminated, truncated):
-                    for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
+                    for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
                         observations[agent] = observation
             self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
+            after_each()
+
+    def course(self) -> dict[str, Any]:
+        """Return where the group is, without its environments and trajectories, as data for `follow`."""
+        return {
+            "slots": self.slots.copy(),
+            "step_index": self.step_index,
+            "num_replies_due": self.num_replies_due,
+            "fresh": list(self._fresh),
+            "returns": list(self._returns),
+            "lengths": list(self._lengths),
+            "inactive": self._inactive.copy(),
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of a reset."""
+        self.slots = course["slots"]
+        self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
+        self._fresh, self._returns = course["fresh"], course["returns"]
+        self._lengths, self._inactive = course["lengths"], course["inactive"]
 
     @profile_range("SteppingGroup.begin_rollout")
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
@@ -110,6 +142,7 @@ class SteppingGroup:
                 self._write_observation(new, 0, fresh)
                 memory.states[new, 0] = 0.0
                 self._fresh[row] = None
+        memory.inactive[slots] = False
         self.slots = slots
         self.step_index = 0
         memory.row_slot[self._rows] = slots
@@ -124,6 +157,7 @@ class SteppingGroup:
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
         was_inactive = self._inactive.copy() if num_agents > 1 else None
+        ended: list[tuple[int, Sequence[int], list[bool], list[dict[str, Any]]]] = []
         for i, env in enumerate(self._envs):
             first = i * num_agents
             begin_ns = perf_counter_ns()
@@ -133,29 +167,76 @@ class SteppingGroup:
             all_terminated += terminated
             all_truncated += truncated
             for agent in range(num_agents):
-                self._returns[first + agent] += reward[agent]
                 self._lengths[first + agent] += 1
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
             if num_agents > 1:
                 self._inactive[first : first + num_agents] = [not info.get("is_active", True) for info in infos]
-            if (True in terminated or True in truncated) and (ended := env.ended_agents(terminated, truncated)):
-                self._end_episodes(i, ended, observations, terminated, infos)
-        if num_agents > 1:
+            if (True in terminated or True in truncated) and (agents := env.ended_agents(terminated, truncated)):
+                ended.append((i, agents, terminated, infos))
+        if was_inactive is not None:
             memory.inactive[slots, step] = was_inactive
+        if self._spoiled_rows:
+            memory.inactive[slots[self._spoiled_rows], step] = True
+            self._spoiled_rows.clear()
+        if not self._are_finite(rewards):
+            self._mend_numbers(rewards)
+        for row, value in enumerate(rewards):
+            self._returns[row] += value
+        for end in ended:
+            self._end_episodes(*end)
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
         self.step_index = step + 1
 
+    def _are_finite(self, rewards: list[float]) -> bool:
+        """Look at the numbers of this step all at once."""
+        if not all(map(math.isfinite, rewards)):
+            return False
+        slots, behind = self.slots, self.step_index + 1
+        observations = [self._trajectories.observations[key][slots, behind] for key in self._float_keys]
+        return all(map(_is_finite, observations))
+
+    def _mend_numbers(self, rewards: list[float]) -> None:
+        """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
+
+        Raises:
+            EnvContractError: that is not wanted.
+        """
+        memory, step = self._trajectories, self.step_index
+        for row, slot in enumerate(self.slots):
+            env, agent = divmod(row, self._num_agents)
+            where = f"step {self._lengths[row]} of an episode"
+            if not math.isfinite(rewards[row]):
+                self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
+                rewards[row] = 0.0
+                memory.inactive[slot, step] = True
+            for key in self._float_keys:
+                values = memory.observations[key][slot, step + 1]
+                if not _is_finite(values):
+                    self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
+                    np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+                    memory.inactive[slot, step] = True
+                    self._spoiled_rows.append(row)
+
+    def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
+        return self._mended(i, agents, self._envs[i].begin_episodes(agents))
+
+    def _mended(self, i: int, agents: Sequence[int], observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Put zeros in the place of what is not finite in the first observations of these agents' episodes."""
+        for index, agent in enumerate(agents):
+            for key in self._float_keys:
+                values = np.asarray(observations[index][key])
+                if not _is_finite(values):
+                    bad = describe_bad(key, values)
+                    self._bad_numbers.report(self._first_env + i, agent, bad, "the reset of an episode")
+                    mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+                    observations[index] = observations[index] | {key: mended}
+                    self._spoiled_rows.append(i * self._num_agents + agent)
+        return observations
+
     @profile_range("SteppingGroup.end_episode")
-    def _end_episodes(
-        self,
-        i: int,
-        ended: Sequence[int],
-        final: list[dict[str, Any]],
-        terminated: list[bool],
-        infos: list[dict[str, Any]],
-    ) -> None:
+    def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:
         """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
         memory = self._trajectories
         step = self.step_index
@@ -166,7 +247,7 @@ class SteppingGroup:
             self.episodes.append(self._describe_episode(row, infos[agent]))
             if self._value_bootstrap and not terminated[agent] and not is_last_step:
                 for key, array in memory.final_observations.items():
-                    array[self._first_row + row] = final[agent][key]
+                    array[self._first_row + row] = memory.observations[key][self.slots[row], step + 1]
                 memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
                 memory.final_step[self._first_row + row] = step + 1
             if not env.ends_apart:  # else the agent's info says whether the next step is one of its own
@@ -174,7 +255,7 @@ class SteppingGroup:
             self._returns[row] = 0.0
             self._lengths[row] = -1 if self._inactive[row] else 0
         with self._timing.add_time("env_reset"):
-            observations = env.begin_episodes(ended)
+            observations = self._begin_episodes(i, ended)
         for agent, observation in zip(ended, observations, strict=True):
             row = first + agent
             if is_last_step:
@@ -195,3 +276,7 @@ class SteppingGroup:
             extra["true_objective"] = float(info["true_objective"])
         num_frames = self._lengths[row] * self._frameskip
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)
+
+
+def _is_finite(values: npt.NDArray[Any]) -> bool:
+    return bool(np.isfinite(values).all())

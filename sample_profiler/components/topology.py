@@ -17,6 +17,7 @@ are in-process queues in both wirings, and each RolloutWorker has its inference 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
@@ -46,6 +48,7 @@ from sample_profiler.runtime.machine import (
     keep_freed_memory,
 )
 from sample_profiler.runtime.recording import RecordingOptions
+from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
@@ -59,11 +62,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Blueprint", "ComponentPlan", "describe_processes", "make_blueprint", "make_model", "plan_components"),
-    "plan_sampling",
+    *("plan_rollout_worker", "plan_sampling"),
 ]
 
 _IMAGE_ENCODER_STEPS = 128
 _PATIENCE_S = 6.0
+_COMPILE_S = 600.0  # that torch.compile may take
 _LEARNER_PATIENCE_S = 120.0  # a training step under way is finished and saved
 _MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
 _SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
@@ -164,7 +168,7 @@ def make_blueprint(
     plan = make_sampling_plan(sampling, env_spec.num_agents)
     return Blueprint(
         config=config,
-        seed=seed,
+        seed=_seed_of_this_start(seed, newest_steps(run_folder, sampling.num_policies)),
         env_name=config.run.env,
         env_payload=env_payload,
         model_payload=export_model_parts(),
@@ -177,6 +181,11 @@ def make_blueprint(
         run_folder=run_folder,
         device=device,
     )
+
+
+def _seed_of_this_start(seed: int, steps_done: tuple[int, ...]) -> int:
+    """Return another seed for each start of a run: resumed, it must not sample the same episodes again."""
+    return derive_seed(seed, *steps_done) if any(steps_done) else seed
 
 
 @dataclass(frozen=True)
@@ -194,23 +203,8 @@ class ComponentPlan:
 
 def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
-    sampling, machine = blueprint.config.sampling, blueprint.config.machine
-    recording = recording_options(blueprint.config, blueprint.run_folder)
-    has_own_inference = sampling.inference == "worker"
-
-    def settings(
-        name: str, num_threads: int | None, cpus: tuple[int, ...] | None = None, patience_s: float = _PATIENCE_S
-    ) -> ChildSettings:
-        return ChildSettings(
-            name,
-            patience_s=patience_s,
-            niceness=machine.default_niceness,
-            cpus=cpus,
-            num_threads=num_threads,
-            heartbeat_interval_s=machine.heartbeat_interval,
-            recording=recording,
-        )
-
+    sampling = blueprint.config.sampling
+    settings = partial(_child_settings, blueprint)
     components = []
     for policy in range(sampling.num_policies):
         num_threads = choose_learner_threads(sampling.num_policies)
@@ -218,22 +212,54 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
         components.append(ComponentPlan(learner, partial(_make_learner, blueprint, policy)))
         batcher = settings(f"Batcher_{policy}", num_threads=1)
         components.append(ComponentPlan(batcher, partial(_make_batcher, blueprint, policy)))
-        for index in range(0 if has_own_inference else sampling.policy_workers_per_policy):
+        for index in range(0 if sampling.inference == "worker" else sampling.policy_workers_per_policy):
             num_threads = choose_inference_threads(sampling.policy_workers_per_policy * sampling.num_policies)
             inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads)
             components.append(ComponentPlan(inference, partial(_make_inference_worker, blueprint, policy, index)))
         if blueprint.config.evaluation.eval_every_steps:
             evaluator = settings(f"Evaluator_{policy}", num_threads=1)
             components.append(ComponentPlan(evaluator, partial(_make_evaluator, blueprint, policy)))
-    make_worker = _make_self_serving_worker if has_own_inference else _make_rollout_worker
-    for index in range(sampling.num_workers):
-        worker = settings(
-            f"RolloutWorker_w{index}",
-            num_threads=1 if machine.force_envs_single_thread or has_own_inference else None,
-            cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
-        )
-        components.append(ComponentPlan(worker, partial(make_worker, blueprint, index)))
-    return components
+    return components + [plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers)]
+
+
+def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> ComponentPlan:
+    """Return one RolloutWorker.
+
+    Args:
+        blueprint: of the run.
+        index: of the worker.
+        attempt: how many have had this place before and were lost; the environments' seeds are others each time.
+    """
+    sampling, machine = blueprint.config.sampling, blueprint.config.machine
+    has_own_inference = sampling.inference == "worker"
+    settings = _child_settings(
+        blueprint,
+        f"RolloutWorker_w{index}",
+        num_threads=1 if machine.force_envs_single_thread or has_own_inference else None,
+        cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
+    )
+    make = _make_self_serving_worker if has_own_inference else _make_rollout_worker
+    return ComponentPlan(settings, partial(make, blueprint, index, attempt))
+
+
+def _child_settings(
+    blueprint: Blueprint,
+    name: str,
+    num_threads: int | None,
+    cpus: tuple[int, ...] | None = None,
+    patience_s: float = _PATIENCE_S,
+) -> ChildSettings:
+    config = blueprint.config
+    return ChildSettings(
+        name,
+        patience_s=patience_s,
+        niceness=config.machine.default_niceness,
+        cpus=cpus,
+        num_threads=num_threads,
+        heartbeat_interval_s=config.machine.heartbeat_interval,
+        hang_timeout_s=config.faults.hang_timeout,
+        recording=recording_options(config, blueprint.run_folder),
+    )
 
 
 def describe_processes(blueprint: Blueprint) -> dict[str, dict[str, object]]:
@@ -255,25 +281,29 @@ def recording_options(config: Config, run_folder: Path) -> RecordingOptions:
 def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
     """Return the components that sample, for somebody who stands where Batcher and Learner do.
 
-    They leave no record files: the folder is the caller's, whose script may be recorded as a whole.
+    They leave no record files: the folder is the caller's, whose script may be recorded as a whole. And they wait for
+    the caller for as long as it likes.
     """
     plans = [
         plan
         for plan in plan_components(blueprint)
         if not plan.settings.name.startswith(("Learner_", "Batcher_", "Evaluator_"))
     ]
-    return [replace(plan, settings=replace(plan.settings, recording=RecordingOptions())) for plan in plans]
+    return [
+        replace(plan, settings=replace(plan.settings, recording=RecordingOptions(), hang_timeout_s=math.inf))
+        for plan in plans
+    ]
 
 
-def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> RolloutWorker:
+def _make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports: Reports) -> RolloutWorker:
     config, channels = blueprint.config, blueprint.channels
     import_registration(blueprint.env_name, blueprint.env_payload)
     sampling = config.sampling
     if config.saving.benchmark:
         sampling = replace(sampling, decorrelate_experience_max_seconds=0.0)
     # For environments that draw from the global generators.
-    random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index))
-    np.random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index))
+    random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index, attempt))
+    np.random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index, attempt))
 
     def make_agents_env(env: int, index_in_worker: int) -> AgentsEnv:
         placement = EnvPlacement(worker_index=index, vector_index=index_in_worker, env_id=env)
@@ -282,7 +312,7 @@ def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> 
             blueprint.env_spec,
             blueprint.env_name,
             env,
-            derive_seed(blueprint.seed, _SEED_ENV, env),
+            derive_seed(blueprint.seed, _SEED_ENV, env, attempt),
         )
 
     return RolloutWorker(
@@ -301,13 +331,15 @@ def _make_rollout_worker(blueprint: Blueprint, index: int, reports: Reports) -> 
             finished=channels.finished,
             reports=reports,
         ),
+        bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
+        is_replacement=attempt > 0,
     )
 
 
-def _make_self_serving_worker(blueprint: Blueprint, index: int, reports: Reports) -> SelfServingWorker:
+def _make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, reports: Reports) -> SelfServingWorker:
     from sample_profiler.components.self_serving_worker import SelfServingWorker
 
-    worker = _make_rollout_worker(blueprint, index, reports)
+    worker = _make_rollout_worker(blueprint, index, attempt, reports)
     with worker.timing.add_time("make_inference"):
         inference = [
             _build_inference_worker(blueprint, policy, index, requests, worker.timing)
@@ -389,7 +421,7 @@ def _make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
         policy=policy,
         dataset_slots=plan.dataset_slots,
         max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
-        slot_worker=plan.slot_worker,
+        worker_slots=[slots[policy] for slots in plan.worker_slots],
         ports=BatcherPorts(
             finished=channels.finished[policy],
             trained=channels.trained[policy],
@@ -421,6 +453,7 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
         timing=Timing(f"Learner {policy} profile"),
         precision=config.run.precision,
         compiles=config.run.compile,
+        skips_bad_numbers=config.faults.on_bad_numbers == "skip",
     )
     _measure_device(blueprint, trainer.timing)
     return Learner(
@@ -435,6 +468,7 @@ def _make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learne
             micro_batch_steps=min(config.sampling.batch_size, _MICRO_BATCH_STEPS),
             encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
+            first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
         ),
         memory=LearnerMemory(
             trajectories=blueprint.trajectories,

@@ -14,6 +14,7 @@ from sample_profiler.config.limits import option
 from sample_profiler.config.parse import merge_saved, parse_config, parse_run_config
 from sample_profiler.config.parts import (
     EnvironmentOptions,
+    FaultOptions,
     LossOptions,
     MachineOptions,
     ModelOptions,
@@ -31,6 +32,7 @@ from sample_profiler.config.values import show_value
 __all__ = [
     "Config",
     "EnvironmentOptions",
+    "FaultOptions",
     "FlagDescription",
     "LossOptions",
     "MachineOptions",

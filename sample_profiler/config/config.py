@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from sample_profiler.config.parts import (
     EnvironmentOptions,
+    FaultOptions,
     LossOptions,
     MachineOptions,
     ModelOptions,
@@ -46,6 +47,7 @@ class Config:
     optimizer: OptimizerOptions
     observations: ObservationOptions
     machine: MachineOptions
+    faults: FaultOptions
     profiling: ProfilingOptions
     saving: SavingOptions
     evaluation: TrainingEvaluationOptions
@@ -103,6 +105,7 @@ CORE_PARTS: dict[str, type] = {
     "optimizer": OptimizerOptions,
     "observations": ObservationOptions,
     "machine": MachineOptions,
+    "faults": FaultOptions,
     "profiling": ProfilingOptions,
     "saving": SavingOptions,
     "evaluation": TrainingEvaluationOptions,

@@ -95,18 +95,21 @@ def option(
     return field(default=default, metadata={LIMITS_KEY: limits})
 
 
-def automatic_option(choose: Callable[[], T], meaning: str, *, minimum: float | None = None) -> T:
+def automatic_option(
+    choose: Callable[[], T], meaning: str, *, minimum: float | None = None, maximum: float | None = None
+) -> T:
     """Declares a dataclass field whose default depends on the machine.
 
     Args:
         choose: Returns the value for this machine.
         meaning: What ``choose`` returns, in words, for the help text.
         minimum: See :class:`Limits`.
+        maximum: See :class:`Limits`.
 
     Returns:
         A dataclass field, typed as its value.
     """
-    metadata: dict[str, Any] = {LIMITS_KEY: Limits(minimum=minimum), AUTOMATIC_KEY: meaning}
+    metadata: dict[str, Any] = {LIMITS_KEY: Limits(minimum=minimum, maximum=maximum), AUTOMATIC_KEY: meaning}
     return field(default_factory=choose, metadata=metadata)
 
 

@@ -17,6 +17,7 @@ from sample_profiler import __version__
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.errors import ConfigError
+from sample_profiler.files import written_whole
 
 FORMAT = 1
 
@@ -40,15 +41,8 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     """
     flags = {name: {"value": value, "origin": config.origin(name)} for name, value in config.values().items()}
     document = {"format": FORMAT, "version": __version__, "flags": flags}
-    temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as partial:
+        partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) -> Config:

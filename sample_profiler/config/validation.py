@@ -14,6 +14,8 @@ from sample_profiler.config.values import show_value
 
 _FEWEST_ENVS = 2  # for double buffering
 _MOST_ENVS = 32
+_MOST_ENVS_OF_RUN = 1_000_000
+_MOST_TRAJECTORIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,23 @@ def _check_batch_size(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_size(values: Assignments) -> Iterator[str]:
+    num_envs = values.value("num_workers") * values.value("num_envs_per_worker")
+    if num_envs > _MOST_ENVS_OF_RUN:
+        yield (
+            f"{values.show('num_workers')} with {values.show('num_envs_per_worker')} makes {num_envs:,} environments; "
+            f"a run has at most {_MOST_ENVS_OF_RUN:,}: use fewer of both"
+        )
+    num_batches = values.value("num_batches_per_epoch") * (values.value("num_batches_to_accumulate") + 1)
+    num_trajectories = values.value("batch_size") * num_batches // values.value("rollout")
+    if num_trajectories > _MOST_TRAJECTORIES:
+        yield (
+            f"{values.show('batch_size')}, {values.show('num_batches_per_epoch')} and "
+            f"{values.show('num_batches_to_accumulate')} need {num_trajectories:,} trajectories of "
+            f"{values.show('rollout')} steps in memory; a run has at most {_MOST_TRAJECTORIES:,}: use smaller ones"
+        )
+
+
 def _check_recurrence(values: Assignments) -> Iterator[str]:
     recurrence, rollout = values.value("recurrence"), values.value("rollout")
     if rollout % recurrence:
@@ -147,13 +166,30 @@ def _check_heartbeat(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_hang_timeout(values: Assignments) -> Iterator[str]:
+    if values.value("hang_timeout") <= values.value("heartbeat_interval"):
+        fitting = show_value(10 * values.value("heartbeat_interval"))
+        yield (
+            f"{values.show('hang_timeout')} is not more than {values.show('heartbeat_interval')}: every component "
+            f"would count as lost; use for example --hang_timeout={fitting}"
+        )
+
+
 _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], ...] = (
     (("batch_size", "rollout"), _check_batch_size),
+    (
+        (
+            *("num_workers", "num_envs_per_worker", "batch_size", "num_batches_per_epoch", "rollout"),
+            "num_batches_to_accumulate",
+        ),
+        _check_size,
+    ),
     (("rollout", "recurrence"), _check_recurrence),
     (("worker_num_splits", "num_envs_per_worker"), _check_worker_num_splits),
     (("timeline_seconds", "flight_recorder_mb"), _check_timeline),
     (("inference", "policy_workers_per_policy"), _check_inference),
     (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
     (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),
+    (("heartbeat_interval", "hang_timeout"), _check_hang_timeout),
 )
 """Each check with the flags it needs."""

@@ -151,6 +151,30 @@ class AgentsEnv:
         with self._named("render"):
             return self._env.render()
 
+    @property
+    def offers_state(self) -> bool:
+        """Whether the environment can be put back to where it was: its own `get_state()` and `set_state(state)`."""
+        return all(callable(getattr(self._env, method, None)) for method in ("get_state", "set_state"))
+
+    def get_state(self) -> Any:
+        """Return all that the environment's further course depends on, its random generators included.
+
+        Raises:
+            EnvError: its own `get_state` raised.
+        """
+        with self._named("get_state"):
+            return self._env.get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Put the environment back to a state, instead of its first reset.
+
+        Raises:
+            EnvError: its own `set_state` raised.
+        """
+        with self._named("set_state"):
+            self._env.set_state(state)
+        self._seed = None
+
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""
         if self._env is not None:

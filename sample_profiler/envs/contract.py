@@ -138,10 +138,19 @@ def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
     _check_observations(observations, spec, f"environment {name}: step()")
     _check_infos(infos, spec, f"environment {name}: step()")
     for what, value in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
-        shape = (spec.num_agents,) if spec.num_agents > 1 else ()
-        if np.shape(value) != shape:
-            expected = f"a list with one entry for each of {spec.num_agents} agents" if shape else "a single value"
-            raise EnvContractError(f"environment {name}: step() returned {what} {_describe(value)}; it is {expected}")
+        _check_outcome(value, spec, f"environment {name}: step() returned {what}", is_flag=what != "reward")
+
+
+def _check_outcome(value: Any, spec: EnvSpec, where: str, *, is_flag: bool) -> None:
+    """Checks what is one value for each agent: a reward, or whether the episode ended."""
+    shape = (spec.num_agents,) if spec.num_agents > 1 else ()
+    array = _as_array(value, where)
+    if array.shape != shape:
+        expected = f"a list with one entry for each of {spec.num_agents} agents" if shape else "a single value"
+        raise EnvContractError(f"{where} {_describe(value)}; it is {expected}")
+    # Whole numbers stand for rewards, and 0 and 1 for flags; True is a reward of 1 to some environments.
+    if array.dtype.kind not in "biuf" or (is_flag and not np.isin(array, (0, 1)).all()):
+        raise EnvContractError(f"{where} {_describe(value)}; it is {'True or False' if is_flag else 'a number'}")
 
 
 def name_of_env(env: Any) -> str:
@@ -151,7 +160,13 @@ def name_of_env(env: Any) -> str:
 
 
 def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
-    space = getattr(env, attribute, None)
+    try:
+        space = getattr(env, attribute, None)
+    except Exception as error:
+        raise EnvContractError(
+            f"environment {name}: {attribute} raised {type(error).__name__}: {error}; it has to be set in the "
+            "constructor"
+        ) from error
     if not isinstance(space, gymnasium.Space):
         what = "is missing" if space is None else f"is {_describe(space)}"
         raise EnvContractError(
@@ -236,21 +251,28 @@ def _check_observation(observation: Any, spec: EnvSpec, where: str) -> None:
         items = flatten_observation(observation)
     if items.keys() != spec.observation_space.keys():
         raise EnvContractError(
-            f"{where} returned an observation of {sorted(items)}; observation_space has "
-            f"{sorted(spec.observation_space)}"
+            f"{where} returned an observation of {sorted(map(str, items))}; observation_space has "
+            f"{sorted(map(str, spec.observation_space))}"
         )
     for key, space in spec.observation_space.items():
         _check_value(items[key], space, f"{where} returned observation {key!r}")
 
 
 def _check_value(value: Any, space: gymnasium.Space[Any], where: str) -> None:
-    array = np.asarray(value)
+    array = _as_array(value, where)
     if array.shape != space.shape:
         raise EnvContractError(f"{where} of shape {array.shape}; observation_space says {space.shape}")
     if space.dtype is None or not _is_lossless(array, space.dtype):
         raise EnvContractError(f"{where} of type {array.dtype}; observation_space says {space.dtype}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise EnvContractError(f"{where} with values that are not finite: {array}")
+
+
+def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except Exception as error:  # a list of lists of several lengths, or an object that does as it likes
+        raise EnvContractError(f"{where} {_describe(value)}; it makes no array: {error}") from error
 
 
 def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:

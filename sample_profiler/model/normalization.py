@@ -80,7 +80,10 @@ class RunningMeanStd(nn.Module):
         """Takes samples into account whose mean and (population) variance are known, float64 of the statistics' shape.
 
         Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
+        Moments that are not finite are left out, each by itself: a single NaN would stay in the statistics for ever.
         """
+        is_finite = torch.isfinite(mean) & torch.isfinite(variance)
+        mean, variance = torch.where(is_finite, mean, self.mean), torch.where(is_finite, variance, self.variance)
         total = self.count + num_samples
         delta = mean - self.mean
         squares = self.variance * self.count + variance * num_samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +15,17 @@ from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.optimizers import load_optimizer_state
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["Trainer"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_REJECTED = 10
 
 
 @dataclass
@@ -51,6 +57,8 @@ class Trainer:
         timing: where the blocks of a training step are recorded.
         precision: in which encoder, core and decoder compute.
         compiles: whether torch.compile makes kernels for the encoder.
+        skips_bad_numbers: whether steps whose gradients are not finite are left out; else they are errors, as the tenth
+            of them in a row is in any case.
 
     Attributes:
         num_steps: optimizer steps so far; the version of the weights.
@@ -68,6 +76,7 @@ class Trainer:
         timing: Timing,
         precision: PrecisionName = "fp32",
         compiles: bool = False,
+        skips_bad_numbers: bool = False,
     ) -> None:
         self.model = model
         self.device = device
@@ -84,6 +93,8 @@ class Trainer:
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros(())
         self._epoch_kls: list[torch.Tensor] = []
+        self._skips_bad_numbers = skips_bad_numbers
+        self._num_rejected = 0
 
     @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
@@ -110,11 +121,9 @@ class Trainer:
                 limit = self._max_grad_norm or float("inf")
                 self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
             if not torch.isfinite(self._last_grad_norm):
-                raise TrainingError(
-                    f"the gradients of optimizer step {self.num_steps + 1} are not finite: an observation, a reward or "
-                    "a weight is NaN or infinite. The last checkpoint is sound; look for what the environment returns, "
-                    "or lower --learning_rate"
-                )
+                self.reject(f"the gradients of optimizer step {self.num_steps + 1} are not finite")
+                return
+            self._num_rejected = 0
             with timing.add_time("optimizer_step", device=True):
                 self._step_optimizer()
             self.num_steps += 1
@@ -124,6 +133,22 @@ class Trainer:
             if self._schedule.wants_minibatch_kl:
                 self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
                 self._apply_learning_rate()
+
+    def reject(self, reason: str) -> None:
+        """Leave something out of training because its numbers are not finite.
+
+        Raises:
+            TrainingError: that is not wanted, or happens again and again.
+        """
+        self._num_rejected += 1
+        if self._skips_bad_numbers and self._num_rejected < _MOST_REJECTED:
+            logger.warning("%s: they are left out of training (%d in a row)", reason, self._num_rejected)
+            return
+        times = f" for the {self._num_rejected}th time in a row" if self._num_rejected > 1 else ""
+        raise TrainingError(
+            f"{reason}{times}: an observation, a reward or a weight is NaN, infinite or huge. The last checkpoint "
+            "is sound; look for what the environment returns, or lower --learning_rate"
+        )
 
     @profile_range("Trainer.backward")
     def _backward(self, loss: torch.Tensor, heads: list[torch.Tensor], joined: torch.Tensor) -> None:
@@ -229,9 +254,13 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
+        """Continue where `state_dict` was taken.
+
+        Raises:
+            AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError: it does not fit.
+        """
         self.model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        load_optimizer_state(self._optimizer, state["optimizer"])
         self._schedule.load_state_dict(state["schedule"])
         self.num_steps = int(state["optimizer_steps"])
         self._apply_learning_rate()

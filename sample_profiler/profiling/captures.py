@@ -6,7 +6,6 @@ Each tool writes what its own format is: cProfile and yappi what `pstats` loads,
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
+from sample_profiler.files import written_whole
 
 __all__ = ["SUFFIXES", "TOOLS", "Capture", "begin_capture"]
 
@@ -63,13 +63,8 @@ class Capture:
         end_ns = time.perf_counter_ns()
         self._profiler.stop()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.json")
-        try:
-            has_content = self._profiler.write(temporary)
-            os.replace(temporary, self._path)
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with written_whole(self._path) as partial:
+            has_content = self._profiler.write(partial)
         return {"path": str(self._path), "start_ns": self._start_ns, "end_ns": end_ns, "is_empty": not has_content}
 
 

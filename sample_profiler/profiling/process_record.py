@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from sample_profiler.profiling.record_format import FLOW_POINT
+from sample_profiler.profiling.events import Event, Events
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["TIMERS", "Anchor", "Event", "OpenBlock", "ProcessRecord", "ProcessState"]
+__all__ = ["TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState"]
 
 TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
@@ -17,29 +18,6 @@ TIMERS = "timers"
 ProcessState = Literal["alive", "stopped", "gone", "ended", "unknown"]
 """Of a process: it runs; it was stopped (SIGSTOP, a debugger); it ended without closing its file, as when killed; it
 closed its file; or it cannot be seen from here, as on another machine."""
-
-
-class Event(NamedTuple):
-    """A pass of a block that is over, or a point of a flow.
-
-    Attributes:
-        start_ns: when it began, on the monotonic clock.
-        end_ns: when it ended; `FLOW_POINT` for a point of a flow.
-        node: its block, an index into `ProcessRecord.paths`; of a flow point the block that it lies in.
-        thread: number of the thread, from 1 on.
-        flow: the number of a flow point (see `flows`), else 0.
-    """
-
-    start_ns: int
-    end_ns: int
-    node: int
-    thread: int
-    flow: int
-
-    @property
-    def is_flow_point(self) -> bool:
-        """Whether this is a point of a flow, not a pass."""
-        return self.end_ns == FLOW_POINT
 
 
 class OpenBlock(NamedTuple):
@@ -115,7 +93,7 @@ class ProcessRecord:
     trees: dict[str, TreeNode] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     gauges: dict[str, GaugeNode] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: Sequence[Event] = field(default_factory=Events)
     paths: list[tuple[str, ...]] = field(default_factory=list)
     thread_names: dict[int, str] = field(default_factory=dict)
     num_events_lost: int = 0
@@ -143,6 +121,13 @@ class ProcessRecord:
         if self.end_anchor is not None and monotonic_ns >= self.end_anchor.monotonic_ns:
             anchor = self.end_anchor
         return anchor.wall_ns + monotonic_ns - anchor.monotonic_ns
+
+    def monotonic_ns(self, wall_ns: int) -> int:
+        """Return a moment of the wall's clock on the monotonic one, by the nearest anchor before it."""
+        anchor = self.start_anchor
+        if self.end_anchor is not None and wall_ns >= self.end_anchor.wall_ns:
+            anchor = self.end_anchor
+        return anchor.monotonic_ns + wall_ns - anchor.wall_ns
 
     def innermost_open_block(self, component: str) -> OpenBlock | None:
         """Return the block that a component sits in: of the innermost ones, the one entered last."""

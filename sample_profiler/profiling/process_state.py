@@ -1,13 +1,15 @@
-"""Whether the process that wrote a record file is still there, as seen from another process of the same machine."""
+"""This machine, and whether the process that wrote a record file is still there, as seen from another one of it."""
 
 from __future__ import annotations
 
 import os
+import platform
 import time
+from typing import Any
 
 from sample_profiler.profiling.process_record import Anchor, ProcessState
 
-__all__ = ["host_name", "process_state"]
+__all__ = ["describe_machine", "host_name", "process_state"]
 
 # /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
 _TOLERANCE_NS = 100_000_000
@@ -61,3 +63,14 @@ def _state_without_proc(pid: int) -> ProcessState:
     except PermissionError:
         return "alive"
     return "alive"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return facts about this machine."""
+    return {
+        "host": host_name(),
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": platform.machine(),
+        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+    }

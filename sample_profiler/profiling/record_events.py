@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from sample_profiler.profiling import record_format as layout
-from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.events import Event, Events
 from sample_profiler.profiling.record_header import OpenRecord
 
 __all__ = ["EventFollower", "last_event", "read_events"]
 
 
-def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, list[Event]]:
+def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, Events]:
     """Return events by number, without those that the writer may have overwritten before or meanwhile.
 
     Args:
@@ -37,8 +37,7 @@ def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, list[Eve
     # The next event may be half written already, and it takes the place of the oldest.
     overwritten = record.read_live().events_written - num_events + 1
     first = begin if end == begin else min(end, max(begin, overwritten))
-    kept = memoryview(data)[(first - begin) * size :]
-    return first, list(map(Event._make, layout.EVENT.iter_unpack(kept)))
+    return first, Events(memoryview(data)[(first - begin) * size :])
 
 
 def last_event(record: OpenRecord, events_written: int) -> Event | None:
@@ -83,7 +82,7 @@ class EventFollower:
         """Whether the process keeps its latest blocks at all."""
         return self._record.header.num_events > 0
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> Events:
         """Return the events since the last poll, in the order in which they were written (see `ProcessRecord.events`).
 
         Raises:
@@ -91,7 +90,7 @@ class EventFollower:
         """
         end = self._record.read_live().events_written
         if end <= self._next or not self._record.header.num_events:
-            return []
+            return Events()
         first, events = read_events(self._record, self._next, end)
         self.num_lost += first - self._next
         self._next = end

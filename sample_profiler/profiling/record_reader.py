@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, make_kind
-from sample_profiler.profiling.process_record import Anchor, Event, OpenBlock, ProcessRecord, ProcessState
+from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord, ProcessState
 from sample_profiler.profiling.process_state import process_state
 from sample_profiler.profiling.record_events import EventFollower, last_event, read_events
 from sample_profiler.profiling.record_header import LiveCounters, OpenRecord
@@ -18,7 +19,7 @@ from sample_profiler.profiling.record_slots import Slot, read_gauges, read_slots
 from sample_profiler.profiling.statistics import DeviceStatistics, Statistics, bucket_index
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["Anchor", "Event", "EventFollower", "OpenBlock", "ProcessRecord", "read_record_file"]
+__all__ = ["Anchor", "EventFollower", "OpenBlock", "ProcessRecord", "read_record_file"]
 
 _FILE_NAME = re.compile(r"(?P<name>.+)\.\d+$")
 
@@ -52,7 +53,7 @@ def read_record_file(
 
 def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: int | None) -> ProcessRecord:
     live = record.read_live()
-    first, events = read_events(record, 0, live.events_written) if with_events else (0, [])
+    first, events = read_events(record, 0, live.events_written) if with_events else (0, Events())
     if with_events:  # of nodes that may have been made meanwhile
         live = record.read_live()
     header = record.read_fixed()  # the end anchors are written before the file counts as closed

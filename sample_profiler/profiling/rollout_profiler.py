@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
 from sample_profiler.profiling.trace_notes import add_note, has_activity
@@ -173,8 +174,7 @@ class RolloutProfiler:
         """Write the trace: under another name first, so that a trace that is there is whole."""
         path = Path(self._request.path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".partial_{path.name}")  # its ending says whether it is compressed
-        try:
+        with written_whole(path) as partial:
             self._profiler.export_chrome_trace(str(partial))
             if not partial.exists() or not partial.stat().st_size:
                 raise OSError(f"PyTorch has not written the trace {path}: is the disk full?")
@@ -186,10 +186,6 @@ class RolloutProfiler:
                 )
                 logger.warning("The trace %s is empty: %s", path, note)
                 add_note(partial, METADATA_KEY, note)
-            partial.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
         return path
 
 

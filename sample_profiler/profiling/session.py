@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import RecordError, SessionError
+from sample_profiler.files import written_whole
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.process_state import host_name
+from sample_profiler.profiling.process_state import describe_machine, host_name
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
 from sample_profiler.profiling.statistics import NS_PER_S
@@ -29,7 +30,10 @@ from sample_profiler.profiling.statistics import NS_PER_S
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
 
-__all__ = ["Session", "live_folder", "profile_session", "read_live", "read_session", "session_path", "steady_path"]
+__all__ = [
+    *("Session", "history_path", "live_folder", "profile_session", "read_live", "read_session", "session_path"),
+    "steady_path",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -74,19 +78,16 @@ class Session:
             OSError: it cannot be written.
         """
         text = json.dumps(session_to_dict(vars(self)), separators=(",", ":"))
-        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with written_whole(path) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Session:
+    def load(cls, path: str | os.PathLike[str], *, with_events: bool = True) -> Session:
         """Return what `save` wrote, or what runs of version 0.1 left behind.
+
+        Args:
+            path: the file.
+            with_events: whether the processes have their events.
 
         Raises:
             SessionError: it cannot be read, or is no session.
@@ -99,7 +100,7 @@ class Session:
             ) from error
         except (ValueError, RecursionError) as error:
             raise SessionError(f"{path} is no session: {error}; give a session.json that a run left behind") from error
-        return cls(**session_from_dict(document, source=str(path)))
+        return cls(**session_from_dict(document, source=str(path), with_events=with_events))
 
     def merge(self, other: Session) -> None:
         """Add the processes of another session; `other` stays as it is.
@@ -166,6 +167,11 @@ def steady_path(run_dir: str | os.PathLike[str]) -> Path:
     return Path(run_dir) / "profile" / "steady.json"
 
 
+def history_path(run_dir: str | os.PathLike[str]) -> Path:
+    """Return where a run that goes on notes figures over its time; its session has them in the end."""
+    return Path(run_dir) / "profile" / "history.json"
+
+
 def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None) -> Path:
     """Return where the record files of a run are.
 
@@ -190,7 +196,7 @@ def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, w
 
     Args:
         run_dir: the run's folder.
-        with_events: whether to read the latest events of record files, too.
+        with_events: whether to read the latest events, too.
         with_histograms: whether the statistics of record files have their histograms.
 
     Raises:
@@ -203,7 +209,7 @@ def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, w
     live = read_live(folder, with_events=with_events, with_histograms=with_histograms)
     if saved_path.exists() and not any(record.is_alive for record in live.processes):
         try:
-            saved = Session.load(saved_path)
+            saved = Session.load(saved_path, with_events=with_events)
         except SessionError as error:
             if not live.processes:
                 raise
@@ -242,29 +248,18 @@ def read_live(
         latest_s: of events, only those of so many seconds before the end are kept.
     """
     folder = Path(run_dir)
-    session = Session(created_s=time.time(), run={"folder": str(folder.absolute())}, config=_read_config(folder))
+    run = {"folder": str(folder.absolute()), **_read_history(folder)}
+    session = Session(created_s=time.time(), run=run, config=_read_config(folder))
     for path in sorted(live_folder(folder).glob(f"*{_SUFFIX}")):
         with session.noting_problems():
             record = read_record_file(path, with_events=with_events, with_histograms=with_histograms)
             if latest_s < math.inf:
-                begin_ns = record.read_ns - round(latest_s * NS_PER_S)
-                record.events = [event for event in record.events if event.start_ns >= begin_ns]
+                record.events = Events.of(record.events).since(record.read_ns - round(latest_s * NS_PER_S))
             session.processes.append(record)
     session.processes.sort(key=_start)
     if any(record.host == host_name() for record in session.processes):
         session.machine = describe_machine()
     return session
-
-
-def describe_machine() -> dict[str, Any]:
-    """Return facts about this machine."""
-    return {
-        "host": host_name(),
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "python": platform.python_version(),
-    }
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -273,6 +268,15 @@ def _read_config(folder: Path) -> dict[str, Any]:
         flags = json.loads((folder / "config.json").read_text(encoding="utf-8"))["flags"]
         return {name: entry["value"] for name, entry in flags.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _read_history(folder: Path) -> dict[str, Any]:
+    """Return figures over the time of a run that goes on or was killed, as facts about it; likewise."""
+    try:
+        document = json.loads(history_path(folder).read_text(encoding="utf-8"))
+        return {name: document[name] for name in ("history_start_s", "history")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {}
 
 

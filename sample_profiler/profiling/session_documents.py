@@ -7,18 +7,18 @@ JSON can go. Events are columns of little-endian integers, compressed.
 from __future__ import annotations
 
 import base64
-import itertools
 import math
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sample_profiler.errors import SampleProfilerError, SessionError
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.kinds import make_kind
-from sample_profiler.profiling.process_record import Anchor, Event, OpenBlock, ProcessRecord
-from sample_profiler.profiling.record_format import FLOW_POINT
+from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord
+from sample_profiler.profiling.session_checks import check_session_fields
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
@@ -44,12 +44,13 @@ def session_to_dict(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **fields, "processes": processes}
 
 
-def session_from_dict(document: Any, *, source: str) -> dict[str, Any]:
+def session_from_dict(document: Any, *, source: str, with_events: bool = True) -> dict[str, Any]:
     """Return the fields of a Session.
 
     Args:
         document: what `session_to_dict` returned, or a session of schema version 1.
         source: where it is from, for messages.
+        with_events: whether to unpack the events, too.
 
     Raises:
         SessionError: it is neither.
@@ -67,26 +68,29 @@ def session_from_dict(document: Any, *, source: str) -> dict[str, Any]:
     else:
         raise SessionError(f"{source} is no session: it has no schema_version; {_CURE}")
     try:
-        return read(document)
+        fields = read(document, with_events)
+        check_session_fields(fields)
     except (
         *(AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, zlib.error),
         SampleProfilerError,
     ) as error:
-        raise SessionError(f"{source} is a damaged session: {type(error).__name__} {error}; {_CURE}") from error
+        reason = " ".join(str(error).split())[:200]
+        raise SessionError(f"{source} is a damaged session: {type(error).__name__} {reason}; {_CURE}") from error
+    return fields
 
 
-def _read_version_2(document: dict[str, Any]) -> dict[str, Any]:
+def _read_version_2(document: dict[str, Any], with_events: bool) -> dict[str, Any]:
     return {
         "created_s": float(document["created_s"]),
         "run": dict(document["run"]),
         "machine": dict(document["machine"]),
         "config": dict(document["config"]),
-        "processes": [_process_from_dict(plain) for plain in document["processes"]],
+        "processes": [_process_from_dict(plain, with_events) for plain in document["processes"]],
         "problems": [str(problem) for problem in document["problems"]],
     }
 
 
-def _read_version_1(document: dict[str, Any]) -> dict[str, Any]:
+def _read_version_1(document: dict[str, Any], with_events: bool) -> dict[str, Any]:  # noqa: ARG001
     """One tree a component and nothing else: each component becomes a process, for there is no word of processes."""
     processes = []
     for component, plain in document["trees"].items():
@@ -120,11 +124,11 @@ def _process_to_dict(record: ProcessRecord) -> dict[str, Any]:
         "paths": [list(path) for path in record.paths],
         "thread_names": {str(number): name for number, name in record.thread_names.items()},
         "open_blocks": [list(block) for block in record.open_blocks],
-        "events": _events_to_dict(_latest(record.events)),
+        "events": _events_to_dict(_latest(Events.of(record.events))),
     }
 
 
-def _process_from_dict(plain: dict[str, Any]) -> ProcessRecord:
+def _process_from_dict(plain: dict[str, Any], with_events: bool) -> ProcessRecord:
     return ProcessRecord(
         **{name: plain[name] for name in _PLAIN_FIELDS},
         start_anchor=Anchor(*plain["start_anchor"]),
@@ -137,7 +141,7 @@ def _process_from_dict(plain: dict[str, Any]) -> ProcessRecord:
             OpenBlock(component, tuple(path), since_ns, thread)
             for component, path, since_ns, thread in plain["open_blocks"]
         ],
-        events=_events_from_dict(plain["events"]),
+        events=_events_from_dict(plain["events"]) if with_events else Events(),
     )
 
 
@@ -186,34 +190,23 @@ def _gauge_from_dict(plain: Mapping[str, float]) -> GaugeNode:
     return gauge
 
 
-def _latest(events: list[Event]) -> list[Event]:
-    if not events:
-        return events
-    since_ns = max(max(event.start_ns, event.end_ns) for event in events) - _EVENTS_KEPT_NS
-    return [event for event in events if max(event.start_ns, event.end_ns) >= since_ns]
+def _latest(events: Events) -> Events:
+    return events.since(events.latest_ns() - _EVENTS_KEPT_NS)
 
 
-def _events_to_dict(events: list[Event]) -> dict[str, Any]:
+def _events_to_dict(events: Events) -> dict[str, Any]:
     plain: dict[str, Any] = {"num_events": len(events)}
     if events:
-        starts, ends, nodes, threads, flows = zip(*events, strict=True)
-        columns: tuple[Iterable[int], ...] = (
-            (start - before for start, before in zip(starts, (0, *starts), strict=False)),
-            (-1 if end == FLOW_POINT else end - start for start, end in zip(starts, ends, strict=True)),
-            *(nodes, threads, flows),
-        )
-        plain["columns"] = [_pack(array(code, column)) for code, column in zip(_COLUMNS, columns, strict=True)]
+        plain["columns"] = [_pack(column) for column in events.columns()]
     return plain
 
 
-def _events_from_dict(plain: dict[str, Any]) -> list[Event]:
+def _events_from_dict(plain: dict[str, Any]) -> Events:
     length = int(plain["num_events"])
     if not length:
-        return []
-    columns = [_unpack(code, text, length) for code, text in zip(_COLUMNS, plain["columns"], strict=True)]
-    starts = list(itertools.accumulate(columns[0]))
-    ends = [FLOW_POINT if span < 0 else start + span for start, span in zip(starts, columns[1], strict=True)]
-    return list(map(Event._make, zip(starts, ends, *columns[2:], strict=True)))
+        return Events()
+    columns = (_unpack(code, text, length) for code, text in zip(_COLUMNS, plain["columns"], strict=True))
+    return Events.from_columns(*columns)
 
 
 def _pack(column: array[int]) -> str:

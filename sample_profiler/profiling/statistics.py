@@ -200,4 +200,4 @@ class Statistics:
 
 
 def _to_ns(seconds: Iterable[float]) -> list[int]:
-    return [round(value * NS_PER_S) for value in seconds]
+    return [round(float(value) * NS_PER_S) for value in seconds]  # a list times so much would fill the memory

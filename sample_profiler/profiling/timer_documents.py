@@ -13,22 +13,20 @@ and its gauges each worker's own as ``RolloutWorker_w0/free_slots``, and merged 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
 from sample_profiler.profiling.timer_nodes import ROOT_NAME, GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import copy_gauges, merge_gauges_into
 
 _WORKERS = "workers"
 _WORKERS_MERGED = "workers_merged"
-_READABLE_BY_ALL = 0o644
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +136,8 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=4, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _READABLE_BY_ALL)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with written_whole(path) as partial:
+        partial.write_text(json.dumps(document, indent=4, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _without_children(node: TimerNode) -> TimerNode:

@@ -102,7 +102,7 @@ class TreeNode:
         """
         try:
             return cls._from_fields(plain)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise TimingError(
                 f"this is not the data of a Timing: {type(error).__name__} {error}; allowed is what to_dict() returned"
             ) from error

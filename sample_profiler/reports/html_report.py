@@ -10,21 +10,19 @@ from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
+from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
 from sample_profiler.reports.run_report import BlockFigures, RunReport
 from sample_profiler.reports.tables import format_duration, format_percent
 
 __all__ = ["format_html"]
 
-_COLORS = ("#3b6ea8", "#5b9bd5", "#7fb069", "#c9a227", "#9067a7", "#d08c60", "#4e9f9f", "#a05195")
-_WAIT_COLORS = ("#c8ccd2", "#d9dce1", "#b9bec6")
-_UNACCOUNTED = "#e4572e"
 _NARROWEST = 0.002  # of the wall: what is narrower cannot be seen
 _MIN_LABEL = 0.06
 
 _STYLE = """
 :root { color-scheme: light; font: 15px/1.5 system-ui, sans-serif; color: #1d2530; background: #f4f6f8; }
 body { max-width: 1100px; margin: 0 auto; padding: 24px; }
-h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 32px 0 8px; }
+h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 14px 0 8px; }
 section, .verdict { background: #fff; border-radius: 8px; padding: 4px 20px 16px; margin: 16px 0;
   box-shadow: 0 1px 3px #0002; }
 .verdict { border-left: 6px solid #3b6ea8; padding-top: 14px; }
@@ -37,13 +35,16 @@ td.n, th.n { text-align: right; }
 .row { display: flex; align-items: center; margin: 5px 0; } .row > b { width: 190px; flex: none; font-weight: 500; }
 .bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: #eef1f4; }
 .bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
-  box-sizing: border-box; }
+  text-overflow: ellipsis; box-sizing: border-box; } .bar span + span { border-left: 1px solid #fff; }
+.bars { margin-bottom: 14px; } .note { font-size: 13px; margin: 8px 0 0; }
 .icicle { position: relative; } .icicle div { position: absolute; height: 19px; font-size: 11px; line-height: 19px;
-  overflow: hidden; white-space: nowrap; padding-left: 3px; box-sizing: border-box; border-right: 1px solid #fff;
+  overflow: hidden; white-space: nowrap; text-overflow: ellipsis; padding-left: 3px; box-sizing: border-box;
+  border-right: 1px solid #fff;
   border-radius: 2px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; }
-.charts figure { margin: 0; } figcaption { font-size: 13px; }
+.charts figure { margin: 0; } figcaption { font-size: 13px; } .charts text { font-size: 10px; fill: #5a6675; }
 details { margin: 8px 0; } summary { cursor: pointer; }
+.key:first-child { margin-left: 0; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
 """
 
@@ -53,7 +54,7 @@ def format_html(report: RunReport) -> str:
     sections = [
         _section("Where the time went", _accounts(report.accounts)),
         _section("Blocks", _icicles(report.trees)),
-        _section("Over time", _charts(report.history)) if report.history else "",
+        _section("Over time", format_charts(report.history)) if report.history else "",
         _section("Workers side by side", _workers(report.facts.workers)) if report.facts.workers else "",
         _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
         _section("Machine and configuration", _settings(report)),
@@ -108,15 +109,15 @@ def _verdict(verdict: Verdict) -> str:
 def _accounts(accounts: Sequence[ComponentAccount]) -> str:
     if not accounts:
         return "<p>There are no record files of this run.</p>"
-    colors = _assign_colors(key for each in accounts for key in each.work_ns)
-    waits = _assign_colors((key for each in accounts for key in each.waits_ns), _WAIT_COLORS)
+    colors = assign_colors([each.work_ns for each in accounts])
+    waits = assign_colors([each.waits_ns for each in accounts], WAIT_COLORS)
     bars = []
     for each in accounts:
         parts = [(key, value, colors[key], "#fff") for key, value in each.work_ns.items()]
         parts += [(f"waits for {key}", value, waits[key], "#333") for key, value in each.waits_ns.items()]
-        parts.append(("unaccounted", each.unaccounted_ns, _UNACCOUNTED, "#fff"))
+        parts.append(("unaccounted", each.unaccounted_ns, UNACCOUNTED, "#fff"))
         spans = [
-            _span(f"{key} {format_percent(share)}", key, share, color, ink)
+            _span(f"{key} {format_percent(share)}", share, color, ink)
             for key, value, color, ink in parts
             if (share := each.share(value)) >= _NARROWEST
         ]
@@ -133,20 +134,27 @@ def _accounts(accounts: Sequence[ComponentAccount]) -> str:
         for each in accounts
     ]
     titles = ["component", "wall", "work", "waits", "unaccounted", "without a processor"]
-    legend = f'<p class=dim><span class=key style="background:{_COLORS[0]}"></span>work'
-    legend += f'<span class=key style="background:{_WAIT_COLORS[0]}"></span>waiting for somebody'
-    legend += f'<span class=key style="background:{_UNACCOUNTED}"></span>in no block</p>'
-    return legend + "".join(bars) + _table(titles, rows, right={1, 2, 3, 4, 5})
+    keys = [(color, "") for color in COLORS[:3]]
+    keys += [(COLORS[3], "work, by block"), (WAIT_COLORS[0], "waiting, and for whom"), (UNACCOUNTED, "in no block")]
+    legend = "".join(f'<span class=key style="background:{color}"></span>{text}' for color, text in keys)
+    note = (
+        "Without a processor: how long threads of its process were ready to run while others had the cores, all of "
+        "them together. That time is part of whatever they were doing."
+    )
+    return (
+        f"<p class=dim>{legend}</p><div class=bars>{''.join(bars)}</div>{_table(titles, rows, right={1, 2, 3, 4, 5})}"
+        f'<p class="dim note">{note}</p>'
+    )
 
 
-def _span(title: str, label: str, share: float, color: str, ink: str) -> str:
-    text = escape(label) if share >= _MIN_LABEL else ""
+def _span(title: str, share: float, color: str, ink: str) -> str:
+    text = escape(title) if share >= _MIN_LABEL else ""
     style = f"width:{100 * share:.2f}%;background:{color};color:{ink}"
     return f'<span style="{style}" title="{escape(title)}">{text}</span>'
 
 
 def _icicles(trees: dict[str, BlockFigures]) -> str:
-    colors = _assign_colors(figures.key for tree in trees.values() for figures in _walk(tree))
+    colors = assign_colors(_siblings(trees.values()))
     return "".join(
         f"<details {'open' if number < _NUM_OPEN else ''}><summary>{escape(component)} "
         f"<span class=dim>{format_duration(tree.total_s)}</span></summary>{_icicle(tree, colors)}{_block_table(tree)}"
@@ -173,7 +181,7 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
             f"99 % below {_short(figures.p99_s)}, longest {_short(figures.max_s)}"
         )
         is_wait = figures.key.startswith("wait_")
-        color, ink = (_WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
+        color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
         width = min(figures.share, 1 - figures.start)
         label = f"{figures.key} {format_percent(figures.share)}" if figures.share >= _MIN_LABEL else ""
         place = f"left:{100 * figures.start:.2f}%;width:{100 * width:.2f}%;top:{20 * level}px"
@@ -203,33 +211,6 @@ def _block_table(tree: BlockFigures) -> str:
         stack.extend((child, level + 1) for child in reversed(figures.children))
     titles = ["block", "total", "share", "passes", "mean", "median", "99 %", "longest"]
     return f"<details><summary class=dim>all figures</summary>{_table(titles, rows, right=set(range(1, 8)))}</details>"
-
-
-def _charts(history: dict[str, list[tuple[float, float]]]) -> str:
-    charts = [
-        f"<figure>{_line(points)}<figcaption>{escape(name)} <span class=dim>from {min(v for _, v in points):,.4g} to "
-        f"{max(v for _, v in points):,.4g}, last {points[-1][1]:,.4g}</span></figcaption></figure>"
-        for name, points in history.items()
-        if len(points) > 1
-    ]
-    return f"<div class=charts>{''.join(charts)}</div>"
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    width, height, pad = 330, 110, 4
-    first_s, last_s = points[0][0], points[-1][0]
-    highest = max(max(value for _, value in points), 1e-9)
-    lowest = min(0.0, *(value for _, value in points))
-    corners = " ".join(
-        f"{pad + (width - 2 * pad) * (s - first_s) / max(last_s - first_s, 1e-9):.1f},"
-        f"{height - pad - (height - 2 * pad) * (value - lowest) / max(highest - lowest, 1e-9):.1f}"
-        for s, value in points
-    )
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img">'
-        f'<rect width="{width}" height="{height}" fill="#f7f9fa" rx="4"/>'
-        f'<polyline points="{corners}" fill="none" stroke="{_COLORS[0]}" stroke-width="1.6"/></svg>'
-    )
 
 
 def _workers(workers: Sequence[ComponentLoad]) -> str:
@@ -286,15 +267,12 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int]
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _assign_colors(keys: Iterable[str], colors: Sequence[str] = _COLORS) -> dict[str, str]:
-    return {key: colors[number % len(colors)] for number, key in enumerate(dict.fromkeys(keys))}
-
-
-def _walk(tree: BlockFigures) -> Iterable[BlockFigures]:
-    stack = [tree]
+def _siblings(trees: Iterable[BlockFigures]) -> Iterable[list[str]]:
+    """Yield the keys of blocks that lie side by side."""
+    stack = list(trees)[::-1]
     while stack:
         figures = stack.pop()
-        yield figures
+        yield [child.key for child in figures.children]
         stack.extend(reversed(figures.children))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.files import written_whole
+
 __all__ = ["merge_pstats"]
 
 _Function = tuple[str, int, str]
@@ -30,7 +32,8 @@ def merge_pstats(parts: Mapping[str, Path], output: Path) -> None:
         for function, (*figures, callers) in _load(path).items():
             renamed = {_rename(component, caller): counts for caller, counts in callers.items()}
             merged[_rename(component, function)] = (*figures, renamed)
-    output.write_bytes(marshal.dumps(merged))
+    with written_whole(output) as partial:
+        partial.write_bytes(marshal.dumps(merged))
 
 
 def _load(path: Path) -> dict[_Function, tuple[Any, ...]]:

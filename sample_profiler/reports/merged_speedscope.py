@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler import __version__
+from sample_profiler.files import written_whole
 
 __all__ = ["merge_speedscope"]
 
@@ -43,7 +44,8 @@ def merge_speedscope(parts: Mapping[str, Path], output: Path) -> None:
         "shared": {"frames": frames},
         "profiles": profiles,
     }
-    output.write_text(json.dumps(merged, separators=(",", ":")), encoding="utf-8")
+    with written_whole(output) as partial:
+        partial.write_text(json.dumps(merged, separators=(",", ":")), encoding="utf-8")
 
 
 def _load(path: Path) -> dict[str, Any]:

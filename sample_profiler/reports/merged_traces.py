@@ -6,18 +6,17 @@ clock; each process's anchors tie the two.
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
 
-__all__ = ["merge_chrome_traces"]
+__all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]
 
-_FLOW_PHASES = {"s", "t", "f"}
-_NS_PER_US = 1000.0
+BLOCK_CATEGORY = "sample_profiler"
+"""Of passes of blocks, which are no operators."""
 
 
 def merge_chrome_traces(
@@ -38,60 +37,45 @@ def merge_chrome_traces(
         OSError: a file cannot be read or written.
         ValueError: a part is no trace.
     """
-    documents = {component: _load(path) for component, path in parts.items()}
+    traces = {component: ChromeTrace(path) for component, path in parts.items()}
     by_component = {name: record for record in records for name in (*record.components, record.name)}
-    first_ns = min(
-        (_wall_ns(document, event) for document in documents.values() for event in _timed(document)), default=0
-    )
-    events: list[dict[str, Any]] = []
-    empty = []
-    for pid, (component, document) in enumerate(documents.items(), start=1):
-        record = by_component.get(component)
-        window = None if windows is None else windows.get(component)
-        operators = list(_merge_one(component, pid, document, first_ns))
-        blocks = [] if record is None else list(_blocks(component, pid, record, window, first_ns))
-        if not any(event["ph"] == "X" for event in operators):
-            empty.append(component)
-        events += [*operators, *blocks]
-    note = f"no operator ran in {', '.join(empty)}" if empty else ""
-    _write({"traceEvents": events, "displayTimeUnit": "ms", "metadata": {"empty": empty, "note": note}}, output)
+    first_ns = min((trace.wall_ns(event) for trace in traces.values() for event in _timed(trace)), default=0)
+    empty: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for pid, (component, trace) in enumerate(traces.items(), start=1):
+            has_operators = False
+            for event in _merge_one(component, pid, trace, first_ns):
+                has_operators |= event["ph"] == "X"
+                yield to_json(event)
+            if not has_operators:
+                empty.append(component)
+            if component in by_component:
+                window = None if windows is None else windows.get(component)
+                yield from map(to_json, _blocks(component, pid, by_component[component], window, first_ns))
+
+    def facts() -> dict[str, Any]:
+        note = f"no operator ran in {', '.join(empty)}" if empty else ""
+        return {"metadata": {"empty": empty, "note": note}, "baseTimeNanoseconds": first_ns}
+
+    write_chrome_trace(output, lines(), facts)
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        if not isinstance(document["traceEvents"], list):
-            raise TypeError("its events are no list")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no trace: {error}; capture again") from error
-    return document
+def _timed(trace: ChromeTrace) -> Iterator[dict[str, Any]]:
+    return (event for event in trace.events() if event.get("ph") != "M" and "ts" in event)
 
 
-def _timed(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    return (event for event in document["traceEvents"] if event.get("ph") != "M" and "ts" in event)
-
-
-def _wall_ns(document: Mapping[str, Any], event: Mapping[str, Any]) -> int:
-    return int(document.get("baseTimeNanoseconds", 0)) + round(float(event["ts"]) * _NS_PER_US)
-
-
-def _merge_one(component: str, pid: int, document: Mapping[str, Any], first_ns: int) -> Iterator[dict[str, Any]]:
+def _merge_one(component: str, pid: int, trace: ChromeTrace, first_ns: int) -> Iterator[dict[str, Any]]:
     """Yield the events of one process, under its own number, with identities that are nobody else's."""
-    base_ns = int(document.get("baseTimeNanoseconds", 0))
-    yield _named("process_name", pid, 0, component)
+    yield named("process_name", pid, 0, component)
     yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-    for event in document["traceEvents"]:
+    for event in trace.events():
         if event.get("ph") == "M" and event.get("name", "").startswith("process_"):
             continue
-        new = {**event, "pid": pid}
+        new = {**trace.on_clock(event, first_ns, component), "pid": pid}
         if "tid" in event:
             # PyTorch's own tracks beside the threads have a process of their own: a name tells them apart.
             new["tid"] = event["tid"] if isinstance(event.get("pid"), int) else f"{event.get('pid')} {event['tid']}"
-        if "ts" in event:
-            # Whole numbers first: a float holds no nanoseconds since 1970.
-            new["ts"] = round(float(event["ts"]) + (base_ns - first_ns) / _NS_PER_US, 3)
-        if event.get("ph") in _FLOW_PHASES and "id" in event:
-            new["id"] = f"{component}:{event['id']}"
         yield new
 
 
@@ -103,31 +87,20 @@ def _blocks(
     shown = [component] if component in record.components else record.components
     threads = {name: -number for number, name in enumerate(shown)}
     for name, thread in threads.items():
-        yield _named("thread_name", pid, thread, "blocks" if len(shown) == 1 else f"blocks of {name}")
+        yield named("thread_name", pid, thread, "blocks" if len(shown) == 1 else f"blocks of {name}")
     shift_ns = record.start_anchor.wall_ns - record.start_anchor.monotonic_ns - first_ns
-    for event in sorted(record.events, key=lambda event: (event.start_ns, -event.end_ns)):
+    found = (event for event in record.events if event.end_ns >= start_ns and event.start_ns <= end_ns)
+    for event in sorted(found, key=lambda event: (event.start_ns, -event.end_ns)):
         path = record.paths[event.node]
-        if event.is_flow_point or path[0] not in threads or event.end_ns < start_ns or event.start_ns > end_ns:
+        if event.is_flow_point or path[0] not in threads:
             continue
         yield {
             "ph": "X",
-            "cat": "sample_profiler",
+            "cat": BLOCK_CATEGORY,
             "name": path[-1],
             "pid": pid,
             "tid": threads[path[0]],
-            "ts": round((event.start_ns + shift_ns) / _NS_PER_US, 3),
-            "dur": round((event.end_ns - event.start_ns) / _NS_PER_US, 3),
+            "ts": round((event.start_ns + shift_ns) / NS_PER_US, 3),
+            "dur": round((event.end_ns - event.start_ns) / NS_PER_US, 3),
             "args": {"path": "/".join(path[1:])},
         }
-
-
-def _named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _write(document: Mapping[str, Any], output: Path) -> None:
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    if output.name.endswith(".gz"):
-        output.write_bytes(gzip.compress(text.encode()))
-    else:
-        output.write_text(text, encoding="utf-8")

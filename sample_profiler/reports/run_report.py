@@ -11,6 +11,7 @@ from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.reports.history import read_history
 from sample_profiler.reports.verdict import verdict_to_dict
 
 __all__ = ["BlockFigures", "RunReport", "make_report", "report_to_dict"]
@@ -92,7 +93,7 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
         accounts=accounts(session),
         trees=trees,
         slowest=slowest[:_NUM_SLOWEST],
-        history=_read_history(session.run.get("history")),
+        history=read_history(session),
     )
 
 
@@ -165,15 +166,4 @@ def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
         "p99_s": figures.p99_s,
         "max_s": figures.max_s,
         "children": [_tree_to_dict(child) for child in figures.children],
-    }
-
-
-def _read_history(history: Any) -> dict[str, list[tuple[float, float]]]:
-    """Return figures over time; what a foreign file has in their place is left out."""
-    if not isinstance(history, dict):
-        return {}
-    return {
-        str(name): [(float(time_s), float(value)) for time_s, value in points]
-        for name, points in history.items()
-        if isinstance(points, list)
     }

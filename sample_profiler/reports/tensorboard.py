@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-__all__ = ["ScalarWriter"]
+__all__ = ["SummaryFile"]
+
+logger = logging.getLogger(__name__)
 
 
-class ScalarWriter:
-    """Writes scalars of one policy, without PyTorch or TensorFlow.
+class SummaryFile:
+    """Writes scalars and texts of one policy, without PyTorch or TensorFlow.
 
     Args:
         folder: for the event file; made if missing.
@@ -22,7 +29,10 @@ class ScalarWriter:
     """
 
     def __init__(self, folder: Path, flush_interval_s: float) -> None:
-        self._writer = EventFileWriter(str(folder), flush_secs=max(1, round(flush_interval_s)))
+        self._folder = folder
+        self._flush_interval_s = max(1, round(flush_interval_s))
+        self._writer: EventFileWriter | None = None
+        self._write(None)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Write values at a step.
@@ -32,12 +42,38 @@ class ScalarWriter:
             step: frames trained on.
         """
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+        self._write(Event(wall_time=time.time(), step=step, summary=summary))
 
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         """Write one value at a step."""
         self.write({tag: value}, step)
 
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        """Write a text at a step; TensorBoard shows it as Markdown."""
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()], tensor_shape=shape)
+        metadata = create_summary_metadata(display_name="", description="")
+        summary = Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=tensor)])
+        self._write(Event(wall_time=time.time(), step=step, summary=summary))
+
     def close(self) -> None:
         """Write what is left to disk."""
-        self._writer.close()
+        with self._warning():
+            if self._writer is not None:
+                self._writer.close()
+
+    def _write(self, event: Event | None) -> None:
+        """Write an event; without room for it a warning, and another file the next time: its thread is over then."""
+        with self._warning():
+            if self._writer is None:
+                self._writer = EventFileWriter(str(self._folder), flush_secs=self._flush_interval_s)
+            if event is not None:
+                self._writer.add_event(event)
+
+    @contextlib.contextmanager
+    def _warning(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._writer = None
+            logger.warning("Cannot write figures for TensorBoard to %s: %s", self._folder, error.strerror or error)

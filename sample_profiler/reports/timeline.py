@@ -4,244 +4,174 @@ A component is a process of the trace, also where several share one of the syste
 without one being inside the other, as those of tasks and generators may, go to further tracks of that thread, since
 viewers nest by time. Flows are arrows: from an environment's step over the request for actions, inference and the next
 step; from a finished trajectory to the training on it; from new weights to their first use.
+
+Nothing here holds more than a piece of the trace. What is kept of all events is how they lie in time: eight bytes each.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, WEIGHTS, read_flow_point
-from sample_profiler.profiling.process_record import Event, ProcessRecord
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["timeline_events", "write_timeline"]
+from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.record_format import FLOW_POINT
+from sample_profiler.reports.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
+from sample_profiler.reports.timeline_captures import CapturedTraces
+from sample_profiler.reports.timeline_counters import RUN, Counter, gauge_events
+from sample_profiler.reports.timeline_flows import FlowPoints
+from sample_profiler.reports.timeline_tracks import Tracks, track_name
 
-_NS_PER_US = 1000
-_ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
-_FLOW_NAMES = {REQUEST: "request", SLOT: "trajectory", WEIGHTS: "weights"}
-_MAX_TRACKS = 1024
+__all__ = ["Timeline"]
 
-_Place = tuple[int, int, int]
-"""Process and track of the trace, and a moment in nanoseconds."""
-
-
-def write_timeline(
-    records: Sequence[ProcessRecord], output: Path, *, start_ns: int | None = None, end_ns: int | None = None
-) -> int:
-    """Write a timeline and return how many passes of blocks are in it.
-
-    Args:
-        records: of the processes, with events.
-        output: is written; compressed if its name ends in ``.gz``.
-        start_ns: on the clock of blocks: what has ended before is left out; None: nothing.
-        end_ns: what begins after it is left out; None: nothing.
-
-    Raises:
-        OSError: it cannot be written; a file that was there is then as before.
-    """
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    num_passes = 0
-    try:
-        with _open(temporary, is_compressed=output.name.endswith(".gz")) as file:
-            file.write('{"displayTimeUnit":"ms","metadata":')
-            file.write(json.dumps(_describe(records), separators=(",", ":")))
-            file.write(',"traceEvents":[\n')
-            separator = ""
-            for event in timeline_events(records, start_ns=start_ns, end_ns=end_ns):
-                num_passes += event["ph"] == "X"
-                file.write(separator + json.dumps(event, separators=(",", ":"), allow_nan=False))
-                separator = ",\n"
-            file.write("\n]}\n")
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return num_passes
-
-
-def timeline_events(
-    records: Sequence[ProcessRecord], *, start_ns: int | None = None, end_ns: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the events of a Chrome trace; times are microseconds since the first of them.
-
-    Args:
-        records: of the processes, with events.
-        start_ns: on the clock of blocks: what has ended before is left out; None: nothing.
-        end_ns: what begins after it is left out; None: nothing.
-    """
-    window = (start_ns if start_ns is not None else 0, end_ns if end_ns is not None else 2**63)
-    zero_ns = min((event.start_ns for record in records for event in _passes(record, window)), default=0)
-    zero_ns = max(zero_ns, window[0])
-    points: list[tuple[int, int, _Place]] = []
-    tracks = _Tracks(zero_ns)
-    for record in records:
-        for component in record.components:
-            yield from tracks.begin_process(component)
-        yield from _record_events(record, window, tracks, points)
-    yield from _flows(points, zero_ns)
-
-
-class _Tracks:
-    """Numbers for processes and tracks of the trace."""
-
-    def __init__(self, zero_ns: int) -> None:
-        self.zero_ns = zero_ns
-        self.processes: dict[str, int] = {}
-        self._ends_ns: dict[tuple[str, int], list[list[int]]] = {}
-
-    def begin_process(self, component: str) -> Iterator[dict[str, Any]]:
-        """Number a component and name it."""
-        pid = self.processes.setdefault(component, len(self.processes) + 1)
-        ranks = [rank for rank, name in enumerate(_ORDER) if component.startswith(name)]
-        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": component}}
-        order = (ranks[0] if ranks else len(_ORDER)) * 1000 + pid
-        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order}}
-
-    def place(self, component: str, thread: int, start_ns: int, end_ns: int) -> tuple[int, bool]:
-        """Return the track for a pass, and whether it is a new one; passes come in the order of their starts."""
-        stacks = self._ends_ns.setdefault((component, thread), [])
-        for number, ends_ns in enumerate(stacks):
-            while ends_ns and ends_ns[-1] <= start_ns:
-                ends_ns.pop()
-            if not ends_ns or end_ns <= ends_ns[-1] or number == _MAX_TRACKS - 1:
-                ends_ns.append(end_ns)
-                return thread * _MAX_TRACKS + number, False
-        stacks.append([end_ns])
-        return thread * _MAX_TRACKS + len(stacks) - 1, True
-
-    def us(self, time_ns: int) -> float:
-        """Return a moment in microseconds since the beginning, never before it."""
-        return max(0, time_ns - self.zero_ns) / _NS_PER_US
-
-
-def _passes(record: ProcessRecord, window: tuple[int, int]) -> Iterator[Event]:
-    """Yield the passes that lie in the window at least in part, those of open blocks included."""
-    for event in record.events:
-        if not event.is_flow_point and event.end_ns >= window[0] and event.start_ns <= window[1]:
-            yield event
-    nodes = {path: node for node, path in enumerate(record.paths)}
-    for block in record.open_blocks:
-        node = nodes.get((block.component, *block.path))
-        if node is not None and block.since_ns <= window[1] and record.read_ns >= window[0]:
-            yield Event(block.since_ns, record.read_ns, node, block.thread, _OPEN)
-
-
+_EVENT = np.dtype([("start", "i8"), ("end", "i8"), ("node", "u4"), ("thread", "u4"), ("flow", "u8")])
+_AT_ONCE = 1 << 15
 _OPEN = 1  # in the place of a flow's number, of which passes have none
+_NEVER = 2**63 - 1
+
+_Rows = npt.NDArray[np.void]
 
 
-def _record_events(
-    record: ProcessRecord, window: tuple[int, int], tracks: _Tracks, points: list[tuple[int, int, _Place]]
-) -> Iterator[dict[str, Any]]:
-    passes = sorted(_passes(record, window), key=lambda event: (event.start_ns, -event.end_ns, event.node))
-    marks = sorted((event for event in record.events if event.is_flow_point), key=lambda event: event.start_ns)
-    places: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for event in passes:
-        path = record.paths[event.node]
-        if len(path) < 2 or path[0] not in tracks.processes:
-            continue
-        pid = tracks.processes[path[0]]
-        tid, is_new = tracks.place(path[0], event.thread, event.start_ns, event.end_ns)
-        if is_new:
-            name = record.thread_names.get(event.thread, f"thread {event.thread}")
-            more = tid % _MAX_TRACKS
-            yield {
-                "ph": "M",
-                "name": "thread_name",
-                "pid": pid,
-                "tid": tid,
-                "args": {"name": f"{name} ({more + 1})" if more else name},
-            }
-        places.setdefault((event.node, event.thread), []).append((event.start_ns, event.end_ns, tid))
-        start_us = tracks.us(event.start_ns)
-        shown: dict[str, Any] = {
-            "ph": "X",
-            "name": path[-1],
-            "cat": path[0].partition("_")[0],
-            "pid": pid,
-            "tid": tid,
-            "ts": start_us,
-            "dur": round(tracks.us(event.end_ns) - start_us, 3),
-            "args": {"path": "/".join(path[1:])},
+class Timeline:
+    """A timeline of some processes.
+
+    Args:
+        records: of the processes, with events.
+        start_ns: on the clock of blocks: what has ended before is left out; None: nothing.
+        end_ns: what begins after it is left out; None: nothing.
+        counters: figures over the time of the run.
+        captures: traces of `torch.profiler`.
+
+    Attributes:
+        num_passes: passes of blocks in it, open ones included; known once it is written.
+        problems: what could not be shown, one sentence each; known once it is written.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[ProcessRecord],
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        counters: Sequence[Counter] = (),
+        captures: Sequence[Path] = (),
+    ) -> None:
+        self.num_passes = 0
+        self._records = records
+        self._window = (start_ns if start_ns is not None else 0, end_ns if end_ns is not None else _NEVER)
+        self._counters = counters
+        self._captures = CapturedTraces(captures, records)
+        self._has_captures = bool(captures)
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be shown."""
+        return self._captures.problems
+
+    def write(self, output: Path) -> None:
+        """Write it.
+
+        Args:
+            output: is written; compressed if its name ends in ``.gz``.
+
+        Raises:
+            OSError: it cannot be written; a file that was there is then as before.
+        """
+        write_chrome_trace(output, self.lines(), lambda: {"metadata": _describe(self._records)})
+
+    def lines(self) -> Iterator[str]:
+        """Yield the events of a Chrome trace as JSON; times are microseconds since its beginning."""
+        first_block_ns = {
+            component: int(rows["start"].min())
+            for record in self._records
+            if len(rows := self._rows(record))
+            for component in record.components
         }
-        if event.flow == _OPEN:
-            shown["args"]["open"] = True
-        yield shown
-    for event in marks:
-        if not window[0] <= event.start_ns <= window[1]:
-            continue
-        tid_at = _track_at(places.get((event.node, event.thread), ()), event.start_ns)
-        component = record.paths[event.node][0]
-        if tid_at is not None and component in tracks.processes:
-            points.append((event.start_ns, event.flow, (tracks.processes[component], tid_at, event.start_ns)))
-    yield from _gauges(record, tracks)
+        tracks = Tracks(self._zero_ns(first_block_ns.values()))
+        if self._counters:
+            yield from map(to_json, tracks.begin_process(RUN, rank=-1))
+            for counter in self._counters:
+                yield from map(to_json, counter.events(tracks, self._window[1]))
+        points = FlowPoints()
+        for record in self._records:
+            for component in record.components:
+                yield from map(to_json, tracks.begin_process(component))
+            yield from self._passes(record, tracks, points)
+            yield from map(to_json, gauge_events(record, tracks))
+        yield from points.arrows(tracks.zero_ns)
+        yield from map(to_json, self._captures.events(tracks, first_block_ns, self._window[1]))
+
+    def _zero_ns(self, firsts_ns: Any) -> int:
+        """Return the moment that is 0: the first pass; or the beginning of the run, if all of it is shown."""
+        moments = [*firsts_ns, *(counter.points[0][0] for counter in self._counters if counter.points)]
+        if self._has_captures:
+            moments += [record.process_started_ns for record in self._records]
+        return max(self._window[0], min(moments, default=0))
+
+    def _rows(self, record: ProcessRecord) -> _Rows:
+        """Return the passes and marks in the window, in no order; of open blocks how long they have been so."""
+        rows: _Rows = np.frombuffer(Events.of(record.events).data, _EVENT)
+        begin_ns, end_ns = self._window
+        last_ns = np.where(rows["end"] == FLOW_POINT, rows["start"], rows["end"])
+        is_in_window = (last_ns >= begin_ns) & (rows["start"] <= end_ns)
+        rows = rows if is_in_window.all() else rows[is_in_window]
+        open_rows = self._open_rows(record)
+        return np.concatenate([rows, np.array(open_rows, _EVENT)]) if open_rows else rows
+
+    def _open_rows(self, record: ProcessRecord) -> list[tuple[int, int, int, int, int]]:
+        nodes = {path: node for node, path in enumerate(record.paths)}
+        begin_ns, end_ns = self._window
+        return [
+            (block.since_ns, record.read_ns, node, block.thread, _OPEN)
+            for block in record.open_blocks
+            if (node := nodes.get((block.component, *block.path))) is not None
+            and block.since_ns <= end_ns
+            and record.read_ns >= begin_ns
+        ]
+
+    def _passes(self, record: ProcessRecord, tracks: Tracks, points: FlowPoints) -> Iterator[str]:
+        parts = [_parts(path, tracks) for path in record.paths]
+        zero_ns = tracks.zero_ns
+        for start_ns, end_ns, node, thread, flow in _in_order(self._rows(record)):
+            pid, head, tail = parts[node]
+            if pid is None:
+                continue
+            if end_ns == FLOW_POINT:
+                tid_at = tracks.holding(pid, thread, start_ns, node)
+                if tid_at is not None:
+                    points.add(start_ns, flow, pid, tid_at)
+                continue
+            tid, is_new = tracks.place(pid, thread, start_ns, end_ns, node)
+            if is_new:
+                name = record.thread_names.get(thread, f"thread {thread}")
+                yield to_json(named("thread_name", pid, tid, track_name(name, tid)))
+            self.num_passes += 1
+            begin_ns = max(start_ns, zero_ns)
+            times = f'{tid},"ts":{(begin_ns - zero_ns) / NS_PER_US},"dur":{(end_ns - begin_ns) / NS_PER_US}'
+            is_open = ',"open":true' if flow == _OPEN else ""
+            yield f"{head}{times}{tail}{is_open}}}}}"
 
 
-def _track_at(passes: Sequence[tuple[int, int, int]], time_ns: int) -> int | None:
-    """Return the track of the pass that holds a moment; passes are in the order of their starts."""
-    low, high = 0, len(passes)
-    while low < high:
-        middle = (low + high) // 2
-        if passes[middle][0] <= time_ns:
-            low = middle + 1
-        else:
-            high = middle
-    # Passes of one block overlap only in tasks: then an earlier one may be it.
-    for start_ns, end_ns, tid in reversed(passes[max(0, low - _MAX_TRACKS) : low]):
-        if start_ns <= time_ns <= end_ns:
-            return tid
-    return None
+def _parts(path: Sequence[str], tracks: Tracks) -> tuple[int | None, str, str]:
+    """Return what all passes of a block share: process of the trace, or None; the text before and behind the times."""
+    pid = tracks.processes.get(path[0])
+    if len(path) < 2 or pid is None:
+        return None, "", ""
+    kind = path[0].partition("_")[0]
+    head = f'{{"ph":"X","name":{json.dumps(path[-1])},"cat":{json.dumps(kind)},"pid":{pid},"tid":'
+    return pid, head, f',"args":{{"path":{json.dumps("/".join(path[1:]))}'
 
 
-def _gauges(record: ProcessRecord, tracks: _Tracks) -> Iterator[dict[str, Any]]:
-    for name, gauge in record.gauges.items():
-        component, _, own_name = name.rpartition("/")
-        pid = tracks.processes.get(component or next(iter(record.components), ""))
-        value = gauge.to_dict()["value"]
-        if pid is not None and gauge.count and record.read_ns >= tracks.zero_ns:
-            ts = tracks.us(record.read_ns)
-            yield {"ph": "C", "name": own_name, "pid": pid, "tid": 0, "ts": ts, "args": {own_name: value}}
-
-
-def _flows(points: Iterable[tuple[int, int, _Place]], zero_ns: int) -> Iterator[dict[str, Any]]:
-    """Yield the arrows of all chains of at least two points; a number that begins anew is another chain."""
-    numbers = count(1)
-    chains: dict[tuple[int, int], list[_Place]] = {}
-    for _, number, place in sorted(points):
-        point = read_flow_point(number)
-        chain = chains.setdefault((point.kind, point.payload), [])
-        if point.phase == START:
-            yield from _arrows(point.kind, chain, numbers, zero_ns)
-            chain.clear()
-        chain.append(place)
-        if point.phase == END:
-            yield from _arrows(point.kind, chain, numbers, zero_ns)
-            chain.clear()
-    for (kind, _), chain in chains.items():
-        yield from _arrows(kind, chain, numbers, zero_ns)
-
-
-def _arrows(kind: int, chain: Sequence[_Place], numbers: Iterator[int], zero_ns: int) -> Iterator[dict[str, Any]]:
-    if len(chain) < 2:
-        return
-    number = next(numbers)
-    for index, (pid, tid, time_ns) in enumerate(chain):
-        phase = "s" if index == 0 else "f" if index == len(chain) - 1 else "t"
-        event: dict[str, Any] = {
-            "ph": phase,
-            "name": _FLOW_NAMES.get(kind, f"flow {kind}"),
-            "cat": "flow",
-            "id": number,
-            "pid": pid,
-            "tid": tid,
-            "ts": (time_ns - zero_ns) / _NS_PER_US,
-        }
-        if phase != "s":
-            event["bp"] = "e"
-        yield event
+def _in_order(rows: _Rows) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield rows by their starts, outer ones first, points behind the passes that begin with them."""
+    order = np.lexsort((rows["node"], -rows["end"], rows["start"]))
+    for begin in range(0, len(order), _AT_ONCE):
+        yield from rows[order[begin : begin + _AT_ONCE]].tolist()
 
 
 def _describe(records: Sequence[ProcessRecord]) -> dict[str, Any]:
@@ -255,9 +185,3 @@ def _describe(records: Sequence[ProcessRecord]) -> dict[str, Any]:
         }
         for record in records
     }
-
-
-def _open(path: Path, *, is_compressed: bool) -> IO[str]:
-    if is_compressed:
-        return gzip.open(path, "wt", encoding="utf-8", compresslevel=4)
-    return path.open("w", encoding="utf-8")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import array
+import mmap
+import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -11,15 +12,15 @@ from pathlib import Path
 from typing import IO
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.profiling.process_record import Event, ProcessRecord
+from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.record_reader import EventFollower, read_record_file
 from sample_profiler.profiling.session import live_folder
-from sample_profiler.reports.timeline import write_timeline
+from sample_profiler.reports.timeline import Timeline
 
 __all__ = ["TimelineCapture", "TimelineRecorder", "capture_timeline"]
 
 _POLL_S = 0.25
-_FIELDS = len(Event._fields)
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,11 @@ class _Followed:
     Attributes:
         follower: of its file.
         spool: what has been taken, in a temporary file: a window may be long.
-        num_events: how many.
         record: its trees' names and paths, as last seen: the file of a run that ends is removed.
     """
 
     follower: EventFollower
     spool: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    num_events: int = 0
     record: ProcessRecord | None = None
 
 
@@ -84,12 +83,7 @@ class TimelineRecorder:
                 continue
             if events:
                 followed.record = _read(path) or followed.record
-            numbers = array.array("Q")
-            for event in events:
-                if event.end_ns >= self._start_ns or event.is_flow_point:
-                    numbers.extend(event)
-            followed.num_events += len(numbers) // _FIELDS
-            numbers.tofile(followed.spool)
+            followed.spool.write(events.since(self._start_ns).data)
 
     def has_rings(self) -> bool:
         """Tell whether any process keeps its latest blocks."""
@@ -115,14 +109,11 @@ class TimelineRecorder:
         records, num_lost = [], {}
         for path, followed in self._followed.items():
             record = _read(path) or followed.record
-            numbers = array.array("Q")
             with followed.spool, followed.follower:
-                followed.spool.seek(0)
-                numbers.fromfile(followed.spool, followed.num_events * _FIELDS)
+                events = _map(followed.spool)
             if record is None:
                 continue
-            pairs = [iter(numbers)] * _FIELDS
-            record.events = [Event(*fields) for fields in zip(*pairs, strict=True)]
+            record.events = events
             if self._components is not None:
                 for component in set(record.trees) - set(self._components):
                     del record.trees[component]
@@ -133,8 +124,18 @@ class TimelineRecorder:
                 records.append(record)
         self._followed.clear()
         output.parent.mkdir(parents=True, exist_ok=True)
-        num_passes = write_timeline(records, output, start_ns=self._start_ns, end_ns=end_ns)
-        return TimelineCapture(num_passes, num_lost, [name for record in records for name in record.components])
+        timeline = Timeline(records, start_ns=self._start_ns, end_ns=end_ns)
+        timeline.write(output)
+        return TimelineCapture(
+            timeline.num_passes, num_lost, [name for record in records for name in record.components]
+        )
+
+
+def _map(spool: IO[bytes]) -> Events:
+    """Return events that were spooled, where they are: there may be more than fit into memory."""
+    spool.flush()
+    is_empty = not spool.seek(0, os.SEEK_END)
+    return Events() if is_empty else Events(memoryview(mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)))
 
 
 def _read(path: Path) -> ProcessRecord | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sample_profiler.analysis.verdict import Advice, Verdict
 
-__all__ = ["format_verdict", "verdict_to_dict"]
+__all__ = ["format_verdict", "verdict_to_dict", "verdict_to_markdown"]
 
 
 def format_verdict(verdict: Verdict) -> str:
@@ -18,6 +18,13 @@ def format_verdict(verdict: Verdict) -> str:
         f"  {'try' if number == 0 else 'or '} {_describe(advice)}" for number, advice in enumerate(verdict.advice)
     ]
     return "\n".join(lines)
+
+
+def verdict_to_markdown(verdict: Verdict) -> str:
+    """Return the same as Markdown."""
+    headline, *lines = format_verdict(verdict).splitlines()
+    items = [f"- {line.removeprefix('  - ').strip()}" for line in lines]
+    return "\n".join([f"**{headline}**", "", *items])
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class LocalChannel:
         """Tell whether `receive` would return something."""
         return bool(self._values)
 
+    def pending(self) -> list[Any]:
+        """Return what `receive` would, and leave it there."""
+        return list(self._values)
+
 
 class LocalReports(LocalChannel):
     """A report queue within one process."""

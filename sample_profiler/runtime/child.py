@@ -6,16 +6,21 @@ What a child guarantees, whatever its component does:
    status is 1.
 2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
 3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides.
-4. When the Runner is gone, the child ends within seconds and takes its own children with it.
-5. Log records travel to the Runner, which writes the only log.
+4. When the Runner is gone, or has been silent for too long, the child ends within seconds and takes its own children
+   with it.
+5. Asked by a signal, it writes down where all of its threads are, whatever they are doing (`STACKS_SIGNAL`).
+6. Log records travel to the Runner, which writes the only log.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import logging
 import logging.handlers
+import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -25,41 +30,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sample_profiler.errors import ConfigError
+from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import Command, run_command
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
+from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording, RecordingOptions
 
 __all__ = [
-    *("STOP", "ChildSettings", "Failure", "Finished", "Heartbeat", "end_stuck_process", "finish_component"),
+    *("STOP", "ChildLinks", "ChildSettings", "Failure", "Finished", "end_stuck_process", "finish_component"),
     *("report_end", "run_child"),
 ]
 
 logger = logging.getLogger(__name__)
 
 _GRACE_WITHOUT_RUNNER_S = 5.0
+_LOOK_INTERVAL_S = 1.0
+
+STACKS_SIGNAL = signal.SIGUSR1
+"""Has a child write down where its threads are."""
 
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""
 
 MakeComponent = Callable[[Reports], Component]
 """Builds a component in the process that will run it; gets the way to report to the Runner."""
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """The component has begun its work and takes its turns.
-
-    Attributes:
-        component: who.
-    """
-
-    component: str
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,13 @@ class Failure:
 
     @classmethod
     def from_exception(cls, component: str, error: BaseException) -> Failure:
-        """Describe `error`, which `component` raised; bad options need no traceback, their message says it all."""
-        text = "" if isinstance(error, ConfigError) else "".join(traceback.format_exception(error))
+        """Describe `error`, which `component` raised.
+
+        Errors of our own need no traceback, their message says it all; what raised in foreign code before does.
+        """
+        says_all = isinstance(error, ConfigError | CheckpointError)
+        says_all |= isinstance(error, EnvContractError | ModelError) and error.__cause__ is None
+        text = "" if says_all else "".join(traceback.format_exception(error))
         try:
             message = f"{type(error).__name__}: {error}"
         except Exception:  # whoever wrote the exception made a mistake in its __str__
@@ -101,6 +105,25 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class ChildLinks:
+    """What a child and its parent share.
+
+    Attributes:
+        reports: objects from the child to the Runner.
+        control: commands from the Runner to the child.
+        lifeline: the read end of a pipe that ends when the Runner does.
+        runner_pulse: the Runner's sign of life.
+        stacks: a file without a name; the child writes there where its threads are.
+    """
+
+    reports: PipeReports
+    control: PipeReports
+    lifeline: PipeEnd
+    runner_pulse: RunnerPulse
+    stacks: PipeEnd
+
+
+@dataclass(frozen=True)
 class ChildSettings:
     """What the process is like before its component exists.
 
@@ -109,6 +132,7 @@ class ChildSettings:
         niceness: is added to the process's niceness.
         cpus: the cores that the process may use; None leaves all.
         heartbeat_interval_s: between two signs of life.
+        hang_timeout_s: without a sign of life of the Runner, after which this process ends; infinite: never.
         num_threads: for numerical libraries; None leaves their defaults.
         patience_s: that it is given to finish when it is asked to.
         log_level: the level of the root logger.
@@ -120,6 +144,7 @@ class ChildSettings:
     cpus: tuple[int, ...] | None = None
     num_threads: int | None = None
     heartbeat_interval_s: float = 2.0
+    hang_timeout_s: float = math.inf
     patience_s: float = 6.0
     log_level: int = logging.INFO
     recording: RecordingOptions = field(default_factory=RecordingOptions)
@@ -151,17 +176,16 @@ class _Controlled:
     def __init__(
         self,
         component: Component,
-        reports: Reports,
-        control: PipeReports,
-        lifeline: PipeEnd,
+        links: ChildLinks,
         recording: Recording,
-        heartbeat_interval_s: float,
+        settings: ChildSettings,
     ) -> None:
         self._component = component
-        self._reports = reports
+        self._reports = links.reports
         self._recording = recording
-        self._heartbeat_interval_s = heartbeat_interval_s
-        self._controls = [Input(control, self._on_control), Input(_Lifeline(lifeline), self._on_orphaned)]
+        self._heartbeat_interval_s = settings.heartbeat_interval_s
+        self._is_runner_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+        self._controls = [Input(links.control, self._on_control), Input(_Lifeline(links.lifeline), self._on_orphaned)]
         self.loop: EventLoop | None = None
         self.name = component.name
         self.timing = component.timing
@@ -171,7 +195,8 @@ class _Controlled:
 
     def timers(self) -> Sequence[Timer]:
         captures = Timer(CHECK_INTERVAL_S, end_due_captures)
-        own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures]
+        runner = Timer(_LOOK_INTERVAL_S, self._look_at_runner)
+        own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures, runner]
         return [*self._component.timers(), *own]
 
     def gauges(self) -> dict[str, float]:
@@ -205,6 +230,10 @@ class _Controlled:
         if self.loop is not None:
             self.loop.stop()
 
+    def _look_at_runner(self) -> None:
+        if self.loop is not None and self._is_runner_silent():
+            self.loop.stop()
+
 
 @dataclass(frozen=True)
 class _OwnReports:
@@ -218,28 +247,23 @@ class _OwnReports:
 _own_reports: _OwnReports | None = None
 
 
-def run_child(
-    settings: ChildSettings,
-    make_component: MakeComponent,
-    reports: PipeReports,
-    control: PipeReports,
-    lifeline: PipeEnd,
-) -> None:
+def run_child(settings: ChildSettings, make_component: MakeComponent, links: ChildLinks) -> None:
     """Run one component until the Runner says stop; the target of every child process."""
     global _own_reports
     started_ns = process_start_ns()
     existed_before = list_shared_memory()
+    reports = links.reports
     _own_reports = _OwnReports(settings.name, reports, existed_before)
     component: Component | None = None
     recording: Recording | None = None
     failed = False
     try:
-        _prepare_process(settings, reports, lifeline, existed_before)
+        _prepare_process(settings, links, existed_before)
         recording = Recording(settings.recording, settings.name)
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
-        controlled = _Controlled(component, reports, control, lifeline, recording, settings.heartbeat_interval_s)
+        controlled = _Controlled(component, links, recording, settings)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
@@ -293,30 +317,34 @@ def report_end(component: Component, reports: Reports) -> None:
     reports.send(Finished(component.name, component.timing.to_dict()))
 
 
-def _prepare_process(
-    settings: ChildSettings, reports: PipeReports, lifeline: PipeEnd, existed_before: frozenset[str]
-) -> None:
+def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before: frozenset[str]) -> None:
+    faulthandler.register(STACKS_SIGNAL, file=links.stacks.fileno(), all_threads=True)
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # held while processes are started
-    arguments = (lifeline, existed_before)
-    threading.Thread(target=_watch_lifeline, args=arguments, daemon=True, name="lifeline").start()
+    is_runner_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+    arguments = (links.lifeline, is_runner_silent, existed_before)
+    threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         os.nice(settings.niceness)
     if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, settings.cpus)
     tame_numerical_libraries(settings.num_threads)
     root = logging.getLogger()
-    root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(reports))]  # type: ignore[arg-type]
+    root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(links.reports))]  # type: ignore[arg-type]
     root.setLevel(settings.log_level)
 
 
-def _watch_lifeline(lifeline: PipeEnd, existed_before: frozenset[str]) -> None:
-    """End this process when the Runner, the only holder of the pipe's write end, is gone."""
-    os.set_blocking(lifeline.fileno(), True)
-    while os.read(lifeline.fileno(), 1):
+def _watch_runner(lifeline: PipeEnd, is_runner_silent: Callable[[], bool], existed_before: frozenset[str]) -> None:
+    """End this process when the Runner, the only holder of the pipe's write end, is gone or hangs.
+
+    In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
+    """
+    poll = select.poll()
+    poll.register(lifeline.fileno(), select.POLLIN)
+    while not poll.poll(_LOOK_INTERVAL_S * 1000) and not is_runner_silent():
         pass
     time.sleep(_GRACE_WITHOUT_RUNNER_S)
     end_descendants(existed_before)

@@ -61,7 +61,7 @@ class Component(Protocol):
     timing: Timing
 
     def inputs(self) -> Sequence[Input]:
-        """Return what the component listens to; asked for once."""
+        """Return what the component listens to; asked for when the loop is made, and at each `EventLoop.refresh`."""
 
     def timers(self) -> Sequence[Timer]:
         """Return what the component does at intervals; asked for once."""
@@ -138,6 +138,8 @@ class EventLoop:
 
     Attributes:
         active: the component whose turn it is.
+        unhandled: sources that had something in the turn in which the loop was stopped, and were not read any more.
+        is_handling: whether a component is at work on what it was handed; stays so if it raised.
     """
 
     def __init__(
@@ -151,18 +153,29 @@ class EventLoop:
         self._components = list(components)
         self.active = self._components[0]
         self._turns = turns
-        self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
+        self._make_waiter = make_waiter
+        self.refresh()
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._timers += [(self._components[0], timer) for timer in timers]
-        self._waiter = make_waiter([i.source for _, i in self._handlers.values()])
         self._beat = beat
         self._stopping = False
         self._has_begun = False
         self._next_due_s = math.inf
+        self.unhandled: list[Any] = []
+        self.is_handling = False
+
+    def begin_with(self, sources: Sequence[Any]) -> None:
+        """Read these sources in the first turn, whatever else has something: a loop that was stopped goes on."""
+        self.unhandled = list(sources)
 
     def stop(self) -> None:
         """End the loop before its next wait."""
         self._stopping = True
+
+    def refresh(self) -> None:
+        """Ask the components anew what they listen to."""
+        self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
+        self._waiter = self._make_waiter([i.source for _, i in self._handlers.values()])
 
     def run(self) -> None:
         """Start every component, then wait and dispatch until stopped."""
@@ -180,19 +193,25 @@ class EventLoop:
         waiting = self._components[0]
         self.activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
-            ready = self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
+            ready = self.unhandled or self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
+        self.unhandled = []
         if self._beat is not None:
             with waiting.timing.add_time("watch_processes"):
                 self._beat()
-        for source in ready:
+        for number, source in enumerate(ready):
             if self._stopping:
+                self.unhandled = ready[number:]
                 return  # what is still there stays there: whoever stopped the loop may want to read it
+            if id(source) not in self._handlers:
+                continue  # nobody listens to it since the last refresh
             component, receiver = self._handlers[id(source)]
             self.activate(component)
             with component.timing.add_time("receive"):
                 values = source.receive()
             if values:
+                self.is_handling = True
                 receiver.handle(values)
+                self.is_handling = False
         now_s = time.monotonic()
         if now_s >= self._next_due_s:
             self._fire_timers(now_s)

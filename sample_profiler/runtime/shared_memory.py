@@ -6,17 +6,18 @@ of Python 3.11 unlinks them as soon as any attached process ends.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArraySpec", "SharedArrays", "SharedBlock"]
+__all__ = ["ArraySpec", "SharedArrays", "SharedBlock", "make_anonymous_file", "num_bytes_of"]
 
 ArraySpec = tuple[tuple[int, ...], npt.DTypeLike]
 """Shape and dtype of one shared array."""
@@ -32,7 +33,7 @@ class SharedBlock:
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = max(1, num_bytes)
-        self._descriptor = _make_anonymous_file()
+        self._descriptor = make_anonymous_file()
         os.ftruncate(self._descriptor, self.num_bytes)
         self.memory = mmap.mmap(self._descriptor, self.num_bytes)
 
@@ -63,7 +64,8 @@ def _attach(descriptor: Any, num_bytes: int) -> SharedBlock:
     return block
 
 
-def _make_anonymous_file() -> int:
+def make_anonymous_file() -> int:
+    """Make a file that has no name in any file system, and return its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("sample_profiler", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:
@@ -78,7 +80,7 @@ class SharedArrays:
 
     def __init__(self, specs: Mapping[str, ArraySpec]) -> None:
         self._specs = dict(specs)
-        self._block = SharedBlock(sum(_padded_size(spec) for spec in self._specs.values()))
+        self._block = SharedBlock(num_bytes_of(self._specs.values()))
         self._arrays = self._make_views()
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -88,6 +90,11 @@ class SharedArrays:
     def num_bytes(self) -> int:
         """Size of the block in bytes."""
         return self._block.num_bytes
+
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """All arrays as they lie in memory, `[num_bytes]`; may be written to."""
+        return np.frombuffer(self._block.memory, dtype=np.uint8)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"specs": self._specs, "block": self._block}
@@ -107,7 +114,12 @@ class SharedArrays:
         return views
 
 
+def num_bytes_of(specs: Iterable[ArraySpec]) -> int:
+    """Return how large a block for such arrays is."""
+    return sum(map(_padded_size, specs))
+
+
 def _padded_size(spec: ArraySpec) -> int:
     shape, dtype = spec
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    size = math.prod(map(int, shape)) * np.dtype(dtype).itemsize
     return -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES

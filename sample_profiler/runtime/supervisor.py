@@ -11,9 +11,12 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
-from sample_profiler.runtime.channels import PipeReports, make_pipe
-from sample_profiler.runtime.child import STOP, ChildSettings, MakeComponent, run_child
+import psutil
+
+from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
+from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
 from sample_profiler.runtime.commands import Command
+from sample_profiler.runtime.heartbeats import RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
     end_sessions,
@@ -23,6 +26,7 @@ from sample_profiler.runtime.orphans import (
     resign_as_subreaper,
     unlink_unused,
 )
+from sample_profiler.runtime.shared_memory import make_anonymous_file
 
 __all__ = ["Child", "Supervisor"]
 
@@ -30,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
+_STACKS_S = 1.0
+_MOST_STACKS_BYTES = 1 << 18
 
 
 class _ExitWatch:
@@ -56,14 +62,13 @@ class _ExitWatch:
 class Child:
     """One component in a process of its own, as its parent sees it."""
 
-    def __init__(
-        self, settings: ChildSettings, process: BaseProcess, reports: PipeReports, control: PipeReports
-    ) -> None:
+    def __init__(self, settings: ChildSettings, process: BaseProcess, links: ChildLinks) -> None:
         self.name = settings.name
         self.patience_s = settings.patience_s
-        self.reports = reports
+        self.reports = links.reports
         self._process = process
-        self._control = control
+        self._control = links.control
+        self._stacks = links.stacks
         process.start()
         assert process.pid is not None
         self.pid: int = process.pid
@@ -84,6 +89,30 @@ class Child:
     def is_alive(self) -> bool:
         """Tell whether the process runs."""
         return self._process.is_alive()
+
+    def describe_obstacle(self) -> str:
+        """Say it in parentheses if the kernel keeps the process from running; else nothing."""
+        states = {psutil.STATUS_STOPPED: "stopped by a signal", psutil.STATUS_DISK_SLEEP: "waiting for a device"}
+        try:
+            state = states.get(psutil.Process(self.pid).status())
+        except psutil.Error:
+            return ""
+        return f" (its process was {state})" if state else ""
+
+    def dump_stacks(self) -> str:
+        """Return where all threads of the process are, as Python sees it; empty if it cannot say, as when stopped."""
+        try:
+            os.kill(self.pid, STACKS_SIGNAL)
+        except ProcessLookupError:
+            return ""
+        text = ""
+        deadline_s = time.monotonic() + _STACKS_S
+        while time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            previous, text = text, os.pread(self._stacks.fileno(), _MOST_STACKS_BYTES, 0).decode(errors="replace")
+            if text and text == previous:
+                break
+        return text
 
     @property
     def exit_code(self) -> int | None:
@@ -117,6 +146,7 @@ class Supervisor:
         self.children: list[Child] = []
         self._context: Any = multiprocessing.get_context("spawn")
         self._lifeline, self._lifeline_write = make_pipe()
+        self._pulse = RunnerPulse()
         self._shared_memory: set[str] = set()
         self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
@@ -128,20 +158,32 @@ class Supervisor:
             settings: what the process is like.
             make_component: a picklable callable; runs in the child.
         """
-        reports, control = PipeReports(), PipeReports()
-        arguments = (settings, make_component, reports, control, self._lifeline)
+        stacks = PipeEnd(make_anonymous_file())
+        links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
+        arguments = (settings, make_component, links)
         process = self._context.Process(target=run_child, args=arguments, name=settings.name, daemon=False)
-        child = Child(settings, process, reports, control)
+        self._pulse.beat()
+        child = Child(settings, process, links)
         self.children.append(child)
         logger.info("Started %s as process %d", child.name, child.pid)
         return child
+
+    def bury(self, child: Child) -> None:
+        """End a child that is lost with everything that it has started and left behind; the others go on."""
+        self.note_shared_memory()
+        child.kill()
+        child._process.join(timeout=3)
+        self.children.remove(child)
+        left = mapped_shared_memory([child.pid]) | end_sessions([child.pid])
+        self._unlink(left | self._shared_memory)
 
     def note_shared_memory(self) -> None:
         """Remember what named shared memory the children use now, to remove it should they be killed."""
         self._shared_memory |= mapped_shared_memory(child.pid for child in self.children if child.is_alive())
 
     def beat(self) -> None:
-        """Do from time to time what has to be done while the children run; call it often."""
+        """Show the children that this process goes on, and look after them from time to time; call it often."""
+        self._pulse.beat()
         if time.monotonic() >= self._next_note_s:
             self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
             self.note_shared_memory()
@@ -164,6 +206,7 @@ class Supervisor:
         while any(
             child.is_alive() and time.monotonic() < begin_s + min(grace_s, child.patience_s) for child in self.children
         ):
+            self._pulse.beat()
             while_waiting()
             time.sleep(_POLL_S)
         killed = self.kill()
@@ -179,9 +222,12 @@ class Supervisor:
         for child in killed:
             child._process.join(timeout=3)
         self._shared_memory |= end_sessions(child.pid for child in self.children)
-        for name in unlink_unused(self._shared_memory, self._existed_before):
-            logger.info("Removed the shared memory %s of an ended process", name)
+        self._unlink(self._shared_memory)
         self._active.discard(id(self))
         if not self._active and not self._was_subreaper:
             resign_as_subreaper()
         return killed
+
+    def _unlink(self, names: set[str]) -> None:
+        if unlinked := unlink_unused(names, self._existed_before):
+            logger.info("Removed the shared memory of ended processes: %s", ", ".join(sorted(unlinked)))

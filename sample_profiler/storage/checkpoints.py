@@ -7,8 +7,6 @@ it. It holds tensors and plain data alone and is loaded with PyTorch's restricte
 from __future__ import annotations
 
 import logging
-import os
-import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -17,12 +15,14 @@ from typing import Any
 import torch
 
 from sample_profiler.errors import CheckpointError
+from sample_profiler.files import remove_partials, written_whole
+from sample_profiler.storage.checkpoint_names import checkpoint_folder, sorted_checkpoints
 
 __all__ = ["CheckpointFolder"]
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,})_(?P<frames>\d+)(_reward_[-\d.einf]+)?\.pth")
+_MILESTONES = "milestones"
 
 
 class CheckpointFolder:
@@ -35,7 +35,7 @@ class CheckpointFolder:
     """
 
     def __init__(self, run_folder: Path, policy: int, num_kept: int) -> None:
-        self.path = run_folder / f"checkpoint_p{policy}"
+        self.path = checkpoint_folder(run_folder, policy)
         self._num_kept = max(1, num_kept)
 
     def save(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
@@ -48,7 +48,7 @@ class CheckpointFolder:
         paths = self._paths("checkpoint")
         num_past = paths.index(path) + 1
         for other in paths[: max(0, num_past - self._num_kept)] + paths[num_past:]:
-            other.unlink(missing_ok=True)
+            _remove(other)
         return path
 
     def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: float) -> Path:
@@ -56,12 +56,12 @@ class CheckpointFolder:
         path = self._write(state, f"best_{num_steps:09}_{num_frames}_reward_{metric:.3f}.pth")
         for old in self._paths("best"):
             if old != path:
-                old.unlink(missing_ok=True)
+                _remove(old)
         return path
 
     def save_milestone(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
         """Write a checkpoint that is never removed, in the subfolder `milestones`."""
-        return self._write(state, f"milestones/checkpoint_{num_steps:09}_{num_frames}.pth")
+        return self._write(state, f"{_MILESTONES}/checkpoint_{num_steps:09}_{num_frames}.pth")
 
     def load(self, kind: str) -> dict[str, Any] | None:
         """Load the newest whole checkpoint, going back to older ones past damaged files.
@@ -92,31 +92,37 @@ class CheckpointFolder:
             )
         return None
 
+    def remove_partials(self) -> None:
+        """Remove what a run that was killed while it saved has left; for whoever has the run's folder for itself."""
+        for folder in (self.path, self.path / _MILESTONES):
+            for path in remove_partials(folder):
+                logger.info("Removed the unfinished checkpoint %s of a run that was killed", path)
+
     def _paths(self, kind: str) -> list[Path]:
         """Return the checkpoints of a kind, oldest first."""
-        found = []
-        for path in self.path.glob(f"{kind}_*.pth"):
-            match = _NAME.fullmatch(path.name)
-            if match:
-                found.append((int(match["steps"]), int(match["frames"]), path))
-        return [path for _, _, path in sorted(found)]
+        return [path for _, path in sorted_checkpoints(self.path, kind)]
 
     def _write(self, state: dict[str, Any], name: str) -> Path:
         path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
         try:
-            with temporary.open("wb") as file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(path) as partial, partial.open("wb") as file:
                 torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
-            temporary.unlink(missing_ok=True)
-            free = shutil.disk_usage(path.parent).free >> 20
-            raise CheckpointError(f"cannot write the checkpoint {path} ({free} MiB free): {error}") from error
-        _sync_folder(path.parent)
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise CheckpointError(
+                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; the one before it is "
+                "as it was: free space, or make the folder writable"
+            ) from error
         return path
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint that is not needed any more; if that fails, the next save tries again."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("Cannot remove the old checkpoint %s: %s", path, error.strerror or error)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -129,9 +135,8 @@ def _read(path: Path) -> dict[str, Any]:
     return state
 
 
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _describe_space(folder: Path) -> str:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return f" ({shutil.disk_usage(folder).free >> 20} MiB free)"
+    except OSError:
+        return ""

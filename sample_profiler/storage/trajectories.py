@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.envs.contract import EnvSpec
-from sample_profiler.runtime.shared_memory import ArraySpec, SharedArrays
+from sample_profiler.runtime.shared_memory import ArraySpec, SharedArrays, num_bytes_of
 from sample_profiler.spaces import action_dtype, action_width, num_action_parameters
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
@@ -48,6 +48,11 @@ class TrajectoryLayout:
     action_dtype: npt.DTypeLike
     num_action_parameters: int
     state_size: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that trajectories of this layout take."""
+        return num_bytes_of(_array_specs(self).values())
 
     @classmethod
     def of(cls, plan: SamplingPlan, spec: EnvSpec, state_size: int) -> TrajectoryLayout:
@@ -98,6 +103,11 @@ class Trajectories:
     def num_bytes(self) -> int:
         """Memory that the trajectories take once all of it has been written."""
         return self._arrays.num_bytes
+
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """Everything in it, `[num_bytes]`, to be kept and put back."""
+        return self._arrays.memory
 
     def __getstate__(self) -> dict[str, Any]:
         return {"layout": self.layout, "arrays": self._arrays}

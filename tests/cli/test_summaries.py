@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.analysis.verdict import Advice, Verdict
+from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.observers import RunObserver
 
 
@@ -59,3 +60,22 @@ def test_a_policy_without_episodes_and_training_has_the_rest(folder):
         "perf/policy_lag_max",
     }
     assert read(folder / "1")["perf/_fps"][0][0] == 3_000
+
+
+def test_a_verdict_is_a_text_of_each_policy(tmp_path):
+    advice = Advice("--precision=bf16", "where there is it", (100.0, 200.0))
+    verdict = Verdict("learner", "Learner_0", "Training is the limit", ("it never waits",), (advice,), 90.0, 20.0)
+    write_verdict(tmp_path, verdict, {0: 64, 1: 128})
+    for policy, frames in ((0, 64), (1, 128)):
+        accumulator = EventAccumulator(str(tmp_path / str(policy)))
+        accumulator.Reload()
+        (tag,) = accumulator.Tags()["tensors"]
+        assert accumulator.SummaryMetadata(tag).plugin_data.plugin_name == "text"
+        (event,) = accumulator.Tensors(tag)
+        assert (tag, event.step) == ("perf/verdict", frames)
+        lines = event.tensor_proto.string_val[0].decode().splitlines()
+        assert lines[0] == "**Training is the limit (90 frames/s over 20 s)**"
+        assert lines[2:] == [
+            "- it never waits",
+            "- try --precision=bf16: where there is it; expected: 100 to 200 frames/s",
+        ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from sample_profiler.cli import watch as watch_module
@@ -52,3 +54,28 @@ def test_a_run_that_is_over_is_no_run_to_watch(tmp_path, process, capsys):
 def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):
     assert main(["watch", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("sample-profiler watch: ")
+
+
+def test_in_a_terminal_the_text_stays_in_its_place_and_does_not_scroll(tmp_path, process, monkeypatch, capsys):
+    timing, file = process
+    looks = []
+
+    def work(_seconds):
+        looks.append(1)
+        with timing.add_time("main_loop"), timing.add_time("watch_processes"):
+            pass
+        file.set_gauge("frames", 1000.0 * len(looks))
+        file.flush()
+        if len(looks) == 4:
+            file.close()
+
+    monkeypatch.setattr(watch_module.time, "sleep", work)
+    monkeypatch.setattr(watch_module.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(watch_module.shutil, "get_terminal_size", lambda: os.terminal_size((80, 4)))
+    assert main(["watch", str(tmp_path / "run")]) == 0
+    output = capsys.readouterr().out
+    before, *screens = output.split("\033[H")
+    assert (before, len(screens)) == ("\033[2J", 3)
+    for screen in screens:
+        lines, _, _ = screen.partition("\033[J")
+        assert lines.count("\n") == lines.count("\033[K\n") == 3

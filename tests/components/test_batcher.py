@@ -8,7 +8,7 @@ from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
 
-SLOT_WORKER = (0, 0, 0, 1, 1, 1, 2, 2)
+WORKER_SLOTS = (range(3), range(3, 6), range(6, 8))
 
 
 class Wiring:
@@ -16,7 +16,7 @@ class Wiring:
 
     def __init__(self, max_datasets: int, dataset_slots: int = 2) -> None:
         self.ports = BatcherPorts(LocalChannel(), LocalChannel(), LocalChannel(), [LocalChannel() for _ in range(3)])
-        self.batcher = Batcher(1, dataset_slots, max_datasets, SLOT_WORKER, self.ports)
+        self.batcher = Batcher(1, dataset_slots, max_datasets, WORKER_SLOTS, self.ports)
 
     def run(self) -> None:
         with pytest.raises(StalledError):  # until there is nothing left to do
@@ -94,3 +94,38 @@ def test_its_tree_has_the_work_and_the_wait(wiring):
     wiring.run()
     assert wiring.batcher.name == "Batcher_1"
     assert {"batching", "releasing_batches", "wait_rollout_workers"} <= set(wiring.batcher.timing)
+
+
+def test_a_successor_may_fill_all_slots_of_a_lost_worker_but_those_that_are_on_their_way(wiring):
+    ports, batcher = wiring.ports, wiring.batcher
+    ports.finished.send([3, 6])
+    ports.finished.send([4])  # finished, and waits for a second one
+    wiring.run()
+    assert ports.datasets.receive() == [3, 6]
+    batcher.forget_worker(1)
+    assert batcher.readmit_worker(1) == 1
+    assert wiring.free() == [[], [5], []], "3 is at the Learner, 4 waits for it"
+    ports.trained.send([3, 6])
+    wiring.run()
+    assert wiring.free() == [[], [3], [6]]
+
+
+def test_what_a_lost_worker_had_still_sent_is_trained_on_and_not_filled_again(wiring):
+    ports, batcher = wiring.ports, wiring.batcher
+    batcher.forget_worker(1)
+    ports.finished.send([5, 0])
+    assert batcher.readmit_worker(1) == 2
+    assert ports.datasets.receive() == [5, 0]
+    assert wiring.free() == [[], [3, 4], []]
+
+
+def test_between_a_loss_and_the_successor_nothing_is_given_back_twice(wiring):
+    ports, batcher = wiring.ports, wiring.batcher
+    ports.finished.send([3, 0])
+    wiring.run()
+    batcher.forget_worker(1)
+    ports.trained.send([3, 0])
+    wiring.run()
+    assert wiring.free() == [[0], [], []], "the lost worker's channel is being emptied meanwhile"
+    assert batcher.readmit_worker(1) == 3
+    assert sorted(wiring.free()[1]) == [3, 4, 5]

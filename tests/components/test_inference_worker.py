@@ -191,3 +191,31 @@ def test_gauges_and_tree_tell_of_batches(inference):
     blocks = {"update_model", "weight_update", "handle_policy_step", "deserialize", "stack", "forward", "to_cpu"}
     assert blocks <= set(inference.worker.timing)
     assert inference.worker.name == "InferenceWorker_p0-w0"
+
+
+def test_what_a_lost_worker_has_asked_for_is_dropped_and_others_are_answered(make_inference):
+    inference = make_inference()
+    inference.begin()
+    group_of = {group.worker: group.index for group in inference.blueprint.plan.groups}
+    inference.channels.requests[0][0].send([group_of[1], group_of[0]])
+    inference.worker.forget_worker(0)
+    assert [channel.receive() for channel in inference.channels.actions] == [[], [group_of[1]]]
+    assert inference.channels.requests[0][0].receive() == []
+
+
+def test_requests_of_a_lost_worker_that_wait_for_the_first_weights_are_dropped_too(make_inference):
+    inference = make_inference()
+    group_of = {group.worker: group.index for group in inference.blueprint.plan.groups}
+    inference.request(group_of[0], group_of[1])
+    inference.worker.forget_worker(0)
+    inference.begin()
+    assert [channel.receive() for channel in inference.channels.actions] == [[], [group_of[1]]]
+
+
+def test_inference_that_comes_when_there_are_weights_need_not_wait_for_a_message(make_inference):
+    inference = make_inference()
+    inference.publish(7)
+    assert inference.worker.wait_block() == "wait_policy"
+    inference.worker.start()
+    assert inference.worker.wait_block() == "wait_rollout_workers"
+    assert inference.worker.gauges()["policy_version"] == 7

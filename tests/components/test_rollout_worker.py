@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from sample_profiler.components import rollout_worker
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
-from sample_profiler.runtime.child import Heartbeat
+from sample_profiler.runtime.heartbeats import Heartbeat
 
 
 class LocalRun:
@@ -41,13 +42,14 @@ class LocalRun:
             RolloutWorker(
                 worker, self.plan, self.sampling, value_bootstrap, 4, make_env, self.memory, self.counters,
                 RolloutWorkerPorts(self.actions[worker], self.free[worker], self.requests, self.finished, self.reports),
+                BadNumbers("scripted", stops=False),
             )
             for worker in workers
         ]  # fmt: skip
         max_datasets = 1 + self.sampling.num_batches_to_accumulate if self.sampling.async_rl else 1
         self.batchers = [
             Batcher(
-                policy, self.plan.dataset_slots, max_datasets, self.plan.slot_worker,
+                policy, self.plan.dataset_slots, max_datasets, [slots[policy] for slots in self.plan.worker_slots],
                 BatcherPorts(self.finished[policy], self.trained[policy], self.datasets[policy], self.free),
             )
             for policy in policies

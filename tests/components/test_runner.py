@@ -20,10 +20,12 @@ from sample_profiler.components.messages import (
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
+from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished, Heartbeat
+from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.heartbeats import Heartbeat
 
 
 class Observer(RunObserver):
@@ -241,10 +243,12 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
 
     def warnings_after(seconds, *heard):
         nonlocal now_s
-        now_s += seconds
-        runner.handle_reports([Heartbeat(component) for component in heard])
         caplog.clear()
-        status.callback()
+        for second in range(seconds):
+            now_s += 1
+            if second == seconds - 1:
+                runner.handle_reports([Heartbeat(component) for component in heard])
+            status.callback()
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
     assert warnings_after(100, "RolloutWorker_w0") == [], "nobody is expected to give signs of life"
@@ -252,7 +256,7 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(15, "Batcher_0") == []
     assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
-    assert warnings_after(1) == []
+    assert warnings_after(1, "Batcher_0") == []
     assert warnings_after(19, "Batcher_0") == ["Learner_0 has shown no sign of life for 40 s"]
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(19) == []
@@ -306,3 +310,140 @@ def test_the_runner_listens_to_reports_and_ends_of_all_components(tmp_path):
     assert [i.source for i in runner.inputs()] == [*reports, *exits]
     assert runner.wait_block() == "wait_components"
     assert runner.name == "Runner"
+
+
+class FakeChild(EndedChild):
+    """A process that can be replaced."""
+
+    def __init__(self, name, pid=1, *last_words):
+        super().__init__(name, *last_words)
+        self.pid, self.exit, self.commands, self.num_kills = pid, object(), [], 0
+
+    def send_command(self, command):
+        self.commands.append(command)
+
+    def kill(self):
+        self.num_kills += 1
+
+
+class FakeRescue:
+    """Replaces what it is told to, as long as nobody objects."""
+
+    def __init__(self, objection=None, error=None):
+        self.replacements = self
+        self.objection, self.error = objection, error
+        self.noted, self.num_recent = [], 1
+        self.children = {}
+
+    def covers(self, component):
+        return component.startswith("RolloutWorker")
+
+    def find_objection(self, failure):
+        return self.objection
+
+    def note(self, failure):
+        self.noted.append(failure)
+
+    def replace(self, child, asked, names):
+        if self.error:
+            raise self.error
+        return FakeChild(child.name, child.pid + 1)
+
+    def find(self, component):
+        return self.children.get(component)
+
+    def examine(self, child, silent_s):
+        return Failure(child.name, f"silent for {silent_s:.0f} s", "stacks")
+
+
+@pytest.fixture
+def with_rescue(make_runner):
+    def make(*flags, **options):
+        runner = make_runner(*flags)
+        runner.rescue = FakeRescue(**options)
+        runner.num_refreshes = 0
+
+        def refresh():
+            runner.num_refreshes += 1
+
+        runner.refresh_loop = refresh
+        return runner
+
+    return make
+
+
+def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
+    runner = with_rescue()
+    lost = FakeChild("RolloutWorker_w1", 41)
+    runner._reports.append(lost.reports)
+    runner._exits.append(lost.exit)
+    runner.crew.members = [lost]
+    runner._on_exits([lost])
+    assert (runner.failure, runner.reason, runner.num_stops, runner.num_refreshes) == (None, "", 0, 1)
+    assert [member.pid for member in runner.crew.members] == [42]
+    sources = [entry.source for entry in runner.inputs()]
+    assert lost.reports not in sources and lost.exit not in sources
+    assert runner.crew.members[0].reports in sources and runner.crew.members[0].exit in sources
+    assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
+
+
+def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
+    runner = with_rescue()
+    runner.handle_reports([FAILURE])
+    assert runner.failure is None, "it is replaced when its process has ended"
+    assert "EnvError: environment 3 broke\nTraceback" in caplog.text
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.rescue.noted == [FAILURE]
+
+
+def test_a_worker_that_may_not_be_replaced_ends_the_run_and_it_is_said_why(with_rescue):
+    runner = with_rescue(objection="too many")
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure.message == "its process was killed by signal 9 (SIGKILL) (it is not replaced: too many)"
+    assert runner.num_stops == 1
+
+
+def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue):
+    runner = with_rescue(error=CommandError("Batcher_0 did not answer"))
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert "it cannot be replaced: Batcher_0 did not answer" in runner.failure.message
+
+
+def test_the_loss_of_any_other_component_ends_the_run(with_rescue):
+    runner = with_rescue()
+    runner.handle_reports([Failure("Learner_0", "ValueError: x", "Traceback")])
+    assert runner.failure.component == "Learner_0"
+    runner = with_rescue()
+    runner._on_exits([FakeChild("Batcher_0")])
+    assert runner.failure.component == "Batcher_0"
+
+
+def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monkeypatch, caplog):
+    runner = with_rescue("--hang_timeout=5")
+    status, *_ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
+    child = runner.rescue.children["Learner_0"] = FakeChild("Learner_0")
+    runner.expect_heartbeats(["Learner_0"])
+    runner.handle_reports([Heartbeat("Learner_0")])
+    for _ in range(8):
+        now_s += 1
+        status.callback()
+    assert child.num_kills >= 1
+    assert caplog.text.count("Learner_0 failed: silent for 5 s\nstacks") == 1
+    assert runner.failure is None
+    runner._on_exits([child])
+    assert runner.failure == Failure("Learner_0", "silent for 5 s", "stacks")
+
+
+def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeypatch):
+    runner = with_rescue()
+    status, *_ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
+    child = runner.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
+    runner.handle_reports([FAILURE])
+    for expected in (0, 0, 0, 1):
+        now_s += 1
+        status.callback()
+        assert child.num_kills == expected

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.stepping_group import SteppingGroup
+from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import Timing
 
 
@@ -20,7 +22,9 @@ class Driver:
         (spec,) = self.plan.groups
         self.envs = envs
         self.timing = Timing("worker")
-        self.group = SteppingGroup(spec, envs, self.memory, self.timing, value_bootstrap, frameskip)
+        self.group = SteppingGroup(
+            spec, envs, self.memory, self.timing, value_bootstrap, frameskip, BadNumbers("scripted", stops=False)
+        )
         self.group.reset(num_random_steps)
 
     def begin(self, slots) -> None:
@@ -298,6 +302,106 @@ def test_steps_of_inactive_agents_are_marked_until_the_episode_is_over(make_driv
     driver.do_rollout([2, 5])
     assert driver.memory.inactive[2].tolist() == [False] * 4
     assert driver.memory.inactive[5].tolist() == [False, False, True, False], "after the info, until the next one"
+
+
+class Spoiled:
+    """A scripted environment whose observation or reward of one step is not finite."""
+
+    def __init__(self, env, *, step, observation=None, reward=None):
+        self._env, self._at, self._observation, self._reward = env, step, observation, reward
+        self.num_agents = env.num_agents
+        self._num_steps = 0
+
+    def step(self, actions):
+        observations, rewards, *rest = self._env.step(actions)
+        self._num_steps += 1
+        if self._num_steps == self._at:
+            if self._observation is not None:
+                observations[0]["place"][1:3] = self._observation
+            if self._reward is not None:
+                rewards[0] = self._reward
+        return observations, rewards, *rest
+
+    def __getattr__(self, name):
+        return getattr(self._env, name)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_reward_that_is_not_finite_counts_as_0_and_its_step_is_not_trained_on(make_driver, make_env, bad, caplog):
+    driver = make_driver([make_env(0), Spoiled(make_env(1), step=2, reward=bad)])
+    driver.do_rollout([0, 1])
+    assert driver.memory.inactive[:2].tolist() == [[False] * 4, [False, True, False, False]]
+    assert driver.memory.rewards[1, 1] == 0
+    assert np.isfinite(driver.memory.rewards).all()
+    assert np.isfinite(driver.group._returns).all()
+    (record,) = caplog.records
+    assert (
+        f"environment 1 (scripted), agent 0, returned the reward {bad} in step 2 of an episode" in record.getMessage()
+    )
+
+
+def test_an_observation_that_is_not_finite_becomes_0_and_the_steps_around_it_are_not_trained_on(
+    make_driver, make_env, caplog
+):
+    driver = make_driver([Spoiled(make_env(0), step=2, observation=np.nan), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert driver.memory.inactive[:2].tolist() == [[False, True, True, False], [False] * 4]
+    assert driver.places(0)[2] == [0, 0, 0, 0]
+    (record,) = caplog.records
+    assert "NaN in 2 of 4 numbers of observation 'place' in step 2" in record.getMessage()
+
+
+def test_a_bad_observation_behind_the_last_step_spoils_the_first_step_of_the_next_rollout(make_driver, make_env):
+    driver = make_driver([Spoiled(make_env(0), step=4, observation=np.inf), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert driver.memory.inactive[0].tolist() == [False, False, False, True]
+    driver.do_rollout([2, 3])
+    assert driver.memory.inactive[2].tolist() == [True, False, False, False]
+    driver.do_rollout([0, 1])
+    assert not driver.memory.inactive[:2].any(), "slots are used again"
+
+
+def test_a_final_observation_that_is_not_finite_is_not_what_values_are_computed_from(make_driver, make_env):
+    env = Spoiled(make_env(0, lengths=(2,), end="truncated"), step=2, observation=np.nan)
+    driver = make_driver([env, make_env(1)])
+    driver.begin([0, 1])
+    driver.step()
+    driver.step()
+    assert driver.memory.final_step[0] == 2
+    assert np.isfinite(driver.memory.final_observations["place"]).all()
+
+
+def test_a_reset_that_is_not_finite_is_told_and_mended(make_driver, make_env, caplog):
+    class BadReset(Spoiled):
+        def reset(self):
+            observations = self._env.reset()
+            observations[0]["place"][3] = np.nan
+            return observations
+
+    driver = make_driver([BadReset(make_env(0), step=99), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert driver.memory.inactive[0].tolist() == [True, False, False, False]
+    assert "the reset of an episode" in caplog.text
+
+
+def test_bad_numbers_end_the_run_if_that_is_wanted():
+    with pytest.raises(EnvContractError, match=r"environment 7 \(any\).*--on_bad_numbers=skip"):
+        BadNumbers("any", stops=True).report(7, 0, "the reward nan", "step 3 of an episode")
+
+
+def test_bad_numbers_do_not_flood_the_log(caplog):
+    bad_numbers = BadNumbers("any", stops=False)
+    for _ in range(1234):
+        bad_numbers.report(0, 0, "the reward nan", "step 3 of an episode")
+    assert [record.args[1] for record in caplog.records] == [1, 10, 100, 1000]
+
+
+def test_huge_numbers_are_numbers(make_driver, make_env, caplog):
+    driver = make_driver([Spoiled(make_env(0), step=2, observation=1e30), make_env(1)])
+    driver.do_rollout([0, 1])
+    assert not driver.memory.inactive.any()
+    assert driver.memory.observations["place"][0, 2, 1] == np.float32(1e30)
+    assert caplog.records == []
 
 
 def test_agents_whose_episodes_end_one_by_one_begin_one_by_one(make_driver, make_vector):

@@ -98,6 +98,7 @@ DEFAULTS = {
     "set_workers_cpu_affinity": True, "force_envs_single_thread": False, "default_niceness": 0, "log_to_file": True,
     "experiment_summaries_interval": 10.0, "flush_summaries_interval": 30.0, "stats_avg": 100,
     "summaries_use_frameskip": True, "heartbeat_interval": 2.0, "heartbeat_reporting_interval": 20.0,
+    "on_worker_failure": "restart", "max_worker_restarts": 10, "hang_timeout": 60.0, "on_bad_numbers": "skip",
     "profile_dir": "", "flight_recorder_mb": 8.0, "timeline_seconds": "", "profile_device": "events",
     "train_for_env_steps": 10**10, "train_for_seconds": 1e10, "save_every_sec": 120.0, "keep_checkpoints": 2,
     "load_checkpoint_kind": "latest", "save_milestones_sec": -1.0, "save_best_every_sec": 5.0,

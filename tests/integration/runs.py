@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import torch
 
+from sample_profiler.runtime.orphans import list_shared_memory, mapped_shared_memory
+
 COLLECTED = re.compile(r"Collected (\{.*\}), FPS: ([\d.]+)$", re.MULTILINE)
 CARTPOLE = ("sf_examples.gym.train_gym", "--env=CartPole-v1", "--num_workers=2", "--num_envs_per_worker=4")
 SMALL = ("--rollout=16", "--batch_size=64", "--num_batches_per_epoch=1", "--num_epochs=1", "--encoder_mlp_layers", "16")
@@ -125,9 +127,9 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def named_shared_memory() -> set[str]:
-    """Return the names under /dev/shm."""
-    return set(os.listdir("/dev/shm"))
+def unused_shared_memory() -> set[str]:
+    """Return the names under /dev/shm that no living process has mapped: left over, or about to be used."""
+    return set(list_shared_memory()) - mapped_shared_memory(psutil.pids())
 
 
 def load_latest_checkpoint(folder: Path, policy: int = 0) -> dict[str, object]:

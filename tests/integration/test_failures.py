@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import CARTPOLE, DOOM, SMALL, live_run, load_latest_checkpoint, named_shared_memory, run
+from tests.integration.runs import CARTPOLE, DOOM, SMALL, live_run, load_latest_checkpoint, run, unused_shared_memory
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
@@ -80,8 +80,8 @@ def test_env_whose_observation_is_not_of_its_space_is_told_by_name(tmp_path: Pat
     "victim", ["RolloutWorker_w0", "game", "InferenceWorker_p0-w0", "Batcher_0", "Learner_0", "Runner"]
 )
 def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> None:
-    before = named_shared_memory()
-    with live_run(*DOOM, "--save_every_sec=1", folder=tmp_path) as live:
+    before = unused_shared_memory()
+    with live_run(*DOOM, "--save_every_sec=1", "--on_worker_failure=stop", folder=tmp_path) as live:
         live.wait_until_training()
         live.find(victim).kill()
         killed_s = time.monotonic()
@@ -90,7 +90,7 @@ def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> No
         output = live.output
     assert status != 0
     assert left == []
-    assert named_shared_memory() - before == set()
+    assert unused_shared_memory() - before == set()
     assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
     if victim == "game":
         # Step or reset, wherever it was; or, if the game took a lock to its grave, the watch over it.
@@ -153,12 +153,27 @@ def test_gpu_without_one_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_end_the_run_before_they_reach_a_checkpoint(tmp_path: Path) -> None:
-    result = run_broken("nan", tmp_path)
+    result = run_broken("nan", tmp_path, "--on_bad_numbers=stop")
     assert result.returncode == 1
-    assert "Learner_0 failed: TrainingError" in result.stdout
-    assert "NaN or infinite" in result.stdout
+    assert "RolloutWorker_w1 failed: EnvContractError: environment 3 (broken), agent 0, returned NaN" in result.stdout
+    assert "--on_bad_numbers=skip" in result.stdout
     weights = load_latest_checkpoint(tmp_path / "default_experiment")["model"]
     assert all(bool(tensor.isfinite().all()) for tensor in weights.values())
+
+
+def test_numbers_that_are_not_finite_are_told_and_left_out_of_training(tmp_path: Path) -> None:
+    result = run_broken("nan", tmp_path, "--train_for_env_steps=4000")
+    assert result.returncode == 0, result.stdout
+    assert "environment 3 (broken), agent 0, returned NaN in 3 of 3 numbers of observation 'obs'" in result.stdout
+    weights = load_latest_checkpoint(tmp_path / "default_experiment")["model"]
+    assert all(bool(tensor.isfinite().all()) for tensor in weights.values())
+
+
+def test_an_env_that_breaks_again_and_again_is_replaced_once_and_then_ends_the_run(tmp_path: Path) -> None:
+    result = run_broken("step", tmp_path)
+    assert result.returncode == 1
+    assert result.stdout.count("takes its place") == 1
+    assert "it is not replaced: the worker that it had replaced failed in the same way" in result.stdout
 
 
 def test_two_runs_of_one_experiment_do_not_mix(tmp_path: Path) -> None:

@@ -155,3 +155,13 @@ def test_options_that_name_missing_observations_are_refused_together():
     assert len(caught.value.problems) == 2
     assert "'img'" in str(caught.value)
     assert "--obs_scale=255.0" in str(caught.value)
+
+
+def test_a_number_that_is_not_finite_does_not_stay_in_the_statistics():
+    statistics = RunningMeanStd((2,))
+    statistics.update(torch.tensor([[1.0, 1.0], [3.0, 5.0]]))
+    before = statistics.mean.clone(), statistics.variance.clone()
+    statistics.update(torch.tensor([[torch.nan, 2.0], [1.0, torch.inf]]))
+    torch.testing.assert_close((statistics.mean, statistics.variance), before)
+    statistics.update(torch.tensor([[2.0, 3.0]]))
+    assert statistics.stddev.isfinite().all()

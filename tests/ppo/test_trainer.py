@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import importlib
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from gymnasium import spaces
 
 from sample_profiler.config import Config, parse_config
+from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActorCritic, make_actor_critic
 from sample_profiler.ppo.optimizers import make_optimizer
 from sample_profiler.ppo.schedules import make_schedule
@@ -27,7 +29,7 @@ def make_config(*flags: str) -> Config:
     return parse_config([*small, *flags])
 
 
-def make_trainer(config: Config) -> Trainer:
+def make_trainer(config: Config, *, skips_bad_numbers: bool = False) -> Trainer:
     torch.manual_seed(1)
     space = spaces.Dict({"obs": spaces.Box(-1, 1, (5,), np.float32)})
     model = make_actor_critic(config.model, config.observations, space, spaces.Discrete(NUM_ACTIONS))
@@ -41,6 +43,7 @@ def make_trainer(config: Config) -> Trainer:
         timing=Timing("test"),
         precision=config.run.precision,
         compiles=config.run.compile,
+        skips_bad_numbers=skips_bad_numbers,
     )
 
 
@@ -173,3 +176,40 @@ def test_options_for_speed_take_the_same_step_within_their_rounding(
         assert all(parameter.dtype == torch.float32 for parameter in trainer.model.parameters())
     difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
     assert difference < tolerance
+
+
+def spoiled(data: TrainingData) -> TrainingData:
+    return dataclasses.replace(data, returns=torch.full_like(data.returns, torch.inf))
+
+
+def test_a_step_whose_gradients_are_not_finite_is_left_out(caplog):
+    trainer = make_trainer(make_config(), skips_bad_numbers=True)
+    data, observations, states = make_data()
+    before = copy.deepcopy(trainer.model.state_dict())
+    trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+    assert trainer.num_steps == 0
+    torch.testing.assert_close(trainer.model.state_dict(), before, rtol=0, atol=0)
+    assert "gradients of optimizer step 1 are not finite" in caplog.text
+    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), 20.0)
+    assert trainer.num_steps == 1
+    assert all(bool(tensor.isfinite().all()) for tensor in trainer.model.state_dict().values())
+
+
+def test_ten_bad_steps_in_a_row_are_an_error_and_others_between_them_begin_anew():
+    trainer = make_trainer(make_config(), skips_bad_numbers=True)
+    data, observations, states = make_data()
+    for _ in range(2):
+        for _ in range(9):
+            trainer.reject("something")
+        trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), 20.0)
+    for _ in range(9):
+        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+    with pytest.raises(TrainingError, match="10th time in a row"):
+        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+
+
+def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
+    trainer = make_trainer(make_config())
+    data, observations, states = make_data()
+    with pytest.raises(TrainingError, match="last checkpoint is sound"):
+        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)

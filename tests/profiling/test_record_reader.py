@@ -16,7 +16,7 @@ from record_writer import PASS_NS, RecordWriter, S, find_dead_pid
 
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling import record_format as layout
-from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_reader import EventFollower, OpenBlock, read_record_file
 from sample_profiler.profiling.statistics import DeviceStatistics
 

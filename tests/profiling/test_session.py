@@ -11,7 +11,7 @@ from record_writer import RecordWriter, S, find_dead_pid
 
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.process_record import Event
+from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session, live_folder, read_session, session_path
 

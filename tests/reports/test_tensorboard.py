@@ -7,7 +7,7 @@ import math
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sample_profiler.reports.tensorboard import ScalarWriter
+from sample_profiler.reports.tensorboard import SummaryFile
 
 
 def read(folder):
@@ -18,7 +18,7 @@ def read(folder):
 
 
 def test_what_was_written_is_read_with_its_tags_and_steps(tmp_path):
-    writer = ScalarWriter(tmp_path / "summary" / "0", flush_interval_s=30)
+    writer = SummaryFile(tmp_path / "summary" / "0", flush_interval_s=30)
     writer.write({"reward/reward": 1.5, "perf/_fps": 20_000.0}, step=1024)
     writer.write({"reward/reward": -2.0}, step=2**40)
     writer.close()
@@ -29,7 +29,7 @@ def test_what_was_written_is_read_with_its_tags_and_steps(tmp_path):
 
 
 def test_numbers_that_are_not_finite_are_written_as_they_are(tmp_path):
-    writer = ScalarWriter(tmp_path, flush_interval_s=30)
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
     writer.write({"nan": math.nan, "inf": math.inf}, step=0)
     writer.close()
     values = read(tmp_path)
@@ -38,7 +38,7 @@ def test_numbers_that_are_not_finite_are_written_as_they_are(tmp_path):
 
 
 def test_nothing_to_write_is_fine(tmp_path):
-    writer = ScalarWriter(tmp_path, flush_interval_s=0.01)
+    writer = SummaryFile(tmp_path, flush_interval_s=0.01)
     writer.write({}, step=0)
     writer.close()
     assert read(tmp_path) == {}
@@ -47,7 +47,7 @@ def test_nothing_to_write_is_fine(tmp_path):
 def test_each_writer_has_a_file_of_its_own(tmp_path):
     """A run that is resumed goes on in the same folder."""
     for step in range(2):
-        writer = ScalarWriter(tmp_path, flush_interval_s=30)
+        writer = SummaryFile(tmp_path, flush_interval_s=30)
         writer.write({"x": float(step)}, step)
         writer.close()
     assert len(list(tmp_path.glob("events.out.tfevents*"))) >= 1
@@ -55,7 +55,7 @@ def test_each_writer_has_a_file_of_its_own(tmp_path):
 
 
 def test_closing_writes_what_is_left(tmp_path):
-    writer = ScalarWriter(tmp_path, flush_interval_s=10_000)
+    writer = SummaryFile(tmp_path, flush_interval_s=10_000)
     for step in range(100):
         writer.write({"x": float(step)}, step)
     writer.close()
@@ -64,7 +64,7 @@ def test_closing_writes_what_is_left(tmp_path):
 
 @pytest.mark.parametrize("value", [3, True])
 def test_whole_numbers_become_scalars(tmp_path, value):
-    writer = ScalarWriter(tmp_path, flush_interval_s=30)
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
     writer.write({"x": value}, step=1)
     writer.close()
     assert read(tmp_path) == {"x": [(1, float(value))]}

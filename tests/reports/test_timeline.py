@@ -4,45 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections import Counter
 
 import pytest
 
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.process_record import FLOW_POINT, Anchor, Event, OpenBlock, ProcessRecord
+from sample_profiler.profiling.process_record import OpenBlock
 from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.record_format import EVENT, FLOW_POINT
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_nodes import GaugeNode
-from sample_profiler.profiling.tree import TreeNode
-from sample_profiler.reports.timeline import timeline_events, write_timeline
-
-US = 1000
-PATHS = [("RolloutWorker_w0",), ("RolloutWorker_w0", "env_step"), ("RolloutWorker_w0", "env_step", "physics")]
+from sample_profiler.reports.chrome_trace import write_chrome_trace
+from sample_profiler.reports.timeline import Timeline
+from tests.reports.records import PATHS, US, make_record, of_phase
 
 
-def make_record(name="RolloutWorker_w0", events=(), paths=tuple(PATHS), **changes):
-    values = {
-        "name": name,
-        "pid": 7,
-        "host": "here",
-        "is_compiled": True,
-        "is_closed": True,
-        "state": "ended",
-        "process_started_ns": 0,
-        "read_ns": 1000 * US,
-        "start_anchor": Anchor(0, 0, 0),
-        "end_anchor": None,
-        "trees": {path[0]: TreeNode() for path in paths},
-        "paths": list(paths),
-        "events": [Event(*event) for event in events],
-        "thread_names": {1: "MainThread"},
-    }
-    return ProcessRecord(**(values | changes))
-
-
-def of_phase(events, phase):
-    return [event for event in events if event["ph"] == phase]
+def timeline_events(records, **options):
+    return map(json.loads, Timeline(records, **options).lines())
 
 
 def assert_nesting(events):
@@ -168,7 +149,9 @@ def test_a_timeline_of_a_real_record_file_is_valid_json_and_nests(tmp_path, name
                 timing.mark_flow(flow_point(END, SLOT, number))
     file.close()
     path = tmp_path / name
-    assert write_timeline([read_record_file(file.path, with_events=True)], path) == 1500
+    timeline = Timeline([read_record_file(file.path, with_events=True)])
+    timeline.write(path)
+    assert timeline.num_passes == 1500
     text = gzip.decompress(path.read_bytes()).decode() if name.endswith(".gz") else path.read_text()
     document = json.loads(text, parse_constant=pytest.fail)
     events = document["traceEvents"]
@@ -177,3 +160,33 @@ def test_a_timeline_of_a_real_record_file_is_valid_json_and_nests(tmp_path, name
     assert document["metadata"]["Worker"]["recorder"] in ("compiled", "pure Python")
     assert_nesting(events)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_events_are_taken_piece_by_piece_while_the_file_is_written(tmp_path):
+    def make_lines():
+        for number in range(20_000):
+            taken.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
+            yield json.dumps({"ph": "i", "ts": number})
+
+    taken = []
+    write_chrome_trace(tmp_path / "trace.json", make_lines(), dict)
+    assert len(set(taken)) > 3, "all lines were taken before anything was written"
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 20_000
+
+
+def test_a_hundred_thousand_events_never_become_objects_all_at_once(tmp_path):
+    num_events = 100_000
+    events = Events(b"".join(EVENT.pack(1000 * number, 1000 * number + 900, 1, 1, 0) for number in range(num_events)))
+    record = make_record(events=())
+    record.events = events
+    timeline = Timeline([record])
+    tracemalloc.start()
+    try:
+        timeline.write(tmp_path / "trace.json")
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert timeline.num_passes == num_events
+    # As lines they are 100 bytes each and more, as objects 200; a window and an order over them take some 40.
+    assert most_bytes < 140 * num_events
+    assert (tmp_path / "trace.json").stat().st_size > 100 * num_events

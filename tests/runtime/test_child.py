@@ -18,7 +18,8 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime.channels import LocalReports, PipeChannel
-from sample_profiler.runtime.child import ChildSettings, Failure, Finished, Heartbeat, finish_component, report_end
+from sample_profiler.runtime.child import ChildSettings, Failure, Finished, finish_component, report_end
+from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.recording import RecordingOptions
 
 SETTINGS = ChildSettings("Spawned")
@@ -179,7 +180,33 @@ def test_4_children_end_although_their_siblings_live_on(supervisor, await_report
         assert "finish was called" in reports_until_end(child)
 
 
-def test_5_log_records_travel_to_the_runner(run_to_its_end, supervisor, await_report):
+def test_4_children_of_a_runner_that_hangs_end(supervisor, await_report, reports_until_end):
+    """It never beats again: children look at its pulse, and finish in order."""
+    settings = ChildSettings("Spawned", hang_timeout_s=0.5)
+    child = supervisor.spawn(settings, spawned.make_spawned)
+    await_report(child, lambda report: isinstance(report, Heartbeat))
+    assert "finish was called" in reports_until_end(child)
+
+
+def test_4_a_child_that_cannot_finish_ends_although_its_runner_hangs(supervisor, reports_until_end):
+    settings = ChildSettings("Spawned", hang_timeout_s=0.5)
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.hang))
+    assert "finish was called" not in reports_until_end(child)
+    assert child.exit_code == 1
+
+
+def test_4_children_stay_as_long_as_their_runner_shows_that_it_is_there(supervisor, await_report):
+    settings = ChildSettings("Spawned", hang_timeout_s=0.5, heartbeat_interval_s=0.5)
+    child = supervisor.spawn(settings, spawned.make_spawned)
+    num_beats = 0
+    while num_beats < 10:
+        supervisor.beat()
+        num_beats += sum(isinstance(report, Heartbeat) for report in child.reports.receive())
+        assert child.is_alive()
+    assert supervisor.stop(30, lambda: None) == []
+
+
+def test_6_log_records_travel_to_the_runner(run_to_its_end, supervisor, await_report):
     child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.warn))
     record = await_report(child, lambda report: isinstance(report, logging.LogRecord))
     assert record.name == "sample_profiler.test"
@@ -188,7 +215,7 @@ def test_5_log_records_travel_to_the_runner(run_to_its_end, supervisor, await_re
     assert record.process == child.pid
 
 
-def test_5_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):
+def test_6_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):
     settings = ChildSettings("Quiet", log_level=logging.ERROR)
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.warn))
     child.stop()

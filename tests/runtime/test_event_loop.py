@@ -304,3 +304,23 @@ def test_a_loop_over_pipes_serves_several_components_as_one_over_queues_does():
     components[0].to_do["input 0"] = loop.stop
     loop.run()
     assert log[2:] == [("b", "input 0", [7]), ("a", "input 0", [8, 9])]
+
+
+def test_after_a_refresh_the_loop_listens_to_what_there_is_now():
+    component, other = Recorder("one", num_channels=2), LocalChannel()
+    first, second = component.channels
+    loop = EventLoop([component], LocalWaiter)
+
+    def exchange():
+        component.to_do.clear()
+        component.channels = [other]
+        loop.refresh()
+        second.send([2])
+        other.send([3])
+
+    component.to_do["input 0"] = exchange
+    first.send([1])
+    second.send([9])  # ready in the same turn in which nobody listens to it any more
+    with pytest.raises(StalledError):
+        loop.run()
+    assert component.log == [("one", "start", []), ("one", "input 0", [1]), ("one", "input 0", [3])]

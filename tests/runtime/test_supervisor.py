@@ -13,8 +13,9 @@ import spawned_components as spawned
 from spawned_components import has_ended
 
 from sample_profiler.runtime import supervisor as supervisor_module
-from sample_profiler.runtime.child import ChildSettings, Finished, Heartbeat
+from sample_profiler.runtime.child import ChildSettings, Finished
 from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.heartbeats import Heartbeat
 
 
 def settings(name="Spawned"):
@@ -180,3 +181,35 @@ def test_stopping_and_killing_again_is_fine(supervisor, await_report):
 
 def test_a_supervisor_without_children_stops_at_once(supervisor):
     assert supervisor.stop(30, lambda: None) == []
+
+
+def test_a_child_that_hangs_tells_where_its_threads_are(supervisor, await_report):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.hang))
+    await_report(child, lambda report: report == "deaf from here on")
+    stacks = child.dump_stacks()
+    assert "in hang" in stacks
+    assert "in _watch_runner" in stacks, "all threads"
+    assert child.is_alive()
+
+
+def test_a_child_that_is_stopped_cannot_tell_and_one_that_is_gone_neither(supervisor, await_report, wait_until):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.stop_itself))
+    await_report(child, lambda report: report == "deaf from here on")
+    assert child.dump_stacks() == ""
+    child.kill()
+    wait_until(lambda: not child.is_alive())
+    assert child.dump_stacks() == ""
+
+
+def test_a_lost_child_is_buried_with_its_games_and_the_others_go_on(supervisor, await_report):
+    lost = supervisor.spawn(settings("Lost"), partial(spawned.make_spawned, start=spawned.start_games))
+    good = supervisor.spawn(settings("Good"), spawned.make_spawned)
+    _, game, abandoned = await_report(lost, lambda report: isinstance(report, list))
+    await_report(good, is_started)
+    supervisor.bury(lost)
+    assert supervisor.children == [good]
+    assert has_ended(game)
+    assert good.is_alive()
+    assert supervisor.stop(30, lambda: None) == []
+    os.kill(abandoned, signal.SIGKILL)  # left the session on purpose
+    os.waitpid(abandoned, 0)

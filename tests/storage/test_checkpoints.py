@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import pickle
 import random
 import resource
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -241,9 +243,9 @@ def test_saving_is_atomic(folder, monkeypatch):
 
 def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch):
     events = []
-    fsync, replace = checkpoints.os.fsync, checkpoints.Path.replace
-    monkeypatch.setattr(checkpoints.os, "fsync", lambda descriptor: (events.append("sync"), fsync(descriptor)))
-    monkeypatch.setattr(checkpoints.Path, "replace", lambda self, to: (events.append("rename"), replace(self, to)))
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (events.append("sync"), fsync(descriptor)))
+    monkeypatch.setattr(Path, "replace", lambda self, to: (events.append("rename"), replace(self, to)))
     folder.save(make_state(1), 1, 1)
     assert events == ["sync", "rename", "sync"], "the file, its name, the folder"
 

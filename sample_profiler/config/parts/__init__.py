@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sample_profiler.config.parts.environment import EnvironmentOptions
 from sample_profiler.config.parts.evaluation import EvaluationOptions, TrainingEvaluationOptions
+from sample_profiler.config.parts.faults import FaultOptions
 from sample_profiler.config.parts.loss import LossOptions
 from sample_profiler.config.parts.machine import MachineOptions
 from sample_profiler.config.parts.model import ModelOptions
@@ -21,6 +22,7 @@ from sample_profiler.config.parts.saving import SavingOptions
 __all__ = [
     "EnvironmentOptions",
     "EvaluationOptions",
+    "FaultOptions",
     "LossOptions",
     "MachineOptions",
     "ModelOptions",

@@ -12,10 +12,10 @@ from sample_profiler.config.limits import option
 class EnvironmentOptions:
     """Environment."""
 
-    env_frameskip: int = option(1, minimum=1)
+    env_frameskip: int = option(1, minimum=1, maximum=1_000_000)
     """Number of environment frames for which each action is repeated."""
 
-    env_framestack: int = option(1, minimum=1)
+    env_framestack: int = option(1, minimum=1, maximum=10_000)
     """Number of latest frames that make up one observation."""
 
     pixel_format: Literal["CHW"] = "CHW"

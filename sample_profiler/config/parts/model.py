@@ -12,7 +12,7 @@ from sample_profiler.config.limits import option
 class ModelOptions:
     """Model."""
 
-    encoder_mlp_layers: tuple[int, ...] = option((512, 512), minimum=1)
+    encoder_mlp_layers: tuple[int, ...] = option((512, 512), minimum=1, maximum=65_536)
     """Widths of the fully connected layers that encode vector observations."""
 
     encoder_conv_architecture: Literal["convnet_simple", "convnet_impala", "convnet_atari", "resnet_impala"] = (
@@ -20,22 +20,22 @@ class ModelOptions:
     )
     """Convolutional network that encodes image observations."""
 
-    encoder_conv_mlp_layers: tuple[int, ...] = option((512,), minimum=1)
+    encoder_conv_mlp_layers: tuple[int, ...] = option((512,), minimum=1, maximum=65_536)
     """Widths of the fully connected layers after the convolutions."""
 
     use_rnn: bool = True
     """Give the policy a memory: a recurrent core between encoder and decoder."""
 
-    rnn_size: int = option(512, minimum=1)
+    rnn_size: int = option(512, minimum=1, maximum=65_536)
     """Width of the recurrent core."""
 
     rnn_type: Literal["gru", "lstm"] = "gru"
     """Cell of the recurrent core."""
 
-    rnn_num_layers: int = option(1, minimum=1)
+    rnn_num_layers: int = option(1, minimum=1, maximum=100)
     """Number of layers of the recurrent core."""
 
-    decoder_mlp_layers: tuple[int, ...] = option((), minimum=1)
+    decoder_mlp_layers: tuple[int, ...] = option((), minimum=1, maximum=65_536)
     """Widths of the fully connected layers between core and outputs; none by default."""
 
     nonlinearity: Literal["elu", "relu", "tanh"] = "elu"

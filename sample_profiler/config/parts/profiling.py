@@ -47,7 +47,7 @@ class ProfilingOptions:
     """Folder for the record files of running processes, in which each experiment has one of its own; empty:
     profile/live in the run's folder. Worth setting where that is on a network."""
 
-    flight_recorder_mb: float = option(8.0, minimum=0)
+    flight_recorder_mb: float = option(8.0, minimum=0, maximum=65_536)
     """Room that each process has for its latest blocks, in MiB: the last seconds of a timeline, also after a crash; 0:
     none, and no timelines."""
 

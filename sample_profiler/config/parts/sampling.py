@@ -21,7 +21,7 @@ def num_usable_cores() -> int:
 class SamplingOptions:
     """Sampling and batches."""
 
-    num_policies: int = option(1, minimum=1)
+    num_policies: int = option(1, minimum=1, maximum=100)
     """Number of policies trained together, each with a learner of its own."""
 
     async_rl: bool = True
@@ -34,14 +34,14 @@ class SamplingOptions:
     """Each environment is a vector of many that one call steps: a gymnasium.vector.VectorEnv, or a simulator of the
     kind. Its members are agents whose episodes end one by one."""
 
-    num_batches_to_accumulate: int = option(2, minimum=1)
+    num_batches_to_accumulate: int = option(2, minimum=1, maximum=1_000_000)
     """Number of complete training batches that may wait for the learner before sampling pauses."""
 
-    worker_num_splits: int = option(2, minimum=1)
+    worker_num_splits: int = option(2, minimum=1, maximum=32)
     """Number of groups into which a worker divides its environments: while one waits for actions, another steps. 1
     switches this double buffering off."""
 
-    policy_workers_per_policy: int = option(1, minimum=1)
+    policy_workers_per_policy: int = option(1, minimum=1, maximum=100)
     """Number of inference workers for each policy."""
 
     inference: Literal["process", "worker"] = "process"
@@ -51,23 +51,23 @@ class SamplingOptions:
     max_policy_lag: int = option(1000, minimum=0)
     """Oldest experience the learner accepts, in policy versions between collecting it and training on it."""
 
-    num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1)
+    num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1, maximum=1000)
     """Number of rollout workers: processes that step environments."""
 
-    num_envs_per_worker: int = option(-1, minimum=1, also=-1)
+    num_envs_per_worker: int = option(-1, minimum=1, maximum=100_000, also=-1)
     """Number of environments in each rollout worker; at least worker_num_splits. -1: 2 to 32, as many as together fill
     what the learner trains on at once with one rollout each; with batched_sampling, one for each group."""
 
-    batch_size: int = option(1024, minimum=1)
+    batch_size: int = option(1024, minimum=1, maximum=10**9)
     """Minibatch size in agent steps; a multiple of rollout."""
 
-    num_batches_per_epoch: int = option(1, minimum=1)
+    num_batches_per_epoch: int = option(1, minimum=1, maximum=1_000_000)
     """Number of minibatches collected for each round of training."""
 
     num_epochs: int = option(1, minimum=1)
     """Number of passes over each round's experience."""
 
-    rollout: int = option(32, minimum=1)
+    rollout: int = option(32, minimum=1, maximum=1_000_000)
     """Length of one trajectory in agent steps."""
 
     recurrence: int = option(-1, minimum=1, also=-1)
@@ -76,7 +76,7 @@ class SamplingOptions:
     shuffle_minibatches: bool = False
     """Shuffle experience between minibatches and epochs; adds work in the learner."""
 
-    decorrelate_experience_max_seconds: float = option(0.0, minimum=0)
+    decorrelate_experience_max_seconds: float = option(0.0, minimum=0, maximum=86400)
     """Longest pause, in seconds, with which workers start so that their episodes do not all begin together."""
 
     decorrelate_envs_on_one_worker: bool = True

@@ -1,0 +1,197 @@
+"""Owns the course of a serial, synchronous run: all that its further steps depend on, beside what it has learned.
+
+Saved with the latest checkpoint, it lets a resumed run go on bit for bit as if it had not been interrupted: the
+environments, the trajectories that are being filled, what is on its way between components, and every generator of
+random numbers. It is there where environments offer `get_state()` and `set_state(state)`; others begin new episodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sample_profiler.components.topology import Blueprint, Channels
+from sample_profiler.errors import CheckpointError, EnvError
+from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.event_loop import Component, EventLoop
+
+__all__ = ["keep_course"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two minutes
+_ARRAY = "array"
+
+
+def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop) -> None:
+    """Let a run follow the course that was saved with its checkpoint, if there is one, and save its own.
+
+    Args:
+        blueprint: of the run; nothing happens unless it is a serial and synchronous one, of one policy.
+        components: of the run, before their start.
+        loop: that they will run in.
+
+    Raises:
+        CheckpointError: the course that was saved is of another version.
+        EnvError: an environment cannot be put back to where it was.
+    """
+    sampling = blueprint.config.sampling
+    # With several policies checkpoints are of several moments.
+    if sampling.async_rl or sampling.num_policies > 1 or sampling.inference == "worker":
+        return
+    if blueprint.trajectories.num_bytes > _MAX_BYTES:
+        return
+    course = _Course(blueprint, components, loop)
+    learner: Any = components[0]
+    learner.get_course = course.take
+    if learner.loaded_course is not None:
+        course.follow(learner.loaded_course)
+        learner.loaded_course = None
+
+
+class _Course:
+    def __init__(self, blueprint: Blueprint, components: Sequence[Component], loop: EventLoop) -> None:
+        self._trajectories = blueprint.trajectories
+        self._parts: dict[str, Any] = {
+            each.name: each for each in components if hasattr(each, "course") and hasattr(each, "follow")
+        }
+        self._loop = loop
+        self._channels = _list_channels(blueprint.channels)
+        self._first_weights = [channel for channels in blueprint.channels.first_weights for channel in channels]
+        plan = repr((blueprint.plan, blueprint.trajectories.layout, blueprint.env_name))
+        self._fingerprint = hashlib.sha256(plan.encode()).hexdigest()
+        self._has_warned = False
+
+    def take(self) -> dict[str, Any] | None:
+        """Return the course as data that a checkpoint can hold; None if there is none."""
+        if self._loop.is_handling:  # somebody has raised in the middle of a step
+            return None
+        parts = {name: part.course() for name, part in self._parts.items()}
+        if any(course is None for course in parts.values()):
+            return None
+        try:
+            return _seal(
+                {
+                    "fingerprint": self._fingerprint,
+                    "parts": parts,
+                    "memory": self._trajectories.memory.copy(),
+                    "channels": [channel.pending() for channel in self._channels],
+                    "unhandled": [n for n, channel in enumerate(self._channels) if channel in self._loop.unhandled],
+                    "random": (random.getstate(), np.random.get_state(legacy=False)),
+                }
+            )
+        except TypeError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning("Resumed, the run will begin new episodes: the state of an environment has %s", error)
+            return None
+
+    def follow(self, sealed: dict[str, Any]) -> None:
+        """Put everything to where it was."""
+        course = _open(sealed)
+        if course is None:
+            logger.warning("Environments begin new episodes: where they were is damaged in the checkpoint")
+            return
+        if course["fingerprint"] != self._fingerprint:
+            logger.info("Environments begin new episodes: the run was laid out differently when it was saved")
+            return
+        try:
+            for name, part in self._parts.items():
+                part.follow(course["parts"][name])
+            self._trajectories.memory[:] = course["memory"]
+            for channel, values in zip(self._channels, course["channels"], strict=True):
+                channel.receive()
+                channel.send(values)
+            if unhandled := [self._channels[number] for number in course["unhandled"]]:
+                self._loop.begin_with([*self._first_weights, *unhandled])
+            state, numpy_state = course["random"]
+            random.setstate(state)
+            np.random.set_state(numpy_state)
+        except EnvError:
+            raise
+        except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the course of the run in its checkpoint is of another version ({type(error).__name__}: {error}): use "
+                "--load_checkpoint_kind=best, another --experiment, or --restart_behavior=overwrite"
+            ) from error
+        logger.info("Environments go on where they were")
+
+
+def _list_channels(channels: Channels) -> list[LocalChannel]:
+    """Return all channels but those of the first weights, each once."""
+    members = (
+        *(channel for of_worker in channels.requests for channel in of_worker),
+        *(*channels.actions, *channels.finished, *channels.datasets, *channels.trained, *channels.free),
+    )
+    return [channel for channel in dict.fromkeys(members) if isinstance(channel, LocalChannel)]
+
+
+def _seal(course: dict[str, Any]) -> dict[str, Any]:
+    """Return a course as bytes and their checksum: it is followed as a whole, far into every component, or not at all.
+
+    Raises:
+        TypeError: something in it is no plain data.
+    """
+    import torch  # only now: the Runner of a parallel run reads this module
+
+    file = io.BytesIO()
+    torch.save(_pack(course), file)
+    data = file.getvalue()
+    return {
+        "data": torch.frombuffer(bytearray(data), dtype=torch.uint8),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def _open(sealed: Any) -> dict[str, Any] | None:
+    """Return what was sealed; None if it is not whole."""
+    import torch
+
+    if not isinstance(sealed, dict) or not isinstance(sealed.get("data"), torch.Tensor):
+        return None
+    data = sealed["data"].numpy().tobytes()
+    if hashlib.sha256(data).hexdigest() != sealed.get("sha256"):
+        return None
+    course: dict[str, Any] = _unpack(torch.load(io.BytesIO(data), weights_only=True))
+    return course
+
+
+def _pack(value: Any) -> Any:
+    """Return data as checkpoints hold it, with arrays as their bytes.
+
+    Raises:
+        TypeError: something in it is no plain data.
+    """
+    import torch
+
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufcSU":
+        data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)
+        is_scalar = not isinstance(value, np.ndarray)
+        return {_ARRAY: data, "dtype": value.dtype.str, "shape": value.shape, "is_scalar": is_scalar}
+    if value is None or type(value) in (bool, int, float, str) or isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, dict):
+        return {key: _pack(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        packed = map(_pack, value)
+        return list(packed) if isinstance(value, list) else tuple(packed)
+    raise TypeError(f"a {type(value).__name__} in it, which is neither a number, text, array nor a container of them")
+
+
+def _unpack(value: Any) -> Any:
+    if isinstance(value, dict):
+        if _ARRAY in value:
+            dtype, shape = np.dtype(value["dtype"]), tuple(value["shape"])
+            count = int(np.prod(shape, dtype=np.int64))
+            array = np.frombuffer(value[_ARRAY].numpy().tobytes(), dtype=dtype, count=count).reshape(shape).copy()
+            return array[()] if value["is_scalar"] else array
+        return {key: _unpack(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_unpack, value))
+    return tuple(map(_unpack, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,91 @@
+"""Decides whether a RolloutWorker that was lost is replaced, and remembers why each was lost."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from sample_profiler.components.messages import Counters
+from sample_profiler.components.selection import rollout_worker_index
+from sample_profiler.config import FaultOptions
+from sample_profiler.errors import EnvContractError
+from sample_profiler.runtime.child import Failure
+from sample_profiler.storage.sampling_plan import SamplingPlan
+
+__all__ = ["Replacements"]
+
+_WINDOW_S = 3600.0
+_SAME_AGAIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class _Loss:
+    component: str
+    message: str
+    at_s: float
+
+
+class Replacements:
+    """What the Runner knows of the RolloutWorkers that were lost.
+
+    Args:
+        options: how many may be replaced.
+        counters: of the run; tell what a worker has sampled.
+        plan: who samples what.
+    """
+
+    def __init__(self, options: FaultOptions, counters: Counters, plan: SamplingPlan) -> None:
+        self._options = options
+        self._counters = counters
+        self._plan = plan
+        self._losses: deque[_Loss] = deque()
+        self._steps_at_start = [0] * len(plan.worker_slots)
+        self.num_replaced = 0
+
+    def covers(self, component: str) -> bool:
+        """Tell whether this component may be replaced at all."""
+        return self._options.on_worker_failure == "restart" and rollout_worker_index(component) is not None
+
+    @property
+    def num_recent(self) -> int:
+        """How many workers have been replaced within the last hour."""
+        return len(self._losses)
+
+    def find_objection(self, failure: Failure) -> str | None:
+        """Return why the lost worker is not to be replaced; None: it is.
+
+        A worker that raises before it has finished a single rollout, or in the same way as a minute ago, would do so
+        again and again: whoever writes the environment wants to hear of it now. A killed one has done nothing wrong.
+        """
+        now_s = time.monotonic()
+        while self._losses and now_s - self._losses[0].at_s > _WINDOW_S:
+            self._losses.popleft()
+        if len(self._losses) >= self._options.max_worker_restarts:
+            return (
+                f"{len(self._losses)} workers have been replaced within an hour (--max_worker_restarts="
+                f"{self._options.max_worker_restarts})"
+            )
+        if failure.traceback_text and not self._has_finished_a_rollout(failure.component):
+            return "it had not finished a single rollout, and another one would not, either"
+        if failure.message.startswith(EnvContractError.__name__):
+            return "an environment that breaks its contract would do so again"
+        for loss in self._losses:
+            is_same = (loss.component, loss.message) == (failure.component, failure.message)
+            if failure.traceback_text and is_same and now_s - loss.at_s < _SAME_AGAIN_S:
+                return "the worker that it had replaced failed in the same way"
+        return None
+
+    def note(self, failure: Failure) -> None:
+        """Remember that the worker is replaced now."""
+        self._losses.append(_Loss(failure.component, failure.message, time.monotonic()))
+        worker = rollout_worker_index(failure.component)
+        assert worker is not None
+        self._steps_at_start[worker] = int(self._counters.agent_steps[worker].sum())
+        self.num_replaced += 1
+
+    def _has_finished_a_rollout(self, component: str) -> bool:
+        worker = rollout_worker_index(component)
+        assert worker is not None
+        num_steps = int(self._counters.agent_steps[worker].sum()) - self._steps_at_start[worker]
+        return num_steps >= self._plan.rollout * min(len(group.rows) for group in self._plan.groups_of(worker))

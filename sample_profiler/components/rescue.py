@@ -1,0 +1,87 @@
+"""Puts another process in the place of a RolloutWorker that was lost, and looks into components that hang."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from sample_profiler.components.replacements import Replacements
+from sample_profiler.components.selection import rollout_worker_index
+from sample_profiler.components.topology import Blueprint, plan_rollout_worker, recording_options
+from sample_profiler.errors import RecordError
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.reports.hang import describe_hang
+from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.supervisor import Child, Supervisor
+
+__all__ = ["Rescue"]
+
+
+class _Asked(Protocol):
+    """Whoever can ask components for something, as the Runner."""
+
+    def call(self, method: str, arguments: tuple[Any, ...], components: list[str]) -> dict[str, Any]:
+        """Call a method of these components."""
+
+
+class Rescue:
+    """Replaces lost RolloutWorkers, so that nobody else notices.
+
+    Why that works: every slot belongs to one worker. Those that the lost one had finished are whole, and go their way
+    through Batcher and Learner; all others the successor may fill. What other processes still hold of the lost one,
+    requests and slots on their way back, is let go of before the successor exists, so it cannot take it for its own.
+
+    Args:
+        blueprint: of the run.
+        supervisor: of its processes.
+    """
+
+    def __init__(self, blueprint: Blueprint, supervisor: Supervisor) -> None:
+        self._blueprint = blueprint
+        self._supervisor = supervisor
+        self.replacements = Replacements(blueprint.config.faults, blueprint.counters, blueprint.plan)
+
+    def replace(self, child: Child, asked: _Asked, names: list[str]) -> Child:
+        """Put a new process in the place of a RolloutWorker's, which is dead or is ended now.
+
+        Args:
+            child: the lost one.
+            asked: asks components.
+            names: of all components.
+
+        Raises:
+            CommandError: another component does not answer.
+        """
+        worker = rollout_worker_index(child.name)
+        assert worker is not None
+        self._supervisor.bury(child)
+        batchers = [name for name in names if name.startswith("Batcher_")]
+        asked.call("forget_worker", (worker,), [name for name in names if name.startswith(("Batcher_", "Inference"))])
+        channels = self._blueprint.channels
+        for channel in (channels.free[worker], channels.actions[worker]):
+            while channel.receive():
+                pass
+        asked.call("readmit_worker", (worker,), batchers)
+        plan = plan_rollout_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
+        return self._supervisor.spawn(plan.settings, plan.make)
+
+    def find(self, component: str) -> Child | None:
+        """Return the process of a component."""
+        return next((child for child in self._supervisor.children if child.name == component), None)
+
+    def examine(self, child: Child, silent_s: float) -> Failure:
+        """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""
+        message = f"it has shown no sign of life for {silent_s:.0f} s and was ended{child.describe_obstacle()}"
+        folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
+        parts = [] if folder is None else [_describe_record(folder / f"{child.name}.{child.pid}.rec")]
+        stacks = child.dump_stacks()
+        parts.append(f"its threads are here:\n{stacks}" if stacks else "its threads did not say where they are\n")
+        return Failure(child.name, message, "\n".join(filter(None, parts)))
+
+
+def _describe_record(path: Path) -> str:
+    try:
+        return describe_hang(read_record_file(path, with_events=True), time.perf_counter_ns())
+    except (RecordError, OSError):  # it has none, as on a full disk, or had not begun to record
+        return ""

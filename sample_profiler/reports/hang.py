@@ -1,0 +1,39 @@
+"""Owns the picture of a process that gives no sign of life: where it is, and what it did last."""
+
+from __future__ import annotations
+
+from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.reports.tables import format_duration
+
+__all__ = ["describe_hang"]
+
+_NUM_LATEST = 8
+
+
+def describe_hang(record: ProcessRecord, now_ns: int) -> str:
+    """Return the open blocks and the latest passes of a process, a line each.
+
+    Args:
+        record: of the process, with its events.
+        now_ns: on the clock of blocks.
+    """
+    lines = ["open blocks, outer ones first:"]
+    for block in record.open_blocks:
+        duration = format_duration((now_ns - block.since_ns) / NS_PER_S)
+        lines.append(f"  {_show(block.component, block.path)} for {duration}")
+    if not record.open_blocks:
+        lines.append("  none")
+    passes = [event for event in record.events if not event.is_flow_point][-_NUM_LATEST:]
+    if passes:
+        lines.append("latest blocks that were left, oldest first:")
+    for event in passes:
+        component, *path = record.paths[event.node]
+        took = format_duration((event.end_ns - event.start_ns) / NS_PER_S)
+        since = format_duration((now_ns - event.end_ns) / NS_PER_S)
+        lines.append(f"  {_show(component, tuple(path))} took {took}, left {since} ago")
+    return "\n".join(lines)
+
+
+def _show(component: str, path: tuple[str, ...]) -> str:
+    return "/".join(path) or component

@@ -1,0 +1,30 @@
+"""Figures over the time of a run, as its Runner has noted them."""
+
+from __future__ import annotations
+
+import math
+
+from sample_profiler.profiling.session import Session
+
+__all__ = ["read_history"]
+
+
+def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:
+    """Return pairs of seconds since the run began and value, by figure.
+
+    What a session of somebody else's has in their place is left out.
+    """
+    history = session.run.get("history")
+    if not isinstance(history, dict):
+        return {}
+    found = {str(name): _points(points) for name, points in history.items() if isinstance(points, list | tuple)}
+    return {name: points for name, points in found.items() if points}
+
+
+def _points(points: object) -> list[tuple[float, float]]:
+    assert isinstance(points, list | tuple)
+    try:
+        pairs = [(float(time_s), float(value)) for time_s, value in points]
+    except (TypeError, ValueError):
+        return []
+    return [pair for pair in pairs if all(map(math.isfinite, pair))]

@@ -1,0 +1,80 @@
+"""Processes and tracks of a timeline: which component, which thread, and who may lie inside whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sample_profiler.reports.chrome_trace import NS_PER_US, named
+
+__all__ = ["Tracks", "track_name"]
+
+_ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
+_MAX_TRACKS = 1024
+_CAPTURED = 1 << 24  # where the tracks of captures begin: threads have at most 2^14 numbers
+
+
+class Tracks:
+    """Numbers for processes and tracks of the trace.
+
+    Args:
+        zero_ns: the moment that is 0 in the trace, on the monotonic clock.
+
+    Attributes:
+        zero_ns: as given.
+        processes: of the trace, by name: components, and what else has tracks.
+    """
+
+    def __init__(self, zero_ns: int) -> None:
+        self.zero_ns = zero_ns
+        self.processes: dict[str, int] = {}
+        self._passes: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}
+        self._captured: dict[tuple[int, str], int] = {}
+
+    def begin_process(self, name: str, rank: int | None = None) -> Iterator[dict[str, Any]]:
+        """Number a process and name it, if there is none of this name.
+
+        Args:
+            name: of the process: its component.
+            rank: where viewers show it; None: in the order of the way around.
+        """
+        if name in self.processes:
+            return
+        pid = self.processes[name] = len(self.processes) + 1
+        ranks = [rank for rank, prefix in enumerate(_ORDER) if name.startswith(prefix)]
+        yield named("process_name", pid, 0, name)
+        order = ((ranks[0] if ranks else len(_ORDER)) if rank is None else rank) * 1000 + pid
+        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order}}
+
+    def place(self, pid: int, thread: int, start_ns: int, end_ns: int, node: int) -> tuple[int, bool]:
+        """Return the track for a pass, and whether it is a new one; passes come in the order of their starts."""
+        stacks = self._passes.setdefault((pid, thread), [])
+        for number, stack in enumerate(stacks):
+            while stack and stack[-1][0] <= start_ns:
+                stack.pop()
+            if not stack or end_ns <= stack[-1][0] or number == _MAX_TRACKS - 1:
+                stack.append((end_ns, node))
+                return thread * _MAX_TRACKS + number, False
+        stacks.append([(end_ns, node)])
+        return thread * _MAX_TRACKS + len(stacks) - 1, True
+
+    def holding(self, pid: int, thread: int, time_ns: int, node: int) -> int | None:
+        """Return the track of the pass of a block that holds a moment; of later ones nothing has been placed yet."""
+        for number, stack in enumerate(self._passes.get((pid, thread), ())):
+            if any(end_ns >= time_ns and other == node for end_ns, other in stack):
+                return thread * _MAX_TRACKS + number
+        return None
+
+    def captured(self, pid: int, thread: str) -> int:
+        """Return the track of a thread that a capture tells of."""
+        return self._captured.setdefault((pid, thread), _CAPTURED + len(self._captured))
+
+    def us(self, time_ns: int) -> float:
+        """Return a moment in microseconds since the beginning, never before it."""
+        return max(0, time_ns - self.zero_ns) / NS_PER_US
+
+
+def track_name(thread: str, tid: int) -> str:
+    """Return the name of a track of a thread: the first has its own, further ones are numbered."""
+    more = tid % _MAX_TRACKS
+    return f"{thread} ({more + 1})" if more else thread

@@ -1,0 +1,145 @@
+"""Owns signs of life: how a component gives them, and who finds out that they have stopped.
+
+Both directions: the Runner listens for the components', and every child looks at the Runner's, a clock reading in
+shared memory that needs no message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sample_profiler.runtime.channels import Reports
+from sample_profiler.runtime.shared_memory import SharedArrays
+
+__all__ = ["START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
+
+_PULSE_S = 1.0
+_LOOKS_IN_VAIN = 3
+_AWAY_S = 5.0  # more between two looks was no delay of our own
+
+START_S = 60.0
+"""Patience with a component that starts: between two of its signs of life libraries may have to be loaded."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The component goes on.
+
+    Attributes:
+        component: who.
+        patience_s: that is to be had until its next sign of life, if more than usual.
+    """
+
+    component: str
+    patience_s: float = 0.0
+
+
+class Pulse:
+    """Gives signs of life from inside long work, where the loop has no turn.
+
+    Args:
+        component: whose.
+        reports: to the Runner.
+    """
+
+    def __init__(self, component: str, reports: Reports) -> None:
+        self._component = component
+        self._reports = reports
+        self._next_s = 0.0
+
+    def beat(self, patience_s: float = 0.0) -> None:
+        """Give a sign of life, unless the last one was just now; call it as often as you like.
+
+        Args:
+            patience_s: that is to be had until the next one, if more than usual: something long begins.
+        """
+        now_s = time.monotonic()
+        if now_s >= self._next_s or patience_s:
+            self._next_s = 0.0 if patience_s else now_s + _PULSE_S
+            self._reports.send(Heartbeat(self._component, patience_s))
+
+
+class Silences:
+    """Tells which components have not shown a sign of life for too long.
+
+    Args:
+        report_after_s: after which a silence is worth telling, and told again.
+        lost_after_s: after which the component counts as lost, if it has not asked for more patience; before its first
+            sign of life at least `START_S`.
+    """
+
+    def __init__(self, report_after_s: float, lost_after_s: float) -> None:
+        self._report_after_s = report_after_s
+        self._lost_after_s = lost_after_s
+        self._heard_s: dict[str, float] = {}
+        self._told_s: dict[str, float] = {}
+        self._patience_s: dict[str, float] = {}
+        self._looked_s = time.monotonic()
+
+    def expect(self, component: str) -> None:
+        """Watch this component from now on; of others no signs of life are due."""
+        self._heard_s[component] = self._told_s[component] = time.monotonic()
+        self._patience_s[component] = START_S
+
+    def hear(self, heartbeat: Heartbeat) -> None:
+        """Note a sign of life."""
+        component = heartbeat.component
+        if component in self._heard_s:
+            self._heard_s[component] = self._told_s[component] = time.monotonic()
+            self._patience_s[component] = heartbeat.patience_s
+
+    def forget(self, component: str) -> None:
+        """Stop watching a component that has finished or is being looked after otherwise."""
+        for times in (self._heard_s, self._told_s, self._patience_s):
+            times.pop(component, None)
+
+    def look(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+        """Return who is silent and it is time to tell, and who counts as lost, each with the seconds of silence.
+
+        Call it every second or so. If this process itself was away for long, as while a virtual machine is paused, the
+        components were, too: that time does not count.
+        """
+        now_s = time.monotonic()
+        away_s = max(0.0, now_s - self._looked_s - _AWAY_S)
+        self._looked_s = now_s
+        if away_s:
+            for times in (self._heard_s, self._told_s):
+                times.update({component: then_s + away_s for component, then_s in times.items()})
+        silent_s = {component: now_s - heard_s for component, heard_s in self._heard_s.items()}
+        lost = {c: s for c, s in silent_s.items() if s >= max(self._lost_after_s, self._patience_s[c])}
+        late = [c for c, told_s in self._told_s.items() if now_s - told_s >= self._report_after_s and c not in lost]
+        self._told_s.update(dict.fromkeys(late, now_s))
+        return [(component, silent_s[component]) for component in late], list(lost.items())
+
+
+class RunnerPulse:
+    """The Runner's sign of life, which every child can see.
+
+    Lies in shared memory: a Runner that hangs cannot answer, and children that hang cannot ask.
+    """
+
+    def __init__(self) -> None:
+        self._arrays = SharedArrays({"beat": ((1,), "int64")})
+
+    def beat(self) -> None:
+        """Tell that the Runner goes on."""
+        self._arrays["beat"][0] = time.monotonic_ns()
+
+    def make_watch(self, limit_s: float) -> Callable[[], bool]:
+        """Return a function that tells whether the Runner has been silent for too long; call it every second or so.
+
+        It has to look so several times in a row: after a pause of the whole machine all clocks jump, and the Runner
+        needs a moment to show that it is there.
+        """
+        num_looks = 0
+
+        def is_silent() -> bool:
+            nonlocal num_looks
+            beat_ns = int(self._arrays["beat"][0])
+            is_late = bool(beat_ns) and time.monotonic_ns() - beat_ns > limit_s * 1e9
+            num_looks = num_looks + 1 if is_late else 0
+            return num_looks >= _LOOKS_IN_VAIN
+
+        return is_silent

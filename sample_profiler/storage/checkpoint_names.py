@@ -1,0 +1,36 @@
+"""Owns the names of checkpoint files, which tell what is in them without PyTorch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["checkpoint_folder", "newest_steps", "sorted_checkpoints"]
+
+_NAME = re.compile(r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_reward_[-\d.einf]+)?\.pth")
+
+
+def checkpoint_folder(run_folder: Path, policy: int) -> Path:
+    """Return where the checkpoints of a policy are."""
+    return run_folder / f"checkpoint_p{policy}"
+
+
+def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
+    """Return the optimizer steps and paths of the checkpoints in a folder, oldest first.
+
+    Args:
+        folder: from `checkpoint_folder`; need not exist.
+        kind: "checkpoint" or "best".
+    """
+    found = []
+    for path in folder.glob(f"{kind}_*.pth"):
+        match = _NAME.fullmatch(path.name)
+        if match:
+            found.append((int(match["steps"]), int(match["frames"]), path))
+    return [(steps, path) for steps, _, path in sorted(found)]
+
+
+def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:
+    """Return the optimizer steps of the newest checkpoint of each policy; 0 where there is none."""
+    found = (sorted_checkpoints(checkpoint_folder(run_folder, policy), "checkpoint") for policy in range(num_policies))
+    return tuple(checkpoints[-1][0] if checkpoints else 0 for checkpoints in found)

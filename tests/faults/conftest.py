@@ -1,0 +1,24 @@
+"""Runs of a small environment in the process of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sample_profiler.cli.train import train
+from sample_profiler.envs import register_env, registry
+from sample_profiler.profiling import get_timing, set_timing
+from tests.faults.walking import FLAGS, Stroll, Walk
+
+
+@pytest.fixture
+def begin(monkeypatch, tmp_path, capsys) -> Iterator:
+    """Runs a training in this process, and returns its exit status."""
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("walk", lambda *_, **__: Walk())
+    register_env("stroll", lambda *_, **__: Stroll())
+    timing = get_timing()
+    yield lambda *flags: train([*FLAGS, *flags, f"--train_dir={tmp_path}"])
+    set_timing(timing, process_wide=True)
+    capsys.readouterr()

@@ -1,0 +1,51 @@
+"""A training script in which a component fails when it is told to; run by the fault matrix.
+
+Told by a file in the folder that INJECT names: `{component}` with the fault in it. Every loop looks for it in every
+turn, in child processes, too, since those import this module.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from sample_profiler.runtime.event_loop import EventLoop
+
+FOLDER = Path(os.environ["INJECT"])
+
+
+def fail_when_told(loop: EventLoop, turn=EventLoop._turn) -> None:
+    for component in loop._components:
+        order = FOLDER / component.name
+        if order.exists():
+            fault = order.read_text()
+            order.unlink()
+            fail(fault)
+    turn(loop)
+
+
+def fail(fault: str) -> None:
+    if fault == "exception":
+        raise ValueError("injected on purpose")
+    if fault == "hang":
+        while True:
+            time.sleep(60)
+    if fault == "memory":
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
+        bytearray(2**28)
+    raise AssertionError(f"unknown fault {fault!r}")
+
+
+EventLoop._turn = fail_when_told
+
+if __name__ == "__main__":
+    if sys.argv[1] == "doom":
+        from sf_examples.vizdoom.train_vizdoom import main
+    else:
+        from sf_examples.gym.train_gym import main
+    del sys.argv[1]
+    sys.exit(main())

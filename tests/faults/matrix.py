@@ -1,0 +1,193 @@
+"""Breaks real runs in every way and place, and says what came of it.
+
+Each case is a run of its own: it trains for a random while, then one of its processes meets with a fault. A lost
+RolloutWorker has to be replaced, and the run to go on; any other loss has to end it, soon, with a non-zero status.
+In any case nothing may be left behind: no process, no named shared memory, no checkpoint that cannot be loaded.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from sample_profiler.profiling.session import read_session
+from tests.integration.runs import CARTPOLE, DOOM, SMALL, LiveRun, load_latest_checkpoint, unused_shared_memory
+
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
+FAULTS = (*SIGNALS, "exception", "memory", "hang")
+VICTIMS = ("Runner", "Batcher_0", "Learner_0", "InferenceWorker_p0-w0", "RolloutWorker_w0", "game")
+MODES = ("async", "sync", "own inference")
+MODE_FLAGS = {"async": (), "sync": ("--async_rl=False",), "own inference": ("--inference=worker",)}
+SCRIPT = Path(__file__).with_name("injected_run.py")
+HANG_TIMEOUT_S = 5.0
+_MORE_S = 15.0  # that an end may take beyond the limit at which it is due
+_WINDOW_S = 6.0
+_BACK_S = 30.0
+
+
+@dataclass
+class Case:
+    """One fault in one place.
+
+    Attributes:
+        problems: what was not as it has to be.
+        ended_s: from the fault to the end of the run; None: it went on, as it had to.
+        throughput: after a worker was replaced, as a ratio of that before.
+    """
+
+    fault: str
+    victim: str
+    mode: str
+    after_s: float
+    problems: list[str]
+    ended_s: float | None = None
+    throughput: float | None = None
+
+
+def is_possible(fault: str, victim: str, mode: str) -> bool:
+    """A game runs no Python, and with inference in the workers there is nobody else to draw actions."""
+    if victim == "game" and fault not in SIGNALS:
+        return False
+    return not (mode == "own inference" and victim.startswith("InferenceWorker"))
+
+
+def is_replaced(victim: str) -> bool:
+    """A worker that is lost is replaced, also through its game."""
+    return victim in ("RolloutWorker_w0", "game")
+
+
+@contextmanager
+def injected_run(victim: str, mode: str, folder: Path) -> Iterator[LiveRun]:
+    """Start a run that fails when it is told to; kill what is left of it in the end."""
+    kind, flags = ("doom", DOOM[1:]) if victim == "game" else ("cartpole", (*CARTPOLE[1:], *SMALL))
+    log = folder / "output.txt"
+    command = [sys.executable, str(SCRIPT), kind, *flags, *MODE_FLAGS[mode]]
+    command += [f"--train_dir={folder}", "--experiment=run", "--save_every_sec=1", f"--hang_timeout={HANG_TIMEOUT_S}"]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**psutil.Process().environ(), "INJECT": str(folder)},
+        )
+    live = LiveRun(process, log, folder / "run")
+    try:
+        yield live
+    finally:
+        for left in live.everybody():
+            left.kill()
+        process.kill()
+        process.wait()
+
+
+def inject(live: LiveRun, fault: str, victim: str, folder: Path) -> None:
+    """Let the fault happen now."""
+    if fault in SIGNALS:
+        live.find(victim).send_signal(SIGNALS[fault])
+    else:
+        name = "Runner" if victim == "Runner" else victim
+        (folder / f".{name}").write_text(fault)
+        (folder / f".{name}").rename(folder / name)
+
+
+def num_frames(live: LiveRun) -> float:
+    """Return how many frames have been trained on, as the Runner recorded it."""
+    session = read_session(live.folder)
+    return max((r.gauges["Runner/frames"].value for r in session.processes if "Runner/frames" in r.gauges), default=0.0)
+
+
+def throughput(live: LiveRun) -> float:
+    """Measure frames per second over a while."""
+    begin, begin_s = num_frames(live), time.monotonic()
+    time.sleep(_WINDOW_S)
+    return (num_frames(live) - begin) / (time.monotonic() - begin_s)
+
+
+def run_case(fault: str, victim: str, mode: str, after_s: float, *, measures: bool, folder: Path) -> Case:
+    """Run one case."""
+    case = Case(fault, victim, mode, after_s, problems=[])
+    shared_memory = unused_shared_memory()
+    with injected_run(victim, mode, folder) as live:
+        live.wait_until_training()
+        time.sleep(after_s)
+        before = throughput(live) if measures else 0.0
+        live.everybody()
+        inject(live, fault, victim, folder)
+        if is_replaced(victim):
+            _expect_replacement(case, live, before)
+        else:
+            _expect_end(case, live)
+        case.problems += [f"left over: {left}" for left in live.left_over(patience_s=HANG_TIMEOUT_S + _MORE_S)]
+        if left := unused_shared_memory() - shared_memory:
+            case.problems.append(f"shared memory left over: {left}")
+        try:
+            load_latest_checkpoint(live.folder)
+        except Exception as error:
+            case.problems.append(f"no checkpoint: {error!r}")
+        if "Traceback" in live.output and fault not in ("exception", "memory") and victim != "game":
+            case.problems.append("a traceback in the log")
+        if case.problems:
+            case.problems.append(live.output[-3000:])
+    return case
+
+
+def _expect_replacement(case: Case, live: LiveRun, before: float) -> None:
+    begin_s = time.monotonic()
+    limit_s = HANG_TIMEOUT_S + _MORE_S
+    while "takes its place" not in live.output:
+        if live.process.poll() is not None or time.monotonic() - begin_s > limit_s:
+            case.problems.append(f"not replaced; exit status {live.process.poll()}")
+            return
+        time.sleep(0.1)
+    frames = num_frames(live)
+    while num_frames(live) <= frames and time.monotonic() - begin_s < limit_s + _MORE_S:
+        time.sleep(0.2)
+    if num_frames(live) <= frames:
+        case.problems.append("it does not train on")
+    if before:
+        while time.monotonic() - begin_s < _BACK_S:
+            case.throughput = max(case.throughput or 0.0, throughput(live) / before)
+            if case.throughput >= 0.95:
+                break
+    live.process.send_signal(signal.SIGINT)
+    try:
+        if (status := live.wait(_MORE_S)) != 130:
+            case.problems.append(f"after Ctrl+C the exit status is {status}")
+    except subprocess.TimeoutExpired:
+        case.problems.append("it hangs after Ctrl+C")
+
+
+def _expect_end(case: Case, live: LiveRun) -> None:
+    begin_s = time.monotonic()
+    limit_s = _MORE_S + (HANG_TIMEOUT_S if case.fault in ("stop", "hang") else 0.0)
+    if case.victim == "Runner" and case.fault in ("stop", "hang"):
+        # It cannot end any more, but all others have to.
+        while len(others := [p for p in live.everybody() if _is_there(p)]) and time.monotonic() - begin_s < limit_s:
+            time.sleep(0.1)
+        case.problems += [f"still there: {process}" for process in others]
+        live.process.kill()
+    try:
+        status = live.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        case.problems.append(f"it has not ended within {limit_s} s")
+        return
+    case.ended_s = time.monotonic() - begin_s
+    if status == 0:
+        case.problems.append("the exit status is 0")
+
+
+def _is_there(process: psutil.Process) -> bool:
+    """Tell whether a process lives; that of multiprocessing which waits for the Runner's end does not count."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,164 @@
+"""Whatever a command line or a config.json says: a run begins, or one clear message says why not."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sample_profiler.cli import train as train_module
+from sample_profiler.components.run import RunResult
+from sample_profiler.components.topology import make_blueprint, plan_components
+from sample_profiler.config import parse_config, save_config
+from sample_profiler.config.assembly import all_flags
+from sample_profiler.envs import export_registration, register_env, registry
+from sample_profiler.profiling import Session
+from sample_profiler.runtime.channels import LocalChannel
+from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
+
+FLAGS = sorted(set(all_flags()) - {"train_dir", "env", "device"})
+SMALL = ("--env=calm", "--device=cpu", "--num_workers=1", "--num_envs_per_worker=2", "--log_to_file=False")
+
+
+class Calm(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(monkeypatch):
+    """Lay a run out as its start does, and end there."""
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("calm", lambda *_, **__: Calm())
+
+    def execute(config, env_spec, device, folder, observers, started_ns):
+        payload = export_registration("calm")
+        plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalChannel))
+        for observer in observers:
+            observer.on_stop(None)
+        empty = Session(created_s=0.0)
+        return RunResult(None, "the end", None, {0: 1}, 1.0, 1.0, 1.0, {}, empty, empty, {})
+
+    monkeypatch.setattr(train_module, "execute_run", execute)
+
+
+def train(folder: Path, *flags: str) -> str:
+    """Start a run and return what it printed, having checked that it is no traceback and fits the exit status."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        status = train_module.train([*SMALL, *flags, f"--train_dir={folder}"])
+    text = output.getvalue()
+    assert status in (0, 2), (status, text)
+    assert "Traceback" not in text
+    assert ("ERROR" in text) == (status == 2), text
+    return text
+
+
+words = st.one_of(
+    st.builds("--{}={}".format, st.sampled_from(FLAGS), WEIRD_TEXTS),
+    st.builds("--{}".format, st.sampled_from(FLAGS)),
+    st.builds("--{}={}".format, st.sampled_from(FLAGS), st.integers() | st.floats()),
+    st.builds("--{}={}".format, st.text(max_size=8), WEIRD_TEXTS),
+    WEIRD_TEXTS,
+)
+
+
+def is_harmless(flag: str) -> bool:
+    return not flag.startswith(("--profile_dir", "--train_dir", "--help", "-h"))
+
+
+@given(flags=st.lists(words.filter(is_harmless), min_size=1, max_size=4))
+@fuzzed
+def test_mutated_flags_are_a_run_or_a_message(tmp_path_factory, flags):
+    train(tmp_path_factory.mktemp("run"), *flags)
+
+
+def make_document(folder: Path) -> dict[str, Any]:
+    config = parse_config([*SMALL, f"--train_dir={folder}"])
+    path = folder / "default_experiment" / "config.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_config(config, path)
+    return json.loads(path.read_text())
+
+
+def check_resume(folder: Path, data: bytes) -> None:
+    """Resume a run whose config.json holds these bytes: where that is refused, the file stays as it is."""
+    path = folder / "default_experiment" / "config.json"
+    path.write_bytes(data)
+    text = train(folder)
+    if "ERROR" in text:
+        assert path.read_bytes() == data
+        assert [other.name for other in path.parent.iterdir()] == ["config.json"]
+
+
+@given(data=st.data())
+@fuzzed
+def test_mutated_values_in_config_files_are_a_run_or_a_message(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("run")
+    document = spoil(make_document(folder), data.draw)
+    if isinstance(document, dict) and isinstance(document.get("flags"), dict):
+        document["flags"].pop("profile_dir", None)  # would be made where it says
+    check_resume(folder, json.dumps(document).encode())
+
+
+@given(data=st.data())
+@fuzzed
+def test_damaged_config_files_are_a_run_or_a_message(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("run")
+    check_resume(folder, data.draw(spoiled_bytes(json.dumps(make_document(folder), indent=2).encode())))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x80\x02}q\x00.",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"1" * 10_000,
+        b'{"format": 1, "flags": {"rollout": {"value": ' + b"9" * 5000 + b', "origin": "command line"}}}',
+        b'{"format": 1, "flags": {"rollout": {"value": NaN, "origin": "command line"}}}',
+        b'{"format": 1, "flags": {"rollout": {"value": 32, "origin": []}}}',
+        b"\xff\xfe\x00",
+    ],
+    ids=["empty", "pickle", "deep lists", "deep objects", "one number", "huge", "not a number", "origin", "binary"],
+)
+def test_what_is_no_configuration_is_refused_and_kept(tmp_path, data):
+    make_document(tmp_path)
+    check_resume(tmp_path, data)
+    assert "ERROR" in train(tmp_path)
+
+
+def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, monkeypatch, caplog):
+    """Flags of another network must not become those of the run."""
+    assert "ERROR" not in train(tmp_path, "--rnn_size=7")
+    path = tmp_path / "default_experiment" / "config.json"
+    before = path.read_bytes()
+    execute = train_module.execute_run
+
+    def fail(*arguments):
+        result = execute(*arguments)
+        failure = train_module.RunResult(**vars(result) | {"failure": object(), "fps": 0.0})
+        return failure
+
+    monkeypatch.setattr(train_module, "execute_run", fail)
+    with caplog.at_level(logging.INFO):
+        status = train_module.train([*SMALL, "--rnn_size=9", f"--train_dir={tmp_path}"])
+    assert status == 1
+    assert path.read_bytes() == before

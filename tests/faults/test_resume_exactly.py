@@ -1,0 +1,101 @@
+"""A serial, synchronous run that was interrupted anywhere ends with the very weights of one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.faults.walking import Stroll
+from tests.integration.runs import load_latest_checkpoint
+
+# Several datasets of slots, so that groups are in the middle of rollouts whenever the Learner trains; or a single one.
+LAYOUTS = {"several datasets": "--batch_size=16", "one dataset": "--batch_size=64"}
+
+
+Begin = Callable[..., int]
+
+
+def differences(one: Any, other: Any, where: str = "") -> list[str]:
+    """Return where two checkpoints differ."""
+    if isinstance(one, torch.Tensor):
+        return [] if torch.equal(one, other) else [where]
+    if isinstance(one, dict):
+        if one.keys() != other.keys():
+            return [f"{where}: {sorted(map(str, one.keys() ^ other.keys()))}"]
+        return [found for key in one for found in differences(one[key], other[key], f"{where}/{key}")]
+    if isinstance(one, list | tuple):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [found for n, (a, b) in pairs for found in differences(a, b, f"{where}/{n}")]
+    return [] if one == other else [f"{where}: {one!r:.40} {other!r:.40}"]
+
+
+def learned(folder: Path) -> Any:
+    """Return the newest checkpoint without the course: weights, optimizer, normalizers, generators, counters."""
+    state = load_latest_checkpoint(folder)
+    state.pop("course", None)
+    return state
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_run_of_three_parts_ends_as_a_whole_one(begin: Begin, tmp_path: Path, capsys, layout: str) -> None:
+    flags = ("--env=walk", LAYOUTS[layout])
+    assert begin(*flags, "--train_for_env_steps=1500", "--experiment=whole") == 0
+    capsys.readouterr()
+    for number, target in enumerate((300, 700, 1500)):
+        assert begin(*flags, f"--train_for_env_steps={target}", "--experiment=parts") == 0
+        assert ("Environments go on where they were" in capsys.readouterr().out) == (number > 0)
+    assert "course" in load_latest_checkpoint(tmp_path / "parts")
+    assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
+
+
+def test_a_run_that_was_interrupted_in_the_middle_of_a_turn_ends_as_a_whole_one(begin: Begin, tmp_path: Path) -> None:
+    flags = ("--env=walk", LAYOUTS["several datasets"], "--train_for_env_steps=1500")
+    assert begin(*flags, "--experiment=whole") == 0
+    for steps in (101, 402, 207):
+        Stroll.steps_to_interrupt = steps
+        assert begin(*flags, "--experiment=parts") == 130
+    assert 0 < learned(tmp_path / "parts")["frames"] < 1000
+    assert begin(*flags, "--experiment=parts") == 0
+    assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
+
+
+def test_environments_that_cannot_be_put_back_begin_other_episodes_and_do_so_repeatably(
+    begin: Begin, tmp_path: Path, monkeypatch
+) -> None:
+    flags = ("--env=stroll", LAYOUTS["one dataset"])
+    seeds: dict[str, list[int]] = {}
+    reset = Stroll.reset
+
+    def noting(self, *, seed=None, options=None):
+        if seed is not None:
+            seeds[experiment].append(seed)
+        return reset(self, seed=seed, options=options)
+
+    monkeypatch.setattr(Stroll, "reset", noting)
+    for experiment in ("a", "b"):
+        seeds[experiment] = []
+        for target in (300, 600):
+            assert begin(*flags, f"--train_for_env_steps={target}", f"--experiment={experiment}") == 0
+    assert len(set(seeds["a"])) == 2 * 8, "no start repeats the episodes of another"
+    assert seeds["a"] == seeds["b"]
+    states = [load_latest_checkpoint(tmp_path / name) for name in ("a", "b")]
+    assert "course" not in states[0]
+    assert differences(*states) == []
+
+
+def test_a_course_that_does_not_fit_or_is_damaged_is_left(begin: Begin, tmp_path: Path, capsys) -> None:
+    flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")
+    assert begin(*flags, "--train_for_env_steps=300") == 0
+    capsys.readouterr()
+    assert begin(*flags, "--train_for_env_steps=600", "--num_envs_per_worker=2") == 0
+    assert "Environments begin new episodes: the run was laid out differently" in capsys.readouterr().out
+    path = max((tmp_path / "mine" / "checkpoint_p0").glob("checkpoint_*.pth"))
+    state = torch.load(path, weights_only=True)
+    state["course"]["data"][1000] ^= 1
+    torch.save(state, path)
+    assert begin(*flags, "--train_for_env_steps=900", "--num_envs_per_worker=2") == 0
+    assert "WARNING: Environments begin new episodes: where they were is damaged" in capsys.readouterr().out

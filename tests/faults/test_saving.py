@@ -1,0 +1,147 @@
+"""What kills, full disks and folders in the way cost: never the checkpoint before, and the run only at its end."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sample_profiler.cli.logs import log_to_file
+from sample_profiler.files import remove_partials, written_whole
+from sample_profiler.reports.tensorboard import ScalarWriter
+from tests.integration.runs import CARTPOLE, SMALL, command, load_latest_checkpoint, run
+
+ROOT = Path(__file__).parents[2]
+SERIAL = (*CARTPOLE, *SMALL, "--serial_mode=True", "--seed=1", "--device=cpu")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_kill_at_any_moment_costs_no_checkpoint() -> None:
+    """`python -m benchmarks.kill_checkpoints` does the same two hundred times."""
+    kills = os.environ.get("FAULTS_KILLS", "8")
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.kill_checkpoints", "--kills", kills, "--mb", "2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith(f"{kills} kills, ")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_file_that_cannot_be_written_is_as_before(tmp_path, error):
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+    with pytest.raises(type(error)), written_whole(path) as partial:
+        partial.write_text("half")
+        raise error
+    assert path.read_text() == "before"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_file_that_was_not_written_at_all_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), written_whole(tmp_path / "file.txt"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_is_full_when_the_file_is_synced_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space"), written_whole(path) as partial:
+        partial.write_text("after")
+    assert path.read_text() == "before"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".partial_17_checkpoint_000000001_1.pth", "checkpoint_000000001_1.pth", ".hidden"):
+        (tmp_path / name).write_text("x")
+    assert [path.name for path in remove_partials(tmp_path)] == [".partial_17_checkpoint_000000001_1.pth"]
+    assert names(tmp_path) == [".hidden", "checkpoint_000000001_1.pth"]
+    assert remove_partials(tmp_path / "no folder") == []
+
+
+def test_a_log_on_a_full_disk_is_one_warning(tmp_path, monkeypatch, capsys, caplog):
+    handler = log_to_file(tmp_path / "log.txt")
+    try:
+        monkeypatch.setattr(handler.stream, "write", lambda text: fail(), raising=False)
+
+        def fail():
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with caplog.at_level(logging.INFO):
+            for _ in range(3):
+                logging.getLogger("a").info("something")
+        assert [record.getMessage() for record in caplog.records].count("something") == 3
+        assert len([record for record in caplog.records if "The log cannot be written" in record.getMessage()]) == 1
+        assert "Traceback" not in capsys.readouterr().err
+    finally:
+        logging.getLogger().removeHandler(handler)
+        monkeypatch.undo()
+        handler.close()
+
+
+def test_figures_for_tensorboard_without_a_place_are_warnings(tmp_path, caplog):
+    (tmp_path / "summary").write_text("a file is in the way")
+    writer = ScalarWriter(tmp_path / "summary", 1.0)
+    writer.add_scalar("a", 1.0, 1)
+    writer.close()
+    assert "Cannot write figures for TensorBoard" in caplog.text
+    (tmp_path / "summary").unlink()
+    writer.add_scalar("a", 1.0, 2)
+    writer.close()
+    assert [name.startswith("events") for name in names(tmp_path / "summary")] == [True], "it tries again"
+
+
+def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Path) -> None:
+    flags = (*SERIAL, "--train_for_seconds=3", "--save_every_sec=0.2", "--save_best_after=1000000")
+    output = tmp_path / "output.txt"
+    with output.open("w") as file:
+        process = subprocess.Popen(command(*flags, folder=tmp_path), stdout=file, stderr=subprocess.STDOUT)
+    try:
+        folder, away = tmp_path / "run" / "checkpoint_p0", tmp_path / "away"
+        deadline_s = time.monotonic() + 60
+        while not list(folder.glob("checkpoint_0*.pth")) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        folder.rename(away)
+        folder.write_text("in the way")
+        assert process.wait(60) == 1
+    finally:
+        process.kill()
+        process.wait()
+    text = output.read_text()
+    assert "WARNING: cannot write the checkpoint" in text
+    assert "Training goes on, and tries again in 0.2 s" in text
+    assert "Learner_0 failed: CheckpointError: cannot write the checkpoint" in text
+    assert "Traceback" not in text
+    # What was saved before is whole, and the run goes on from there.
+    folder.unlink()
+    away.rename(folder)
+    before = load_latest_checkpoint(tmp_path / "run")
+    partial = folder / ".partial_1_checkpoint_000000009_9.pth"
+    partial.write_bytes(b"half")
+    steps = int(before["frames"]) + 500
+    result = run(*SERIAL, f"--train_for_env_steps={steps}", "--train_for_seconds=60", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert "Loaded the checkpoint" in result.stdout
+    assert f"Removed the unfinished checkpoint {partial}" in result.stdout
+    assert load_latest_checkpoint(tmp_path / "run")["frames"] >= steps
+    assert not partial.exists()

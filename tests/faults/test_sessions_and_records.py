@@ -1,0 +1,139 @@
+"""Sessions, record files and configurations, damaged anyhow: every command shows them or says why it cannot."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sample_profiler.cli.main import main
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
+from sample_profiler.reports.merged_traces import merge_chrome_traces
+from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
+
+COMMANDS = (("status",), ("report", "--format=text"), ("report", "--format=json"), ("report",), ("trace",), ("watch",))
+
+
+@pytest.fixture(scope="module")
+def good_run(tmp_path_factory) -> Path:
+    """A run that has ended: recordings, session and steady part; nothing in it is touched."""
+    folder = tmp_path_factory.mktemp("good") / "run"
+    live = live_folder(folder)
+    live.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"flags": {"env": {"value": "calm"}, "rollout": {"value": 8}}}))
+    for name in ("Learner_0", "RolloutWorker_w0", "Runner"):
+        timing = Timing(f"{name} profile")
+        file = RecordFile(live / f"{name}.1.rec", process_name=name, ring_bytes=1 << 12, num_slots=16)
+        file.attach(timing, name)
+        for _ in range(3):
+            with timing.add_time("main_loop"), timing.add_time("train" if name == "Learner_0" else "wait_inference"):
+                pass
+        with file.gauge_lock() if hasattr(file, "gauge_lock") else timing.timeit("last"):
+            pass
+        file.close()
+    session = read_live(folder)
+    session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "fps": 20.0, "frames": {"0": 640}, "reason": "over"}
+    session.save(session_path(folder))
+    session.save(steady_path(folder))
+    return folder
+
+
+def check_commands(folder: Path, capsys: Any) -> None:
+    """Run everything that reads a run's folder: it has to be done, or refused in one line."""
+    before = {path: path.read_bytes() for path in (folder / "profile").rglob("*.json")}
+    for command, *flags in (*COMMANDS, ("diff", str(folder))):
+        status = main([command, str(folder), *flags])
+        errors = capsys.readouterr().err
+        assert status in (0, 2), (command, status)
+        assert "Traceback" not in errors
+        assert (status == 0) or len(errors.strip().splitlines()) == 1, errors
+    assert {path: path.read_bytes() for path in before} == before, "nothing that is read is overwritten"
+
+
+def copy_of(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "run"))
+
+
+@given(data=st.data())
+@fuzzed
+def test_mutated_values_in_sessions(good_run, tmp_path_factory, capsys, data):
+    folder = copy_of(good_run, tmp_path_factory.mktemp("session"))
+    shutil.rmtree(live_folder(folder))
+    for path in (session_path(folder), steady_path(folder)):
+        document = spoil(json.loads(path.read_text()), data.draw)
+        path.write_text(json.dumps(document))
+    check_commands(folder, capsys)
+
+
+@given(data=st.data())
+@fuzzed
+def test_damaged_sessions(good_run, tmp_path_factory, capsys, data):
+    folder = copy_of(good_run, tmp_path_factory.mktemp("session"))
+    shutil.rmtree(live_folder(folder))
+    path = session_path(folder)
+    path.write_bytes(data.draw(spoiled_bytes(path.read_bytes())))
+    check_commands(folder, capsys)
+
+
+@given(data=st.data())
+@fuzzed
+def test_damaged_record_files(good_run, tmp_path_factory, capsys, data):
+    folder = copy_of(good_run, tmp_path_factory.mktemp("records"))
+    session_path(folder).unlink()
+    for path in sorted(live_folder(folder).iterdir()):
+        path.write_bytes(data.draw(spoiled_bytes(path.read_bytes())))
+    check_commands(folder, capsys)
+
+
+@given(data=st.data())
+@fuzzed
+def test_mutated_configurations_of_a_run_that_is_looked_at(good_run, tmp_path_factory, capsys, data):
+    folder = copy_of(good_run, tmp_path_factory.mktemp("config"))
+    session_path(folder).unlink()
+    path = folder / "config.json"
+    path.write_text(json.dumps(spoil(json.loads(path.read_text()), data.draw)))
+    check_commands(folder, capsys)
+
+
+TRACE = {
+    "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+    "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 10.5, "dur": 3, "args": {"a": 1}},
+        {"ph": "s", "id": 3, "cat": "ac2g", "name": "ac2g", "pid": 1, "tid": 2, "ts": 10.5},
+        {"ph": "M", "name": "process_name", "pid": 1, "tid": 2, "args": {"name": "python"}},
+    ],
+}
+
+
+@given(data=st.data())
+@fuzzed
+def test_mutated_traces(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("traces")
+    path = folder / "part.json"
+    path.write_text(json.dumps(spoil(copy.deepcopy(TRACE), data.draw)))
+    output = folder / "merged.json"
+    try:
+        merge_chrome_traces({"Learner_0": path}, output)
+    except ValueError as error:
+        assert str(path) in str(error)
+        assert not output.exists()
+    else:
+        assert isinstance(json.loads(output.read_text())["traceEvents"], list)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 4096, b"[" * 100_000, b"{}", b"\x80\x04]", b'{"schema_version": 2}'])
+def test_what_is_no_session_is_refused_and_kept(good_run, tmp_path, capsys, data):
+    folder = copy_of(good_run, tmp_path)
+    shutil.rmtree(live_folder(folder))
+    session_path(folder).write_bytes(data)
+    assert main(["report", str(folder)]) == 2
+    assert str(session_path(folder)) in capsys.readouterr().err
+    assert session_path(folder).read_bytes() == data

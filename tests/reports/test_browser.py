@@ -1,0 +1,184 @@
+"""The page and the trace of a real run, opened in a real browser without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from sample_profiler.profiling.session import Session, read_session, session_path, steady_path
+from sample_profiler.reports.run_report import make_report
+from tests.integration.runs import DOOM, live_run
+from tests.reports.browser import needs_browser, open_page
+
+pytestmark = needs_browser
+
+URL = re.compile(r"""(?:https?:)?//[\w.-]+|url\(|@import""")
+LOADING = {"script", "link", "iframe", "img", "object", "embed", "video", "audio", "source", "base"}
+
+READER = """<!DOCTYPE html><meta charset="utf-8"><pre id="result"></pre>
+<script type="application/json" id="trace">%s</script>
+<script>
+const events = JSON.parse(document.getElementById("trace").textContent).traceEvents;
+const found = {processes: {}, tracks: {}, passes: {}, captured: {}, counters: {}, flows: {}, nested: true};
+const captured = new Set(), stacks = {};
+for (const event of events) {
+  if (event.ph == "M" && event.name == "process_name") found.processes[event.pid] = event.args.name;
+  if (event.ph == "M" && event.name == "thread_name") {
+    found.tracks[event.pid + "/" + event.tid] = event.args.name;
+    if (event.args.name.startsWith("captured")) captured.add(event.pid + "/" + event.tid);
+  }
+}
+for (const event of events) {
+  const track = event.pid + "/" + event.tid;
+  if (event.ph == "C") (found.counters[event.name] ??= []).push([event.ts, event.args[event.name]]);
+  if (event.cat == "flow") (found.flows[event.id] ??= []).push([event.ph, event.ts, event.pid]);
+  if (event.ph != "X") continue;
+  if (captured.has(track)) { (found.captured[event.pid] ??= []).push([event.name, event.ts, event.dur]); continue; }
+  found.passes[event.pid] = (found.passes[event.pid] ?? 0) + 1;
+  const stack = stacks[track] ??= [];
+  while (stack.length && stack.at(-1) <= event.ts + 1e-4) stack.pop();
+  if (stack.length && event.ts + event.dur > stack.at(-1) + 2e-3) found.nested = false;
+  stack.push(event.ts + event.dur);
+}
+document.getElementById("result").textContent = JSON.stringify(found);
+</script>
+"""
+
+
+class Page(HTMLParser):
+    """Collects texts, tags and attributes of a document, and its tables."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.rows = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [value or "" for name, value in attributes if name not in ("title",)]
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    """A short run of doom_benchmark, of which the Learner was captured with torch."""
+    folder = tmp_path_factory.mktemp("browser")
+    flags = ("--train_for_env_steps=1000000000", "--save_every_sec=1", "--experiment_summaries_interval=1")
+    module, *doom = (flag.replace("doom_basic", "doom_benchmark") for flag in DOOM)
+    with live_run(module, *doom, *flags, folder=folder) as live:
+        live.wait_until_training()
+        profiler = [sys.executable, "-m", "sample_profiler"]
+        capture = ["capture", str(live.folder), "--tool", "torch", "--components", "learner", "--seconds", "1"]
+        subprocess.run([*profiler, *capture], check=True, capture_output=True, timeout=90)
+        live.process.terminate()
+        live.wait(60)
+        trace = ["trace", str(live.folder), "-o", str(folder / "trace.json")]
+        printed = subprocess.run([*profiler, *trace], check=True, capture_output=True, text=True, timeout=60)
+        assert "1 captured trace" in printed.stdout, printed
+        assert printed.stderr.count("left out") == 0
+        yield live.folder
+
+
+def test_the_console_of_a_page_with_an_error_is_heard(tmp_path):
+    """Without this the silence of the others would show nothing."""
+    page = tmp_path / "page.html"
+    page.write_text('<script>console.error("something")</script><img src="missing.png"><p>text')
+    opened = open_page(page, tmp_path / "profile")
+    assert "<p>text" in opened.dom
+    assert any("something" in message for message in opened.messages)
+
+
+def test_the_page_shows_the_figures_of_the_session_and_needs_no_network(run_dir, tmp_path):
+    opened = open_page(run_dir / "report.html", tmp_path / "profile")
+    assert opened.messages == []
+    page = Page(opened.dom)
+    assert not LOADING & set(page.tags)
+    assert not [value for value in page.attributes if URL.search(value)]
+    session = Session.load(session_path(run_dir))
+    report = make_report(run_dir.name, session, Session.load(steady_path(run_dir)))
+    text = " ".join(" ".join(page.texts).split())
+    for sentence in (report.verdict.headline, *report.verdict.evidence):
+        assert " ".join(sentence.split()) in text
+    assert f"{session.run['fps']:,.0f} frames/s" in text
+    assert f"{sum(session.run['frames'].values()):,} frames" in text
+    shown = {row[0]: row[1:5] for row in page.rows if len(row) == 6 and row[1].endswith(" s")}
+    components = {name: record for record in session.processes for name in record.components}
+    assert set(shown) == set(components)
+    for account in report.accounts:
+        wall, work, waits, unaccounted = shown[account.component]
+        tree = components[account.component].trees[account.component]
+        assert wall == f"{tree.statistics.total_ns / 1e9:,.1f} s"
+        shares = [float(part.rstrip("%")) for part in (work, waits, unaccounted)]
+        assert shares == pytest.approx(
+            [100 * part / account.wall_s for part in (account.work_s, account.waits_s, account.unaccounted_s)],
+            abs=0.5,
+        )
+        assert sum(shares) == pytest.approx(100, abs=1.2)
+    assert page.tags.count("svg") == sum(len(points) > 1 for points in session.run["history"].values()) > 0
+
+
+def test_the_trace_has_processes_tracks_flows_counters_and_captured_operators(run_dir, tmp_path):
+    trace = (run_dir.parent / "trace.json").read_text()
+    page = tmp_path / "trace.html"
+    page.write_text(READER % trace.replace("</", "<\\/"))
+    opened = open_page(page, tmp_path / "profile", "--virtual-time-budget=60000")
+    assert opened.messages == []
+    found = json.loads(unescape(re.search(r'<pre id="result">(.*?)</pre>', opened.dom, re.DOTALL)[1]))
+    session = read_session(run_dir)
+    components = {name: record for record in session.processes for name in record.components}
+    processes = {name: pid for pid, name in found["processes"].items()}
+    assert set(processes) == {"Run", *components}
+    assert {name.partition("/")[0] for name in found["tracks"]} >= {processes[name] for name in components}
+    assert found["nested"]
+
+    expected = Counter(
+        record.paths[event.node][0]
+        for record in session.processes
+        for event in record.events
+        if not event.is_flow_point and len(record.paths[event.node]) > 1
+    )
+    expected += Counter(block.component for record in session.processes for block in record.open_blocks)
+    assert {name: found["passes"].get(pid, 0) for name, pid in processes.items() if name in expected} == expected
+
+    assert found["flows"], "no arrows"
+    for chain in found["flows"].values():
+        assert chain[0][0] == "s" and chain[-1][0] == "f" and {phase for phase, *_ in chain[1:-1]} <= {"t"}
+        assert [ts for _, ts, _ in chain] == sorted(ts for _, ts, _ in chain)
+    assert any(len({pid for *_, pid in chain}) > 1 for chain in found["flows"].values())
+
+    for name, points in session.run["history"].items():
+        shown = found["counters"][name][: len(points)]
+        assert [value for _, value in shown] == [value for _, value in points]
+        gaps = [[after[0] - before[0] for before, after in pairwise(p)] for p in (shown, points)]
+        assert [gap / 1e6 for gap in gaps[0]] == pytest.approx(gaps[1], abs=1e-3)
+
+    learner = processes["Learner_0"]
+    assert set(found["captured"]) == {learner}
+    operators = [event for event in found["captured"][learner] if event[0] == "aten::addmm"]
+    assert operators
+    assert_inside_training(operators, json.loads(trace)["traceEvents"], int(learner))
+
+
+def assert_inside_training(operators, events, learner):
+    """Check that captured operators lie in passes of `train`: two clocks of the system, a little apart at most."""
+    passes = (event for event in events if event["ph"] == "X" and event["pid"] == learner)
+    trains = [(event["ts"], event["ts"] + event["dur"]) for event in passes if event["name"] == "train"]
+    inside = [any(begin - 2000 <= ts and ts + dur <= end + 2000 for begin, end in trains) for _, ts, dur in operators]
+    assert sum(inside) >= 0.9 * len(inside)
