@@ -1,6 +1,6 @@
 """Trains on vectors of gymnasium's environments: one call steps many, and its members end their episodes one by one.
 
-``python -m sf_examples.gym.train_gym_vector --env=CartPole-v1 --vector_size=16``
+``python -m sf_examples.gym.train_gym_vector --env=CartPole-v1 --vector_size=8``
 
 For simulators that step many environments at once; a vector of gymnasium's own steps them one after another.
 """
@@ -19,7 +19,8 @@ from sf_examples.gym.gym_env import GYM_DEFAULTS, find_gym_env, gym_env_names, m
 __all__ = ["VECTOR_DEFAULTS", "VectorOptions", "main", "register_gym_vectors"]
 
 VECTOR_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "num_envs_per_worker"} | {
-    "batched_sampling": True
+    "batched_sampling": True,
+    "rollout": 32,
 }
 
 
@@ -27,7 +28,7 @@ VECTOR_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "
 class VectorOptions:
     """Vectors."""
 
-    vector_size: int = option(16, minimum=2)
+    vector_size: int = option(8, minimum=2)
     """Number of environments in one vector."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import random
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -25,6 +24,7 @@ from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import find_scenario_file
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
+from sf_examples.vizdoom.match_port import reserve_port
 
 __all__ = ["DoomMatchEnv", "make_doom_match_env"]
 
@@ -32,7 +32,6 @@ Observation = NDArray[np.uint8]
 
 _PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
 _PATIENCE_OF_START_S = 60.0
-_PORTS = range(20_000, 32_000)  # below those that the system gives to programs that ask for any
 _NUM_SEEDS = 2**32
 _TICS_PER_MINUTE = 2100
 _RULES = (
@@ -176,7 +175,7 @@ class DoomMatchEnv:
         self._drop()
 
     def _start(self) -> None:
-        seed, self._port = int(self._rng.integers(_NUM_SEEDS)), _reserve_port(_PORTS)
+        seed, self._port = int(self._rng.integers(_NUM_SEEDS)), reserve_port()
         port = self._port.getsockname()[1]
         minutes = self._match.scenario.episode_timeout_tics / _TICS_PER_MINUTE
         self._games = [self._configure() for _ in range(self.num_agents)]
@@ -291,22 +290,3 @@ def make_doom_match_env(
     env_index = None if env_config is None else env_config.env_id
     options = cfg.part(VizdoomOptions)
     return DoomMatchEnv(DOOM_MATCHES[full_env_name], options, cfg.environment.env_frameskip, render_mode, env_index)
-
-
-def _reserve_port(ports: Sequence[int]) -> socket.socket:
-    """Returns a socket whose port is free for the host of a match; while it is open, no other match gets that port.
-
-    The games talk over UDP, and a host that finds its port taken crashes ViZDoom. So the port is held under TCP, which
-    does not hinder them.
-
-    Raises:
-        EnvError: All ports are taken.
-    """
-    for port in random.SystemRandom().sample(ports, len(ports)):
-        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            udp.bind(("", port))
-            held.bind(("127.0.0.1", port))
-            return held
-        held.close()
-    raise EnvError(f"no port from {ports[0]} to {ports[-1]} is free for a match: end what uses them")

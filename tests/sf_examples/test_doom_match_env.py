@@ -18,6 +18,7 @@ from sf_examples.vizdoom.doom_match_env import DoomMatchEnv
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario
+from sf_examples.vizdoom.match_port import reserve_port
 from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
 
 SHORT = DoomMatch(
@@ -141,16 +142,16 @@ def test_a_game_that_hangs_ends_the_match(make_match, monkeypatch):
 
 
 def test_a_port_is_used_by_one_match_and_by_nobody_else():
-    first = doom_match_env._reserve_port(range(23_000, 23_100))
+    first = reserve_port(range(23_000, 23_100))
     port = first.getsockname()[1]
     with pytest.raises(EnvError, match=f"no port from {port} to {port} is free"):
-        doom_match_env._reserve_port([port])
+        reserve_port([port])
     first.close()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("", port))
         with pytest.raises(EnvError, match="is free for a match"):
-            doom_match_env._reserve_port([port])
-    doom_match_env._reserve_port([port]).close()
+            reserve_port([port])
+    reserve_port([port]).close()
 
 
 def test_several_matches_at_once_do_not_hinder_each_other(make_match):
