@@ -133,7 +133,7 @@ def unused_shared_memory() -> set[str]:
 
 
 def left_shared_memory(before: set[str], patience_s: float = 3.0) -> set[str]:
-    """Return the names that are unused now, were not before, and stay so; other programs make and map theirs meanwhile."""
+    """Return the names that are unused now, were not before, and stay so: other programs make theirs meanwhile."""
     left = unused_shared_memory() - before
     deadline_s = time.monotonic() + patience_s
     while left and time.monotonic() < deadline_s:
