@@ -15,6 +15,7 @@ from sample_profiler.reports.verdict import verdict_to_dict
 
 __all__ = ["BlockFigures", "RunReport", "make_report", "report_to_dict"]
 
+_LARGEST = 1e300  # of figures that a chart can show
 _NUM_SLOWEST = 15
 
 
@@ -173,7 +174,15 @@ def _read_history(history: Any) -> dict[str, list[tuple[float, float]]]:
     if not isinstance(history, dict):
         return {}
     return {
-        str(name): [(float(time_s), float(value)) for time_s, value in points]
+        str(name): [(float(point[0]), float(point[1])) for point in points]
         for name, points in history.items()
-        if isinstance(points, list)
+        if isinstance(points, list) and all(map(_is_point, points))
     }
+
+
+def _is_point(point: Any) -> bool:
+    return isinstance(point, list | tuple) and len(point) == 2 and all(map(_is_number, point))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= _LARGEST
