@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
@@ -64,6 +65,11 @@ class _LogFile(logging.FileHandler):
         elif not self.has_failed:
             self.has_failed = True
             logger.warning("The log cannot be written to %s: %s", self.baseFilename, error.strerror or error)
+
+    def close(self) -> None:
+        """Close the file; what did not fit before does not fit now."""
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 def log_to_console(console: Console) -> logging.Handler:

@@ -83,7 +83,7 @@ def format_text(loaded: RunReport) -> str:
     """Return verdict, accounts and trees."""
     parts = [f"Verdict on {loaded.name}: {format_verdict(loaded.verdict)}", format_accounts(loaded.accounts)]
     for record in loaded.session.processes:
-        parts += [format_tree(record.titles[name], record.trees[name]) for name in record.components]
+        parts += [format_tree(record.titles.get(name, name), record.trees[name]) for name in record.components]
     return "\n\n".join(parts)
 
 

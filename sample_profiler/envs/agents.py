@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
-from sample_profiler.errors import EnvError
+from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
     ACTION_MASK_KEY,
@@ -78,6 +78,7 @@ class AgentsEnv:
             result = self._env.reset() if self._seed is None else self._env.reset(seed=self._seed)
         if self._seed is not None:
             check_reset_result(result, self._spec, self._name)
+            self._check_kind(result[0], "reset")
             self._seed = None
         observations, _ = result
         return self._as_dicts([observations] if self.num_agents == 1 else observations)
@@ -103,6 +104,7 @@ class AgentsEnv:
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
         if not self._is_checked:
             check_step_result(result, self._spec, self._name)
+            self._check_kind(result[0], "step")
             self._is_checked = True
         if self.num_agents == 1:
             observation, reward, terminated, truncated, info = result
@@ -181,6 +183,15 @@ class AgentsEnv:
             with contextlib.suppress(Exception):
                 self._env.close()
             self._env = None
+
+    def _check_kind(self, observations: Any, where: str) -> None:
+        """Refuse a dictionary with the one entry that other observations are found under."""
+        first = observations if self.num_agents == 1 else observations[0]
+        if self._flatten is _under_default_key and isinstance(first, Mapping):
+            raise EnvContractError(
+                f"environment {self._name}: {where}() returned a dictionary as observation; observation_space is "
+                f"{self._env.observation_space}"
+            )
 
     def _as_dicts(self, observations: list[Any]) -> Observations:
         return list(observations) if self._flatten is None else list(map(self._flatten, observations))

@@ -60,8 +60,6 @@ def _check_record(record: ProcessRecord) -> None:
         texts = getattr(record, name)
         _check(name, texts, dict)
         _check_texts(name, texts.values())
-    if missing := [component for component in record.trees if component not in record.titles]:
-        raise ValueError(f"the tree of {missing[0]} has no title")
     for tree in record.trees.values():
         _check_tree(tree)
     for gauge in record.gauges.values():

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError
+from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import Command, run_command
@@ -82,7 +82,7 @@ class Failure:
         Errors of our own need no traceback, their message says it all; what raised in foreign code before does.
         """
         says_all = isinstance(error, ConfigError | CheckpointError)
-        says_all |= isinstance(error, EnvContractError | ModelError) and error.__cause__ is None
+        says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
         text = "" if says_all else "".join(traceback.format_exception(error))
         try:
             message = f"{type(error).__name__}: {error}"

@@ -111,8 +111,8 @@ class CheckpointFolder:
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; the one before it is "
-                "as it was: free space, or make the folder writable"
+                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; what was saved "
+                "before is as it was: free space, or make the folder writable"
             ) from error
         return path
 

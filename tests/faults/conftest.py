@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from sample_profiler.cli.train import train
 from sample_profiler.envs import register_env, registry
@@ -21,4 +22,5 @@ def begin(monkeypatch, tmp_path, capsys) -> Iterator:
     timing = get_timing()
     yield lambda *flags: train([*FLAGS, *flags, f"--train_dir={tmp_path}"])
     set_timing(timing, process_wide=True)
+    torch.set_flush_denormal(False)  # as networks of a run want it; numbers made up by other tests are such
     capsys.readouterr()

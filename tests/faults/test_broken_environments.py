@@ -95,6 +95,14 @@ def test_a_method_that_is_missing(begin, capsys, method):
     assert f"has no method {method}()" in check(begin, capsys, type("Env", (Other,), missing)())
 
 
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_a_dictionary_where_the_space_is_none(begin, capsys, where):
+    observation = {"obs": GOOD_OBSERVATION}
+    results = {"reset": {"reset_result": (observation, {})}, "step": {"step_result": (observation, *GOOD_STEP[1:])}}
+    text = check(begin, capsys, type("Env", (Broken,), results[where])())
+    assert f"{where}() returned a dictionary as observation; observation_space is Box" in text
+
+
 def test_a_space_that_raises(begin, capsys):
     class Raising(Broken):
         @property
