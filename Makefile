@@ -16,7 +16,7 @@ FAULT_ROUNDS ?= 3
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test lint check format docs bench bench-versus faults fuzz soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 	$(BIN)/python -m pytest $(TEST_FLAGS)
+
+fuzz: install  ## Try 500 mutated inputs of each kind, and kill a process 200 times while it saves
+	FAULTS_EXAMPLES=500 FAULTS_KILLS=200 $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
 
 lint: install  ## Check style and types without running anything
 	$(BIN)/ruff check .

@@ -89,6 +89,7 @@ def save_session(run_dir: Path) -> None:
     """Leave the session that a run leaves behind, with gauges over its time; record files go."""
     session = read_live(run_dir)
     session.run["reason"] = "enough frames"
+    session.run["history_start_s"] = session.created_s - NUM_POINTS
     session.run["history"] = {
         name: [(float(second), 100.0 + 10 * math.sin(second / 20)) for second in range(NUM_POINTS)] for name in GAUGES
     }

@@ -114,6 +114,7 @@ class SteppingGroup:
             "returns": list(self._returns),
             "lengths": list(self._lengths),
             "inactive": self._inactive.copy(),
+            "spoiled_rows": list(self._spoiled_rows),
         }
 
     def follow(self, course: dict[str, Any]) -> None:
@@ -122,6 +123,7 @@ class SteppingGroup:
         self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
         self._fresh, self._returns = course["fresh"], course["returns"]
         self._lengths, self._inactive = course["lengths"], course["inactive"]
+        self._spoiled_rows = course["spoiled_rows"]
 
     @profile_range("SteppingGroup.begin_rollout")
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:

@@ -272,7 +272,7 @@ def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value)
     except Exception as error:  # a list of lists of several lengths, or an object that does as it likes
-        raise EnvContractError(f"{where} {_describe(value)}; it makes no array: {error}") from error
+        raise EnvContractError(f"{where} {_describe(value)}; it makes no array: {error}") from None
 
 
 def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:

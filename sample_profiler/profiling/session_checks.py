@@ -66,7 +66,8 @@ def _check_record(record: ProcessRecord) -> None:
         _check_tree(tree)
     for gauge in record.gauges.values():
         for figure in (gauge.value, gauge.min_value, gauge.max_value):
-            _check("a gauge", figure, float)
+            if not isinstance(figure, float):  # programs may set infinite ones
+                raise ValueError(f"a gauge is {figure!r:.80}")
         _check("a gauge's count", gauge.count, int, 0)
         _check("a gauge's time", gauge.updated_ns, int, 0)
     for path in record.paths:

@@ -145,12 +145,12 @@ def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
 
 
 def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
-    """Return the longest pass of each innermost block."""
+    """Return the longest pass of each innermost block that does something and is more than the start of its process."""
     found = []
     stack = [(child, child.key) for child in root.children.values()]
     while stack:
         node, path = stack.pop()
-        if not node.children and not node.key.startswith("wait_"):
+        if not node.children and not node.key.startswith(("wait_", "start_up")):
             found.append((component, path, node.statistics.max_ns / NS_PER_S))
         stack.extend((child, f"{path}/{child.key}") for child in node.children.values())
     return found

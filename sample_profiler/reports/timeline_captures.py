@@ -80,10 +80,13 @@ class CapturedTraces:
             if "ts" in new and not self._is_shown(new, tracks.zero_ns, first_block_ns.get(component), end_ns):
                 continue
             pid = tracks.processes[component]
-            tid = tracks.captured(pid, f"{trace.path.stem} {event.get('pid') if is_part else ''} {event.get('tid')}")
-            if event.get("ph") == "M" and event.get("name") == "thread_name":
-                yield named("thread_name", pid, tid, f"captured: {event['args']['name']}")
-            else:
+            thread = f"{trace.path.stem} {event.get('pid') if is_part else ''} {event.get('tid')}"
+            tid, is_new = tracks.captured(pid, thread)
+            is_name = event.get("ph") == "M" and event.get("name") == "thread_name"
+            if is_name or is_new:  # not all tracks have a name
+                name = event["args"]["name"] if is_name else event.get("tid")
+                yield named("thread_name", pid, tid, f"captured: {name}")
+            if not is_name:
                 yield {**new, "pid": pid, "tid": tid}
 
     def _wall_ns(self, component: str, monotonic_ns: int) -> int:

@@ -65,9 +65,10 @@ class Tracks:
                 return thread * _MAX_TRACKS + number
         return None
 
-    def captured(self, pid: int, thread: str) -> int:
-        """Return the track of a thread that a capture tells of."""
-        return self._captured.setdefault((pid, thread), _CAPTURED + len(self._captured))
+    def captured(self, pid: int, thread: str) -> tuple[int, bool]:
+        """Return the track of a thread that a capture tells of, and whether it is a new one."""
+        is_new = (pid, thread) not in self._captured
+        return self._captured.setdefault((pid, thread), _CAPTURED + len(self._captured)), is_new
 
     def us(self, time_ns: int) -> float:
         """Return a moment in microseconds since the beginning, never before it."""

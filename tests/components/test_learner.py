@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 import torch
@@ -240,6 +242,48 @@ def test_experience_that_is_too_old_is_not_trained_on(make_learner):
     run.memory.policy_versions[:] = -2
     run.hand_over(0, 1)
     assert not are_equal(before, dict(run.learner._trainer.model.named_parameters()))
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """A switch: while it is on, no checkpoint can be written."""
+    switch = {"is_full": False}
+    save = torch.save
+
+    def save_if_there_is_room(state, file):
+        if switch["is_full"]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(state, file)
+
+    monkeypatch.setattr(torch, "save", save_if_there_is_room)
+    return switch
+
+
+def test_a_save_that_fails_is_a_warning_tried_again_and_at_the_end_a_failure(make_learner, full_disk, caplog):
+    run = make_learner("--save_every_sec=9", "--save_milestones_sec=8", "--save_best_every_sec=7",
+                       "--save_best_after=0").start()  # fmt: skip
+    run.hand_over(0, 1)
+    run.counters.metric[0] = 5.0
+    full_disk["is_full"] = True
+    timers = {timer.interval_s: timer.callback for timer in run.learner.timers()}
+    for interval_s in (9, 8, 7):
+        timers[interval_s]()
+        assert "No space left on device" in caplog.text
+        assert f"Training goes on, and tries again in {interval_s} s" in caplog.text
+    assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
+    with pytest.raises(CheckpointError, match="No space left on device; the one before it is as it was"):
+        run.learner.finish()
+    full_disk["is_full"] = False
+    for callback in timers.values():
+        callback()
+    assert "checkpoint_000000001_8.pth" in run.checkpoints()
+    assert run.checkpoints("best") == ["best_000000001_8_reward_5.000.pth"]
+
+
+def test_a_run_that_cannot_save_at_all_does_not_begin(make_learner, full_disk):
+    full_disk["is_full"] = True
+    with pytest.raises(CheckpointError, match="cannot write the checkpoint"):
+        make_learner().start()
 
 
 def test_lag_is_counted_as_it_was_before_training(make_learner):

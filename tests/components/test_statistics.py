@@ -87,6 +87,17 @@ def test_a_metric_is_unknown_before_the_first_episode_that_has_it(run_statistics
     assert run_statistics.metric(0, "kills") == 1.0
 
 
+def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_statistics, caplog):
+    assert run_statistics.metric(0, "kils") is None
+    assert caplog.text == "", "no episode has ended yet"
+    run_statistics.add_episodes([EpisodeStatistics(0, 1.0, 10, {"kills": 3.0})])
+    for _ in range(3):
+        assert run_statistics.metric(0, "kils") is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "No episode of policy 0 has a statistic 'kils' so far, so no best policy is saved; there are kills, len, reward"
+    ]
+
+
 def test_frames_are_those_trained_on_and_rates_those_of_this_run_alone(run_statistics, counters, clock):
     counters.resumed_frames[:] = counters.trained_frames[:] = (5000, 100)
     run_statistics.sample()

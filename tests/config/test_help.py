@@ -73,7 +73,8 @@ def test_parts_have_titles():
 def test_help_shows_flag_default_meaning_and_what_is_allowed():
     text = format_help("train", extra_parts=[SquareOptions], defaults={"rollout": 64})
     assert text.startswith("Usage: train --env=NAME")
-    assert "  --rollout (64)\n      Length of one trajectory in agent steps. [a whole number, at least 1]\n" in text
+    allowed = "[a whole number, at least 1 and at most 1000000]"
+    assert f"  --rollout (64)\n      Length of one trajectory in agent steps. {allowed}\n" in text
     assert "  --env (required)\n" in text
     assert "  --num_workers (number of usable cores)\n" in text
     assert "  --decoder_mlp_layers (empty)\n" in text
@@ -90,7 +91,7 @@ def test_help_lists_every_flag_and_keeps_its_width():
 def test_widths_of_layers_are_described_as_lists():
     (part,) = [part for part in describe_parts() if part.title == "Model"]
     layers = next(flag for flag in part.flags if flag.name == "encoder_mlp_layers")
-    assert layers.allowed == "a list of whole numbers, each at least 1"
+    assert layers.allowed == "a list of whole numbers, each at least 1 and at most 65536"
     assert layers.default == "512 512" and ModelOptions().encoder_mlp_layers == (512, 512)
 
 

@@ -235,7 +235,8 @@ def test_all_problems_are_reported_at_once():
 
 def test_a_problem_says_flag_value_what_is_allowed_and_the_cure():
     (problem,) = problems_of("--rollout=0")
-    assert problem == "--rollout=0 is out of range. Allowed: a whole number, at least 1. For example --rollout=32."
+    allowed = "a whole number, at least 1 and at most 1000000"
+    assert problem == f"--rollout=0 is out of range. Allowed: {allowed}. For example --rollout=32."
 
 
 def test_env_is_required_and_not_empty():

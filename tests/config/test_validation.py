@@ -78,7 +78,7 @@ def test_the_cure_that_a_problem_names_works():
 
 def test_all_checks_report_together():
     splits = "--num_envs_per_worker=2 --worker_num_splits=4"
-    line = f"--batch_size=1000 --recurrence=5 {splits} --lr_adaptive_min=1 --heartbeat_interval=300"
+    line = f"--batch_size=1000 --recurrence=5 {splits} --lr_adaptive_min=1 --heartbeat_interval=30"
     with pytest.raises(ConfigError) as caught:
         parse(line)
     assert len(caught.value.problems) == 5

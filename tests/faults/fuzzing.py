@@ -1,6 +1,6 @@
 """What all tests with made-up input share: how much of it, and ways to spoil a document.
 
-`FAULTS_EXAMPLES=500 pytest tests/faults` tries 500 inputs of each kind; without it there are a few dozen.
+`make fuzz` tries 500 inputs of each kind (`FAULTS_EXAMPLES=500`); without it there are a few dozen.
 """
 
 from __future__ import annotations

@@ -19,7 +19,15 @@ from pathlib import Path
 import psutil
 
 from sample_profiler.profiling.session import read_session
-from tests.integration.runs import CARTPOLE, DOOM, SMALL, LiveRun, load_latest_checkpoint, unused_shared_memory
+from tests.integration.runs import (
+    CARTPOLE,
+    DOOM,
+    SMALL,
+    LiveRun,
+    left_shared_memory,
+    load_latest_checkpoint,
+    unused_shared_memory,
+)
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
 FAULTS = (*SIGNALS, "exception", "memory", "hang")
@@ -127,7 +135,7 @@ def run_case(fault: str, victim: str, mode: str, after_s: float, *, measures: bo
         else:
             _expect_end(case, live)
         case.problems += [f"left over: {left}" for left in live.left_over(patience_s=HANG_TIMEOUT_S + _MORE_S)]
-        if left := unused_shared_memory() - shared_memory:
+        if left := left_shared_memory(shared_memory):
             case.problems.append(f"shared memory left over: {left}")
         try:
             load_latest_checkpoint(live.folder)

@@ -73,7 +73,7 @@ def train(folder: Path, *flags: str) -> str:
 words = st.one_of(
     st.builds("--{}={}".format, st.sampled_from(FLAGS), WEIRD_TEXTS),
     st.builds("--{}".format, st.sampled_from(FLAGS)),
-    st.builds("--{}={}".format, st.sampled_from(FLAGS), st.integers() | st.floats()),
+    st.builds("--{}={}".format, st.sampled_from(FLAGS), st.integers() | st.floats(allow_subnormal=False)),
     st.builds("--{}={}".format, st.text(max_size=8), WEIRD_TEXTS),
     WEIRD_TEXTS,
 )
@@ -162,3 +162,35 @@ def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, mo
         status = train_module.train([*SMALL, "--rnn_size=9", f"--train_dir={tmp_path}"])
     assert status == 1
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--batch_size=1000000000", "--rollout=1"), "need 3,000,000,000 trajectories"),
+        (("--num_workers=1000", "--num_envs_per_worker=100000"), "makes 100,000,000 environments"),
+        (
+            ("--num_envs_per_worker=100000", "--rollout=1000000", "--batch_size=1000000"),
+            "GiB, more than the machine has",
+        ),
+        (("--flight_recorder_mb=1e300",), "--flight_recorder_mb=1e300 is out of range"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_before_anything_is_made(tmp_path, flags, message):
+    assert message in train(tmp_path, *flags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_of_processes_have_no_meaning_in_serial_mode_which_the_log_says_once(tmp_path):
+    flags = ("--default_niceness=3", "--heartbeat_interval=1")
+    text = train(tmp_path, "--serial_mode=True", *flags)
+    assert text.count("Without meaning in serial mode, which has one process: --default_niceness, --heartbeat_int") == 1
+    assert "Without meaning" not in train(tmp_path, "--restart_behavior=overwrite", *flags)
+    assert "Without meaning" not in train(tmp_path, "--restart_behavior=overwrite", "--serial_mode=True")
+
+
+@pytest.mark.parametrize("behavior", ["resume", "overwrite"])  # restart keeps it under another name
+def test_a_file_in_the_place_of_the_folder_is_a_message(tmp_path, behavior):
+    (tmp_path / "default_experiment").write_text("mine")
+    assert "ERROR" in train(tmp_path, f"--restart_behavior={behavior}")
+    assert (tmp_path / "default_experiment").read_text() == "mine"

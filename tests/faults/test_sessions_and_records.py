@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
+from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.reports.merged_traces import merge_chrome_traces
 from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
 
@@ -36,10 +38,9 @@ def good_run(tmp_path_factory) -> Path:
         for _ in range(3):
             with timing.add_time("main_loop"), timing.add_time("train" if name == "Learner_0" else "wait_inference"):
                 pass
-        with file.gauge_lock() if hasattr(file, "gauge_lock") else timing.timeit("last"):
-            pass
         file.close()
     session = read_live(folder)
+    session.processes[0].gauges = {"fps": GaugeNode(3.0), "odd": GaugeNode(math.inf)}
     session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "fps": 20.0, "frames": {"0": 640}, "reason": "over"}
     session.save(session_path(folder))
     session.save(steady_path(folder))
@@ -60,6 +61,17 @@ def check_commands(folder: Path, capsys: Any) -> None:
 
 def copy_of(run: Path, folder: Path) -> Path:
     return Path(shutil.copytree(run, folder / "run"))
+
+
+def test_a_run_that_is_whole_is_shown(good_run, tmp_path):
+    for live in (True, False):
+        folder = copy_of(good_run, tmp_path / str(live))
+        if live:
+            session_path(folder).unlink()
+        else:
+            shutil.rmtree(live_folder(folder))
+        statuses = {command: main([command, str(folder), *flags]) for command, *flags in COMMANDS}
+        assert statuses == {"status": 0, "report": 0, "trace": 0, "watch": 2}, "it is over, there is nothing to watch"
 
 
 @given(data=st.data())

@@ -132,6 +132,16 @@ def unused_shared_memory() -> set[str]:
     return set(list_shared_memory()) - mapped_shared_memory(psutil.pids())
 
 
+def left_shared_memory(before: set[str], patience_s: float = 3.0) -> set[str]:
+    """Return the names that are unused now, were not before, and stay so: other programs make theirs meanwhile."""
+    left = unused_shared_memory() - before
+    deadline_s = time.monotonic() + patience_s
+    while left and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+        left &= unused_shared_memory()
+    return left
+
+
 def load_latest_checkpoint(folder: Path, policy: int = 0) -> dict[str, object]:
     """Load a run's newest checkpoint with the restricted unpickler."""
     paths = sorted((folder / f"checkpoint_p{policy}").glob("checkpoint_*.pth"))

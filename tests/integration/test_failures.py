@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import CARTPOLE, DOOM, SMALL, live_run, load_latest_checkpoint, run, unused_shared_memory
+from tests.integration.runs import (
+    CARTPOLE,
+    DOOM,
+    SMALL,
+    left_shared_memory,
+    live_run,
+    load_latest_checkpoint,
+    run,
+    unused_shared_memory,
+)
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
@@ -90,7 +99,7 @@ def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> No
         output = live.output
     assert status != 0
     assert left == []
-    assert unused_shared_memory() - before == set()
+    assert left_shared_memory(before) == set()
     assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
     if victim == "game":
         # Step or reset, wherever it was; or, if the game took a lock to its grave, the watch over it.

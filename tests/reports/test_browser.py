@@ -173,12 +173,13 @@ def test_the_trace_has_processes_tracks_flows_counters_and_captured_operators(ru
     assert set(found["captured"]) == {learner}
     operators = [event for event in found["captured"][learner] if event[0] == "aten::addmm"]
     assert operators
-    assert_inside_training(operators, json.loads(trace)["traceEvents"], int(learner))
+    assert_in_blocks_with_a_network(operators, json.loads(trace)["traceEvents"], int(learner))
 
 
-def assert_inside_training(operators, events, learner):
-    """Check that captured operators lie in passes of `train`: two clocks of the system, a little apart at most."""
+def assert_in_blocks_with_a_network(operators, events, learner):
+    """Check that captured operators lie in blocks that use the network: two clocks, a little apart at most."""
     passes = (event for event in events if event["ph"] == "X" and event["pid"] == learner)
-    trains = [(event["ts"], event["ts"] + event["dur"]) for event in passes if event["name"] == "train"]
+    blocks = [event for event in passes if event["name"] in ("prepare_batch", "train")]
+    trains = [(event["ts"], event["ts"] + event["dur"]) for event in blocks]
     inside = [any(begin - 2000 <= ts and ts + dur <= end + 2000 for begin, end in trains) for _, ts, dur in operators]
-    assert sum(inside) >= 0.9 * len(inside)
+    assert sum(inside) >= 0.95 * len(inside)

@@ -98,6 +98,7 @@ def test_captured_operators_are_beside_the_blocks_of_their_component(captures):
     assert len({block["tid"], *(event["tid"] for event in operators.values())}) == 4
     tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert tracks[operators["aten::mm"]["tid"]] == "captured: thread 4242 (python)"
+    assert tracks[operators["aten::sum"]["tid"]] == "captured: 4242", "nobody has named it"
     assert [event["id"] for event in of_phase(events, "s")] == ["torch_1:3"]
 
 

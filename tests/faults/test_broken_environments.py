@@ -1,0 +1,120 @@
+"""Environments that are not what they say: one message with their name, whatever they return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sample_profiler.envs import register_env
+from tests.faults.fuzzing import fuzzed
+
+GOOD_OBSERVATION = np.zeros(3, np.float32)
+GOOD_STEP = (GOOD_OBSERVATION, 0.5, False, False, {})
+
+
+class Unprintable:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no array")
+
+
+WEIRD = st.sampled_from(
+    [
+        *(None, 3, "x", b"x", (), [], {}, object(), Unprintable(), 1j, True, 2, -1, float("nan"), float("inf")),
+        *(np.zeros(2), np.zeros((3, 1)), np.zeros(3, np.int64), np.full(3, np.nan), np.zeros(3, complex)),
+        *(np.array([None] * 3), np.array(["a"] * 3), [[1.0], [1.0, 2.0]], [1, 2, "3"], {"obs": np.zeros(3)}),
+        *({"a": {"b": 1}}, {1: 2, "a": 3}, [GOOD_OBSERVATION] * 2, (GOOD_OBSERVATION, {}), (GOOD_OBSERVATION,) * 5),
+    ]
+)
+
+
+class Broken(gymnasium.Env):
+    """Returns what its class says."""
+
+    observation_space: Any = spaces.Box(-1, 1, (3,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+    reset_result: Any = (GOOD_OBSERVATION, {})
+    step_result: Any = GOOD_STEP
+
+    def reset(self, *, seed=None, options=None):
+        return self.reset_result
+
+    def step(self, action):
+        return self.step_result
+
+
+def check(begin: Any, capsys: Any, made: Any) -> str:
+    """Begin a short run of an environment, and return what it printed if it failed."""
+    register_env("mine", lambda *_, **__: made)
+    status = begin("--env=mine", "--batch_size=64", "--train_for_env_steps=64", "--experiment=broken")
+    captured = capsys.readouterr()
+    text = captured.out + captured.err
+    assert "Traceback" not in text, text
+    if status == 0:
+        return ""
+    assert "environment mine: " in text, text
+    return text
+
+
+@given(result=WEIRD)
+@fuzzed
+def test_what_a_reset_returns(begin, capsys, result):
+    assert check(begin, capsys, type("Env", (Broken,), {"reset_result": result})()) or _is_good_reset(result)
+
+
+@given(observation=WEIRD, info=WEIRD | st.just({}))
+@fuzzed
+def test_what_an_observation_is(begin, capsys, observation, info):
+    check(begin, capsys, type("Env", (Broken,), {"reset_result": (observation, info)})())
+
+
+@given(position=st.integers(0, 4), value=WEIRD.filter(lambda value: value is not True and not _is_endless(value)))
+@fuzzed
+def test_what_a_step_returns(begin, capsys, position, value):
+    result = tuple(value if n == position else item for n, item in enumerate(GOOD_STEP))
+    check(begin, capsys, type("Env", (Broken,), {"step_result": result})())
+
+
+@given(which=st.sampled_from(["observation_space", "action_space"]), value=WEIRD)
+@fuzzed
+def test_what_a_space_is(begin, capsys, which, value):
+    assert check(begin, capsys, type("Env", (Broken,), {which: value})())
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+def test_a_method_that_is_missing(begin, capsys, method):
+    class Other:
+        observation_space, action_space = Broken.observation_space, Broken.action_space
+
+    missing = {"reset": {"step": Broken.step}, "step": {"reset": Broken.reset}}[method]
+    assert f"has no method {method}()" in check(begin, capsys, type("Env", (Other,), missing)())
+
+
+def test_a_space_that_raises(begin, capsys):
+    class Raising(Broken):
+        @property
+        def observation_space(self):
+            raise RuntimeError("not yet")
+
+    register_env("mine", lambda *_, **__: Raising())
+    assert begin("--env=mine") == 2
+    assert "environment mine: observation_space raised RuntimeError: not yet" in capsys.readouterr().out
+
+
+def test_an_unknown_environment(begin, capsys):
+    assert begin("--env=wolk") == 2
+    assert "did you mean 'walk'?" in capsys.readouterr().out
+
+
+def _is_good_reset(result: Any) -> bool:
+    return isinstance(result, tuple) and len(result) == 2 and result[1] == {}
+
+
+def _is_endless(value: Any) -> bool:
+    """Rewards that are no numbers to train on are another matter."""
+    return isinstance(value, float)
