@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
 from sample_profiler.errors import EnvError
+from sample_profiler.runtime.child import end_stuck_process
 from sf_examples.vizdoom.doom_env import make_resize
 from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
@@ -32,6 +33,7 @@ Observation = NDArray[np.uint8]
 
 _PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
 _PATIENCE_OF_START_S = 60.0
+_NOTICE_S = 20.0
 _NUM_SEEDS = 2**32
 _TICS_PER_MINUTE = 2100
 _RULES = (
@@ -204,7 +206,9 @@ class DoomMatchEnv:
             if failed is None and not waiting:
                 return
             self._kill()
-            wait(waiting)
+        # Players notice that their games are gone, if late; one whose game died with the lock that they share does not.
+        if wait(waiting, timeout=_NOTICE_S).not_done:
+            end_stuck_process(f"EnvError: {self._title}: a game of the match died and cannot be recovered")
         if failed is not None:
             failed.result()
         raise EnvError(f"{self._title}: the games of the match have not answered each other for {patience_s:g} s")

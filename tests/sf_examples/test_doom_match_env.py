@@ -13,7 +13,7 @@ import pytest
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
-from sf_examples.vizdoom import doom_match_env
+from sf_examples.vizdoom import doom_match_env, game_watch
 from sf_examples.vizdoom.doom_match_env import DoomMatchEnv
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
@@ -38,6 +38,8 @@ def find_games() -> list[psutil.Process]:
 def make_match(tmp_path, monkeypatch):
     """Makes environments that are closed in the end; no game is left."""
     monkeypatch.chdir(tmp_path)
+    # On a busy machine a player notices late that a game was killed; that ends no test run.
+    monkeypatch.setattr(game_watch, "_PATIENCE_S", 30.0)
     envs = []
 
     def make(match: DoomMatch = SHORT, **options) -> DoomMatchEnv:
