@@ -16,7 +16,7 @@ FAULT_ROUNDS ?= 3
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint check format docs bench bench-versus faults fuzz soak clean
+.PHONY: help install run test fuzz lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
