@@ -1,7 +1,7 @@
 """Train CartPole-v1 with one thing made slow on purpose: what `benchmarks.verdicts` judges.
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
-one component becomes slower, not the machine.
+one component becomes slower, not the machine; with "computes": 1, of processor time, as where there is more to do.
 """
 
 from __future__ import annotations
@@ -20,17 +20,27 @@ from sample_profiler import register_encoder, register_env, train
 INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
 
 
+def spend(milliseconds: float) -> None:
+    """Sleep, or compute, for so long."""
+    if not INJECTED.get("computes"):
+        time.sleep(milliseconds / 1000)
+        return
+    end_ns = time.thread_time_ns() + round(milliseconds * 1e6)
+    while time.thread_time_ns() < end_ns:
+        pass
+
+
 class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Sleeps in each step."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], sleep_ms: float) -> None:
         super().__init__(env)
-        self._sleep_s = sleep_ms / 1000
+        self._sleep_ms = sleep_ms
 
     def step(self, action: Any) -> Any:
         """Sleep, then step."""
-        if self._sleep_s:
-            time.sleep(self._sleep_s)
+        if self._sleep_ms:
+            spend(self._sleep_ms)
         return self.env.step(action)
 
 
@@ -59,7 +69,7 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
                 torch.set_num_threads(int(INJECTED["learner_threads"]))
             sleep_ms = INJECTED.get("learner_ms" if is_learning else "inference_ms", 0.0)
             if sleep_ms:
-                time.sleep(sleep_ms / 1000)
+                spend(sleep_ms)
             return super().forward(observations)
 
     return SlowedEncoder(dict(observation_space.spaces), cfg.model)

@@ -3,8 +3,9 @@
 A stage is made slower by a known share of its own time, and how much longer a frame takes then is measured. If a frame
 takes x of its time longer for each 1 of the stage's, the stage has the weight x: one that is on the way of every frame
 and shares it with nobody has 1, one that is always waited for by nobody has 0. Making it faster gives back in the same
-proportion, as long as nothing else becomes the limit (Curtsinger and Berger 2015, "Coz: finding code that counts with
-causal profiling", where everything else is slowed instead).
+proportion (Curtsinger and Berger 2015, "Coz: finding code that counts with causal profiling", where everything else is
+slowed instead), until something else becomes the limit: a frame takes at least what each other component works for it,
+and what all of them together need of the processors.
 """
 
 from __future__ import annotations
@@ -15,9 +16,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-__all__ = ["StageWeight", "gain", "stage_weight"]
+from sample_profiler.analysis.facts import RunFacts
+
+__all__ = ["STAGE_BLOCKS", "Ceiling", "StageWeight", "ceiling", "gain", "stage_weight"]
+
+STAGE_BLOCKS = {
+    "env": {"RolloutWorker": "env_step"},
+    "inference": {"InferenceWorker": "handle_policy_step", "RolloutWorker": "handle_policy_step"},
+    "learner": {"Learner": "train"},
+}
+"""The block that is a stage, by the kind of component that has it."""
 
 _NUM_DRAWS = 4000
+_KINDS = {
+    "RolloutWorker": "rollout workers",
+    "InferenceWorker": "inference",
+    "Learner": "learner",
+    "Batcher": "batcher",
+}
+_LEAST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,48 @@ class StageWeight:
     low: float
     high: float
     num_pairs: int
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What bounds throughput once a stage is faster.
+
+    Attributes:
+        gain: by which share throughput can grow at most.
+        limit: what is the limit then, in words.
+    """
+
+    gain: float
+    limit: str
+
+
+def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
+    """Return how much a faster stage can give until something else is the limit.
+
+    Args:
+        facts: of the run as it is, over a while.
+        stage: one of `STAGE_BLOCKS`.
+        speedup: how many times as fast the stage becomes.
+    """
+    saved = 1 - 1 / speedup
+    needs: dict[str, float] = {}
+    cores = 0.0
+    for kind, name in _KINDS.items():
+        loads = facts.of_kind(kind)
+        works = []
+        for load in loads:
+            block = STAGE_BLOCKS[stage].get(kind)
+            own = load.blocks.get(block, 0.0) * saved if block else 0.0
+            # Ready and without a processor is no work: it goes away when there is more room.
+            working = max(0.0, load.busy - (load.starved or 0.0)) / load.busy if load.busy else 0.0
+            works.append((load.busy - own) * working)
+            cores += (load.cpu or 0.0) * (1 - own / load.busy if load.busy else 1.0)
+        if works:
+            needs[name] = fmean(works)
+    if facts.num_cores and all(load.cpu is not None for load in facts.components):
+        needs["the processors"] = cores / facts.num_cores
+    limit, need = max(needs.items(), key=lambda item: item[1], default=("nothing", 0.0))
+    return Ceiling(max(0.0, 1 / max(need, _LEAST) - 1), limit)
 
 
 def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float) -> StageWeight:

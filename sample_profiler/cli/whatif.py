@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler.analysis.whatif import StageWeight, gain, stage_weight
+from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.whatif import StageWeight, ceiling, gain, stage_weight
+from sample_profiler.analysis.window import window
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
 
-__all__ = ["STAGES", "whatif"]
+__all__ = ["STAGES", "look", "measure_pairs", "whatif"]
 
 STAGES = {"env": "stepping environments", "inference": "inference", "learner": "training"}
 _BAD_USAGE = 2
+_SPEEDUPS = (1.25, 2.0, math.inf)
 _NS_PER_S = 1e9
 
 
@@ -35,23 +39,14 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
     Returns:
         Exit status: 0; 2: the run cannot be reached, or ended meanwhile; 130: Ctrl+C.
     """
-    pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
-    total_s = 2 * rounds * len(stages) * (seconds + settle_s)
+    total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
     print(
         f"Slowing {', '.join(STAGES[stage] for stage in stages)} by {100 * share:.0f} % in turn, {total_s:.0f} s in all"
     )
     try:
         with contextlib.closing(ControlClient(run_dir / "profile")) as client:
-            try:
-                for number in range(rounds):
-                    for stage in stages:
-                        pairs[stage].append(_measure_pair(client, run_dir, stage, share, seconds, settle_s, number))
-                        base, slowed = pairs[stage][-1]
-                        print(f"round {number + 1}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
-            finally:
-                for stage in stages:
-                    with contextlib.suppress(OSError):
-                        client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
+            facts = look(run_dir, seconds)
+            pairs = measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)
     except KeyboardInterrupt:
         return 130
     except (CaptureError, SessionError, OSError) as error:
@@ -60,20 +55,69 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
             f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?", file=sys.stderr
         )
         return _BAD_USAGE
-    print(f"\n{format_weights([stage_weight(stage, pairs[stage], share) for stage in stages])}")
+    print(f"\n{format_weights([stage_weight(stage, pairs[stage], share) for stage in stages], facts)}")
     return 0
 
 
-def format_weights(weights: Sequence[StageWeight]) -> str:
-    """Return a table, the stage that gives most first."""
+def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
+    """Return a table, the stage that gives most first.
+
+    Args:
+        weights: of stages.
+        facts: of the run while nothing was slowed.
+    """
     rows = []
     for each in sorted(weights, key=lambda found: -found.weight):
-        gains = [f"{100 * gain(each.weight, speedup):+.0f} %" for speedup in (1.25, 2.0)]
-        interval = f"{100 * gain(each.low, 2.0):+.0f} to {100 * gain(each.high, 2.0):+.0f} %"
-        rows.append([STAGES.get(each.stage, each.stage), f"{each.weight:.2f}", *gains, interval])
-    titles = ["if this were faster", "weight", "1.25 x gives", "2 x gives", "95 % interval of that"]
-    note = "As long as nothing else becomes the limit; weight: how much longer a frame takes for each 1 of the stage."
-    return format_table(titles, rows, right={1, 2, 3, 4}) + f"\n{note}"
+        bounds = {speedup: ceiling(facts, each.stage, speedup) for speedup in _SPEEDUPS}
+        gains = [
+            f"{100 * min(gain(weight, speedup), bounds[speedup].gain):+.0f} %"
+            for weight, speedup in ((each.weight, 1.25), (each.weight, 2.0), (each.weight, math.inf))
+        ]
+        low, high = (min(gain(weight, 2.0), bounds[2.0].gain) for weight in (each.low, each.high))
+        is_bound = gain(each.weight, 2.0) > bounds[2.0].gain
+        limit = bounds[2.0].limit if is_bound else ""
+        interval = f"{100 * low:+.0f} to {100 * high:+.0f} %"
+        rows.append([STAGES.get(each.stage, each.stage), f"{each.weight:.2f}", *gains, interval, limit])
+    titles = ["if this were faster", "weight", "1.25 x gives", "2 x", "no time", "95 % interval of 2 x", "limit then"]
+    note = "Weight: how much longer a frame takes for each 1 of the stage. What else works bounds what it can give."
+    return format_table(titles, rows, right={1, 2, 3, 4, 5}) + f"\n{note}"
+
+
+def measure_pairs(
+    client: ControlClient,
+    run_dir: Path,
+    stages: Sequence[str],
+    share: float,
+    seconds: float,
+    settle_s: float,
+    rounds: int,
+) -> dict[str, list[tuple[float, float]]]:
+    """Return throughput without and with a slowdown, pairs of it by stage, and tell each; arguments as `whatif`.
+
+    Raises:
+        CaptureError: the run cannot be asked.
+        SessionError: it has ended.
+        OSError: it cannot be reached.
+    """
+    pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
+    try:
+        for number in range(rounds):
+            for stage in stages:
+                base, slowed = _measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
+                pairs[stage].append((base, slowed))
+                print(f"round {number + 1}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
+    finally:
+        for stage in stages:
+            with contextlib.suppress(OSError):
+                client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
+    return pairs
+
+
+def look(run_dir: Path, seconds: float) -> RunFacts:
+    """Look at the run as it is for a while."""
+    first = read_live(run_dir, with_events=False, with_histograms=False)
+    time.sleep(seconds)
+    return run_facts(window(read_live(run_dir, with_events=False, with_histograms=False), first))
 
 
 def _measure_pair(

@@ -7,7 +7,6 @@ them, and tells the workers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -178,9 +177,9 @@ class InferenceWorker:
         # Around the call, so that letting go of its arrays is part of the block.
         with self.timing.add_time("handle_policy_step"), torch.inference_mode():
             if self.slowdown.share:
-                begin_ns = time.perf_counter_ns()
+                begin = self.slowdown.begin()
                 self._handle_policy_step(groups)
-                self.slowdown.add_to(begin_ns)
+                self.slowdown.add_to(begin)
             else:
                 self._handle_policy_step(groups)
 

@@ -230,7 +230,7 @@ class Learner:
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
             data = self._prepare(dataset, lag)
         with self.timing.add_time("train", device=True):
-            begin_ns = time.perf_counter_ns()
+            begin = self._slowdown.begin()
             for _ in range(sampling.num_epochs):
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)
@@ -241,7 +241,7 @@ class Learner:
                         self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
                 self._trainer.end_epoch()
             if self._slowdown.share:
-                self._slowdown.add_to(begin_ns)
+                self._slowdown.add_to(begin)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):

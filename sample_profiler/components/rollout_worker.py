@@ -254,9 +254,9 @@ class RolloutWorker:
         with timing.add_time("env_step"):
             timing.mark_flow(flow_point(END, REQUEST, group.index))
             if self.slowdown.share:
-                begin_ns = time.perf_counter_ns()
+                begin = self.slowdown.begin()
                 group.step()
-                self.slowdown.add_to(begin_ns)
+                self.slowdown.add_to(begin)
             else:
                 group.step()
             timing.mark_flow(flow_point(START, REQUEST, group.index))

@@ -10,13 +10,15 @@ __all__ = ["MOST_SECONDS", "MOST_SHARE", "Slowdown", "slowdown_command"]
 
 MOST_SHARE = 10.0
 MOST_SECONDS = 600.0
+_NS_PER_S = 1e9
+_COMPUTES = 0.25  # with less of a processor a stage waits: not for processors, of which others leave it as much
 
 
 class Slowdown:
-    """Work that is added to a stage, in proportion to what it does.
+    """What is added to a stage, in proportion to what it does, and of the same kind.
 
-    It keeps a processor busy, as a slower stage would; a sleep would leave it to others. It ends by itself, should
-    nobody be there any more to end it.
+    A stage that computes gets more to compute: a sleep would leave its processor to others. One that mostly waits, for
+    a device or another machine, waits longer. It ends by itself, should nobody be there any more to end it.
 
     Attributes:
         share: of the stage's own time that is added; 0: nothing.
@@ -41,14 +43,23 @@ class Slowdown:
         self.share = float(share)
         self._until_ns = time.perf_counter_ns() + round(seconds * 1e9)
 
-    def add_to(self, begin_ns: int) -> None:
-        """Spend what is to be added to a pass of the stage that began at `begin_ns` and is over now."""
-        now_ns = time.perf_counter_ns()
+    def begin(self) -> tuple[int, int]:
+        """Return the moment at which a pass of the stage begins, for `add_to`."""
+        return time.perf_counter_ns(), time.thread_time_ns()
+
+    def add_to(self, begin: tuple[int, int]) -> None:
+        """Spend what is to be added to a pass of the stage that began at `begin` and is over now."""
+        now_ns, computed_ns = time.perf_counter_ns(), time.thread_time_ns()
         if now_ns > self._until_ns:
             self.share = 0.0
             return
-        end_ns = now_ns + round(self.share * (now_ns - begin_ns))
-        while time.perf_counter_ns() < end_ns:
+        passed_ns, spent_ns = now_ns - begin[0], computed_ns - begin[1]
+        if spent_ns < _COMPUTES * passed_ns:
+            time.sleep(self.share * passed_ns / _NS_PER_S)
+            return
+        # In processor time: where others want the processor, what is added takes longer, as the stage itself does.
+        end_ns = computed_ns + round(self.share * spent_ns)
+        while time.thread_time_ns() < end_ns:
             pass
 
 

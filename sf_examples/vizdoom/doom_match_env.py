@@ -151,7 +151,7 @@ class DoomMatchEnv:
             for tic in range(self._frameskip):
                 # Only the last tic is rendered.
                 is_last = tic == self._frameskip - 1
-                self._together(lambda game, is_last=is_last: game.advance_action(1, is_last))
+                self._together(functools.partial(_advance_tic, is_last=is_last))
                 is_over = any(game.is_episode_finished() for game in self._games)
                 if is_over:
                     break
@@ -276,6 +276,10 @@ class DoomMatchEnv:
     def _fail(self, where: str, error: Exception) -> NoReturn:
         self._drop()
         raise EnvError(f"{self.name}: a game of the match failed in {where}(): {error}") from error
+
+
+def _advance_tic(game: vizdoom.DoomGame, *, is_last: bool) -> None:
+    game.advance_action(1, is_last)
 
 
 def make_doom_match_env(

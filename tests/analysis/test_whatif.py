@@ -6,7 +6,9 @@ import math
 
 import pytest
 
-from sample_profiler.analysis.whatif import gain, stage_weight
+from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.facts import ComponentLoad, RunFacts
+from sample_profiler.analysis.whatif import ceiling, gain, stage_weight
 from sample_profiler.cli.whatif import format_weights
 
 
@@ -46,6 +48,56 @@ def test_the_stage_that_gives_most_comes_first():
     weights = [
         stage_weight(stage, [(100.0, 100 / (1 + 0.5 * w))], 0.5) for stage, w in (("env", 0.2), ("learner", 0.8))
     ]
-    lines = format_weights(weights).splitlines()
+    lines = format_weights(weights, make_facts()).splitlines()
     assert lines[1].startswith("training") and "+67 %" in lines[1]
     assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]
+
+
+def load(name, busy, blocks, cpu, starved=0.0):
+    account = ComponentAccount(name, name, 1, 10**10, {}, {}, 0, 0, is_parallel=False)
+    return ComponentLoad(name, name.partition("_")[0], account, busy, {}, blocks, {}, cpu, starved, {})
+
+
+def make_facts(env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0):
+    return RunFacts(
+        seconds=10.0, start_s=0.0, fps=1000.0, num_cores=num_cores, machine_busy=0.5, is_serial=False,
+        components=(
+            load("RolloutWorker_w0", env + 0.05, {"env_step": env}, cpu),
+            load("RolloutWorker_w1", env + 0.05, {"env_step": env}, cpu),
+            load("InferenceWorker_p0-w0", inference, {"handle_policy_step": inference}, cpu),
+            load("Learner_0", learner, {"train": learner}, cpu, starved),
+        ),
+    )  # fmt: skip
+
+
+def test_what_another_component_works_bounds_what_a_faster_stage_gives():
+    bound = ceiling(make_facts(env=0.95, learner=0.8), "env", 2.0)
+    assert bound.gain == pytest.approx(1 / 0.8 - 1)
+    assert bound.limit == "learner"
+
+
+def test_the_rest_of_the_stages_own_component_bounds_it_too():
+    bound = ceiling(make_facts(env=0.0, inference=0.0, learner=1.0), "learner", 4.0)
+    assert bound.gain == pytest.approx(3.0)
+    bound = ceiling(make_facts(env=0.9, learner=0.1), "env", math.inf)
+    assert bound.gain == pytest.approx(1 / 0.2 - 1), "inference works 20 % of the time"
+
+
+def test_waiting_for_a_processor_is_no_work():
+    bound = ceiling(make_facts(env=0.9, inference=0.3, learner=0.8, starved=0.6), "env", 2.0)
+    assert bound.limit == "rollout workers"
+    assert bound.gain == pytest.approx(1 / 0.5 - 1)
+
+
+def test_processors_bound_it_where_they_are_few():
+    facts = make_facts(env=0.5, inference=0.5, learner=0.5, cpu=0.45, num_cores=2)
+    bound = ceiling(facts, "learner", 2.0)
+    assert bound.limit == "the processors"
+    assert bound.gain == pytest.approx(2 / (3 * 0.45 + 0.225) - 1)
+
+
+def test_a_bound_is_shown_where_it_counts():
+    weights = [stage_weight("env", [(100.0, 100 / 1.5)], 0.5)]
+    line = format_weights(weights, make_facts(env=0.9, learner=0.8)).splitlines()[1]
+    assert "+25 %" in line and "+100 %" not in line
+    assert line.rstrip().endswith("learner")

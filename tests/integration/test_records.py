@@ -56,7 +56,7 @@ def status(folder: Path) -> str:
 
 
 def test_ml13_a_killed_worker_loses_no_closed_block_and_its_last_seconds_are_in_its_events(tmp_path, counts):
-    with live_run(*COUNTING, *FLAGS, *ENDLESS, folder=tmp_path) as live:
+    with live_run(*COUNTING, *FLAGS, *ENDLESS, "--on_worker_failure=stop", folder=tmp_path) as live:
         live.wait_until_training()
         worker = live.find("RolloutWorker_w1")
         worker.kill()
@@ -71,6 +71,25 @@ def test_ml13_a_killed_worker_loses_no_closed_block_and_its_last_seconds_are_in_
     assert killed_ns - S < max(event.end_ns for event in record.events) < killed_ns
     assert process(session, "RolloutWorker_w0").is_closed
     assert session.run["reason"] == "RolloutWorker_w1 failed"
+
+
+def test_what_a_replaced_worker_has_recorded_is_in_the_session_beside_its_successor_s(tmp_path, counts):
+    with live_run(*COUNTING, *FLAGS, *ENDLESS, folder=tmp_path) as live:
+        live.wait_until_training()
+        worker = live.find("RolloutWorker_w1")
+        worker.kill()
+        deadline_s = time.monotonic() + 60
+        while len(live.output.split("Started RolloutWorker_w1")) < 3 or "takes its place" not in live.output:
+            assert time.monotonic() < deadline_s, live.output
+            time.sleep(0.05)
+        time.sleep(1)
+        live.process.send_signal(signal.SIGINT)
+        assert live.wait(30) == 130
+    records = [record for record in read_session(live.folder).processes if record.name == "RolloutWorker_w1"]
+    assert sorted(record.is_closed for record in records) == [False, True]
+    (lost,) = (record for record in records if record.pid == worker.pid)
+    assert lost.trees["RolloutWorker_w1"].children["env_step"].statistics.count > 0
+    assert lost.events
 
 
 def test_a_run_that_was_killed_as_a_whole_leaves_every_process_s_blocks_and_last_seconds(tmp_path, counts):

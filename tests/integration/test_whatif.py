@@ -22,7 +22,7 @@ def test_a_live_run_is_slowed_and_goes_on(inference: str, tmp_path: Path, capsys
         assert live.process.poll() is None, live.output
     pairs = re.findall(r"round 1, (\w+): ([\d,.]+) and ([\d,.]+) passes/s", output)
     assert [stage for stage, *_ in pairs] == ["env", "inference", "learner"]
-    assert "2 x gives" in output
+    assert "95 % interval of 2 x" in output
 
 
 def test_a_run_that_is_over_cannot_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

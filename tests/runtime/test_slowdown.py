@@ -13,33 +13,60 @@ from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 @pytest.fixture
 def clock(monkeypatch):
     class Clock:
-        now_ns = 0
+        """Wall and processor time, of which looking takes some."""
+
+        now_ns = 10_000
+        computed_ns = 0
 
         def perf_counter_ns(self):
-            self.now_ns += 10
             return self.now_ns
 
+        def thread_time_ns(self):
+            self.compute(10)
+            return self.computed_ns
+
+        def compute(self, ns):
+            self.now_ns += ns
+            self.computed_ns += ns
+
+        def sleep(self, seconds):
+            self.now_ns += round(seconds * 1e9)
+
     clock = Clock()
-    monkeypatch.setattr(slowdown_module.time, "perf_counter_ns", clock.perf_counter_ns)
+    for name in ("perf_counter_ns", "thread_time_ns", "sleep"):
+        monkeypatch.setattr(slowdown_module.time, name, getattr(clock, name))
     return clock
 
 
-def test_a_pass_takes_longer_by_its_share(clock):
+def test_a_stage_that_computes_gets_more_to_compute(clock):
     slowdown = Slowdown()
     slowdown.set(0.5, 100)
-    clock.now_ns = begin_ns = 10_000
-    clock.now_ns += 2000
-    slowdown.add_to(begin_ns)
-    assert clock.now_ns - begin_ns == pytest.approx(3000, abs=50)
+    begin = slowdown.begin()
+    clock.compute(2000)
+    clock.now_ns += 3000  # without a processor
+    slowdown.add_to(begin)
+    assert clock.computed_ns - begin[1] == pytest.approx(3000, abs=50)
+
+
+def test_a_stage_that_waits_waits_longer(clock):
+    slowdown = Slowdown()
+    slowdown.set(0.5, 100)
+    begin = slowdown.begin()
+    clock.compute(100)
+    clock.sleep(2e-6)
+    slowdown.add_to(begin)
+    assert clock.now_ns - begin[0] == pytest.approx(3150, abs=50)
+    assert clock.computed_ns - begin[1] == pytest.approx(100, abs=50)
 
 
 def test_it_ends_by_itself(clock):
     slowdown = Slowdown()
     slowdown.set(0.5, 1)
-    clock.now_ns = 2 * 10**9
-    slowdown.add_to(clock.now_ns - 1000)
+    begin = slowdown.begin()
+    clock.now_ns += 2 * 10**9
+    slowdown.add_to(begin)
     assert slowdown.share == 0
-    assert clock.now_ns < 2 * 10**9 + 100
+    assert clock.now_ns < 2 * 10**9 + 20_000
 
 
 @pytest.mark.parametrize(("share", "seconds"), [(-1, 1), (11, 1), (1, -1), (1, 601), (math.nan, 1), (math.inf, 1)])
