@@ -113,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--window_seconds", type=float, default=15.0, help="length of each of a run's two windows")
     parser.add_argument("--capture_seconds", type=float, default=5.0, help="length of each capture")
     options = parser.parse_args(argv)
+    if options.rounds < 2:
+        parser.error("--rounds: two or more, to compare runs with captures and runs without")
     for name in options.envs:
         ratios: dict[bool, list[float]] = {True: [], False: []}
         for index in range(2 * options.rounds):
