@@ -66,13 +66,13 @@ class Replacements:
                 f"{len(self._losses)} workers have been replaced within an hour (--max_worker_restarts="
                 f"{self._options.max_worker_restarts})"
             )
-        if failure.traceback_text and not self._has_finished_a_rollout(failure.component):
+        if failure.was_raised and not self._has_finished_a_rollout(failure.component):
             return "it had not finished a single rollout, and another one would not, either"
         if failure.message.startswith(EnvContractError.__name__):
             return "an environment that breaks its contract would do so again"
         for loss in self._losses:
             is_same = (loss.component, loss.message) == (failure.component, failure.message)
-            if failure.traceback_text and is_same and now_s - loss.at_s < _SAME_AGAIN_S:
+            if failure.was_raised and is_same and now_s - loss.at_s < _SAME_AGAIN_S:
                 return "the worker that it had replaced failed in the same way"
         return None
 

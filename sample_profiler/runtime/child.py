@@ -69,11 +69,13 @@ class Failure:
         component: who.
         message: the exception in one line.
         traceback_text: the whole traceback, causes included; empty if there is none.
+        was_raised: whether an exception is the cause; else the process was killed, hung, or was stuck.
     """
 
     component: str
     message: str
     traceback_text: str
+    was_raised: bool = False
 
     @classmethod
     def from_exception(cls, component: str, error: BaseException) -> Failure:
@@ -88,7 +90,7 @@ class Failure:
             message = f"{type(error).__name__}: {error}"
         except Exception:  # whoever wrote the exception made a mistake in its __str__
             message = type(error).__name__
-        return cls(component, message, text)
+        return cls(component, message, text, was_raised=True)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.runtime.child import Failure
 
 KILLED = Failure("RolloutWorker_w1", "its process was killed by signal 9 (SIGKILL)", "")
-RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "Traceback ...")
+RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "", was_raised=True)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_same_error_again_within_a_minute_is_not_to_be_healed(make, monkeypa
     counters.agent_steps[1, 0] = 800
     replacements.note(RAISED)
     counters.agent_steps[1, 0] += 800
-    other = Failure("RolloutWorker_w1", "EnvError: another one", "Traceback ...")
+    other = Failure("RolloutWorker_w1", "EnvError: another one", "", was_raised=True)
     assert replacements.find_objection(other) is None
     assert "in the same way" in replacements.find_objection(RAISED)
     now_s += 61
@@ -72,7 +72,7 @@ def test_the_same_error_again_within_a_minute_is_not_to_be_healed(make, monkeypa
 def test_an_environment_that_breaks_its_contract_is_not_tried_again(make):
     replacements, counters = make()
     counters.agent_steps[1, 0] = 800
-    broken = Failure("RolloutWorker_w1", "EnvContractError: environment 3 returned NaN", "Traceback ...")
+    broken = Failure("RolloutWorker_w1", "EnvContractError: environment 3 returned NaN", "", was_raised=True)
     assert "contract" in replacements.find_objection(broken)
 
 

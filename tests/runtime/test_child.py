@@ -279,7 +279,7 @@ def test_nothing_that_a_child_is_handed_is_passed_on_to_its_games(supervisor, aw
 
 def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():
     failure = Failure.from_exception("Learner_0", ConfigError(["--device=gpu: no GPU"]))
-    assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "")
+    assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "", was_raised=True)
 
 
 def test_finishing_reports_the_timing_whether_it_goes_well_or_not():
