@@ -19,14 +19,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 LOOPS = Path(__file__).parent / "measuring" / "block_loops.py"
 ROOT = Path(__file__).parents[1]
-REPEATS = 7
 
 # Variant, whether in pure Python, title.
 OURS = (
@@ -42,32 +39,6 @@ OURS = (
 COMPILED, PURE = OURS[0][2], OURS[3][2]
 SAMPLE_FACTORY, ML_AGENTS = "Sample Factory, Timing.add_time", "ML-Agents, hierarchical_timer"
 MUSTS = ((COMPILED, SAMPLE_FACTORY, 10.0), (COMPILED, ML_AGENTS, 7.0), (PURE, SAMPLE_FACTORY, 2.0))
-
-
-def unnested(timing: Any, num_passes: int) -> None:
-    """Open one block again and again at the root."""
-    for _ in range(num_passes):
-        with timing.add_time("a"):
-            pass
-
-
-def nested(timing: Any, num_passes: int) -> None:
-    """Open a block inside a block inside a block that stays open."""
-    with timing.add_time("outer"):
-        for _ in range(num_passes):
-            with timing.add_time("b"), timing.add_time("c"):
-                pass
-
-
-def empty(_: Any, num_passes: int) -> None:
-    """Only loop."""
-    for _ in range(num_passes):
-        pass
-
-
-def cost_ns(function: Callable[[Any, int], None], timing: Any, num_passes: int) -> float:
-    """Return the smallest time of one pass of the loop."""
-    return min(timeit.repeat(lambda: function(timing, num_passes), number=1, repeat=REPEATS)) / num_passes * 1e9
 
 
 class Variant:

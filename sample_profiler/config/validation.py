@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.config.config import Origin
+from sample_profiler.config.parts import num_usable_cores
 from sample_profiler.config.values import show_value
 
 _FEWEST_ENVS = 2  # for double buffering
@@ -49,12 +50,27 @@ def choose_automatic(values: Assignments) -> None:
     if values.value("recurrence") == -1:
         chosen = values.value("rollout") if values.value("use_rnn") else 1
         values["recurrence"] = Assigned(chosen, "automatic")
+    _fit_workers(values)
     if values.value("num_envs_per_worker") == -1:
         values["num_envs_per_worker"] = Assigned(_choose_num_envs(values), "automatic")
     # Double buffering needs two environments; who asks for one environment, not for two groups, is given one group.
     num_envs, num_splits = values.value("num_envs_per_worker"), values["worker_num_splits"]
     if num_splits.value > num_envs and num_splits.origin != "command line":
         values["worker_num_splits"] = Assigned(num_envs, "automatic")
+
+
+def _fit_workers(values: Assignments) -> None:
+    """Puts the environments of a family that has more workers than there are cores into fewer workers.
+
+    What is learned stays the same, as many environments play; but workers beyond the cores only take turns on them, and
+    each of their small groups is a small batch for inference. Who gives one of both flags gets what was given.
+    """
+    num_workers, num_envs = values["num_workers"], values["num_envs_per_worker"]
+    num_cores = num_usable_cores()
+    if {num_workers.origin, num_envs.origin} != {"family"} or num_workers.value <= num_cores:
+        return
+    values["num_workers"] = Assigned(num_cores, "automatic")
+    values["num_envs_per_worker"] = Assigned(-(-num_workers.value * num_envs.value // num_cores), "automatic")
 
 
 def _choose_num_envs(values: Assignments) -> int:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError, EnvContractError
 from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
+from sample_profiler.model.linear import Linear
 from sample_profiler.spaces import action_parts, part_width
 
 __all__ = ["ActionHead", "DiscreteHead", "GaussianHead", "PartsHead", "make_action_head"]
@@ -29,7 +30,7 @@ class DiscreteHead(nn.Module):
 
     def __init__(self, input_size: int, num_actions: int) -> None:
         super().__init__()
-        self.logits = nn.Linear(input_size, num_actions)
+        self.logits = Linear(input_size, num_actions)
         self.num_parameters = self.mask_size = num_actions
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
@@ -67,7 +68,7 @@ class GaussianHead(nn.Module):
         self._initial_log_stddev = math.log(options.initial_stddev)
         self._is_adaptive = options.adaptive_stddev
         self.num_parameters = 2 * action_size
-        self.outputs = nn.Linear(input_size, 2 * action_size if self._is_adaptive else action_size)
+        self.outputs = Linear(input_size, 2 * action_size if self._is_adaptive else action_size)
         if not self._is_adaptive:
             self.log_stddev = nn.Parameter(torch.full((action_size,), self._initial_log_stddev))
 

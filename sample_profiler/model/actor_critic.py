@@ -18,6 +18,7 @@ from sample_profiler.model.cores import Core, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.layers import initialize_weights, make_mlp
+from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range
@@ -94,7 +95,7 @@ class ActorCritic(nn.Module):
         self.trunks = nn.ModuleList(self._trunks)
         actor, critic = self._trunks[0], self._trunks[-1]
         self.action_head = make_action_head(action_space, actor.output_size, model)
-        self.value_head = nn.Linear(critic.output_size, 1)
+        self.value_head = Linear(critic.output_size, 1)
         self.observation_normalizer = ObservationNormalizer(encoded, observations)
         self.returns_normalizer = RunningMeanStd()
         self._is_masked = mask_size > 0

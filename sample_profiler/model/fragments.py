@@ -64,9 +64,9 @@ class EpisodeFragments:
         """Packs ``[S, T, E]``."""
         return PackedSequence(block.flatten(0, 1).index_select(0, self.order), self.batch_sizes)
 
-    def unpack(self, packed: PackedSequence, num_sequences: int) -> Tensor:
-        """Puts packed data back in order, ``[S, T, …]``."""
-        return packed.data.index_select(0, self.inverse).view(num_sequences, -1, packed.data.shape[-1])
+    def unpack(self, packed: Tensor, num_sequences: int) -> Tensor:
+        """Puts packed data ``[S * T, …]`` back in order, ``[S, T, …]``."""
+        return packed.index_select(0, self.inverse).view(num_sequences, -1, packed.shape[-1])
 
     def initial_states(self, states: Tensor) -> Tensor:
         """Returns the states with which the fragments begin, ``[F, H]``: zero where an episode begins.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from sample_profiler.config import ModelOptions
+from sample_profiler.model.linear import Linear
 
 __all__ = ["initialize_weights", "make_activation", "make_mlp"]
 
@@ -30,7 +31,7 @@ def make_mlp(input_size: int, widths: Sequence[int], nonlinearity: str) -> nn.Se
     """Makes fully connected layers with an activation after each; without widths, the identity."""
     layers: list[nn.Module] = []
     for width in widths:
-        layers += [nn.Linear(input_size, width), make_activation(nonlinearity)]
+        layers += [Linear(input_size, width), make_activation(nonlinearity)]
         input_size = width
     return nn.Sequential(*layers)
 

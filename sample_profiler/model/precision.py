@@ -14,6 +14,8 @@ from typing import Literal
 import torch
 
 from sample_profiler.model.actor_critic import ActorCritic
+from sample_profiler.model.cores import RecurrentCore
+from sample_profiler.model.linear import Linear
 
 __all__ = ["InferenceNetwork", "PrecisionName", "computing_in", "has_fast_bfloat16"]
 
@@ -56,7 +58,10 @@ class InferenceNetwork:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take over what was loaded into `model`."""
+        """Take over what was loaded into `model`, in the order in which it is multiplied fastest."""
         if self.network is not self.model:
             for ours, loaded in zip(self.network.state_dict().values(), self.model.state_dict().values(), strict=True):
                 ours.copy_(loaded)
+        for module in self.network.modules():
+            if isinstance(module, Linear | RecurrentCore):
+                module.pack()

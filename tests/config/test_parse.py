@@ -156,6 +156,27 @@ def test_the_number_of_workers_is_the_number_of_usable_cores(monkeypatch: pytest
     assert parse("", defaults={"num_workers": 8}).origin("num_workers") == "family"
 
 
+@pytest.mark.parametrize(
+    ("num_cores", "flags", "expected", "origin"),
+    [
+        (2, "", (2, 32), "automatic"),
+        (1, "", (1, 64), "automatic"),
+        (3, "", (3, 22), "automatic"),
+        (8, "", (8, 8), "family"),
+        (64, "", (8, 8), "family"),
+        (2, "--num_workers=8", (8, 8), "command line"),
+        (2, "--num_envs_per_worker=8", (8, 8), "family"),
+    ],
+)
+def test_the_environments_of_a_family_go_into_as_many_workers_as_cores(
+    monkeypatch: pytest.MonkeyPatch, num_cores: int, flags: str, expected: tuple[int, int], origin: str
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)), raising=False)
+    cfg = parse(flags, defaults={"num_workers": 8, "num_envs_per_worker": 8})
+    assert (cfg.num_workers, cfg.num_envs_per_worker) == expected
+    assert cfg.origin("num_workers") == origin
+
+
 def test_family_defaults_are_typed_values_of_known_flags():
     assert parse("", defaults={"obs_scale": 255, "encoder_mlp_layers": [64, 64]}).values()["obs_scale"] == 255.0
     problems = problems_of("", defaults={"rollout": "32", "eval_fps": 35, "gamma": 2.0})

@@ -35,7 +35,7 @@ def test_fragments_by_hand():
     states = torch.tensor([[7.0], [8.0]])
     assert fragments.initial_states(states).tolist() == [[0], [7], [0]]
     block = torch.arange(12.0).view(2, 3, 2)
-    assert torch.equal(fragments.unpack(fragments.pack(block), 2), block)
+    assert torch.equal(fragments.unpack(fragments.pack(block).data, 2), block)
 
 
 @pytest.mark.parametrize(("rnn_type", "num_layers"), KINDS)

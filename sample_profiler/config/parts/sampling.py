@@ -52,7 +52,8 @@ class SamplingOptions:
     """Oldest experience the learner accepts, in policy versions between collecting it and training on it."""
 
     num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1, maximum=1000)
-    """Number of rollout workers: processes that step environments."""
+    """Number of rollout workers: processes that step environments. Where an environment family has more than there are
+    cores, its environments go into as many workers as cores, unless one of both numbers is given."""
 
     num_envs_per_worker: int = option(-1, minimum=1, maximum=100_000, also=-1)
     """Number of environments in each rollout worker; at least worker_num_splits. -1: 2 to 32, as many as together fill

@@ -1,0 +1,177 @@
+"""Owns the arithmetic of a GRU layer on processors, over packed sequences of different lengths.
+
+With the gates of step t (Cho et al. 2014, in the variant that torch and cuDNN compute)::
+
+    r = σ(W_ir x + b_ir + W_hr h + b_hr)
+    z = σ(W_iz x + b_iz + W_hz h + b_hz)
+    n = tanh(W_in x + b_in + r (W_hn h + b_hn))
+    h' = (1 - z) n + z h
+
+Everything but the products with h is done for all steps at once, forth and back; torch's own layer gathers the
+gradients of the weights step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sample_profiler.model.linear import affine, can_pack, pack
+
+__all__ = ["GruWeights", "PackedGruWeights", "gru_layer"]
+
+
+class GruWeights(NamedTuple):
+    """The parameters of a layer, in the order of torch's: gates r, z, n below each other.
+
+    Attributes:
+        inputs: ``[3 H, I]``.
+        hidden: ``[3 H, H]``.
+        inputs_bias: ``[3 H]``.
+        hidden_bias: ``[3 H]``.
+    """
+
+    inputs: Tensor
+    hidden: Tensor
+    inputs_bias: Tensor
+    hidden_bias: Tensor
+
+    def to(self, dtype: torch.dtype) -> GruWeights:
+        """Returns the same in another type."""
+        return GruWeights(*(tensor.to(dtype) for tensor in self))
+
+
+class PackedGruWeights(NamedTuple):
+    """What :func:`sample_profiler.model.linear.pack` made of the matrices of a layer."""
+
+    inputs: Tensor
+    hidden: Tensor
+
+    @staticmethod
+    def of(weights: GruWeights) -> PackedGruWeights:
+        """Packs."""
+        return PackedGruWeights(pack(weights.inputs), pack(weights.hidden))
+
+
+def gru_layer(
+    inputs: Tensor,
+    states: Tensor,
+    weights: GruWeights,
+    batch_sizes: Sequence[int],
+    packed: PackedGruWeights | None = None,
+) -> Tensor:
+    """Goes through sequences, longest first.
+
+    Args:
+        inputs: ``[P, I]``: the first steps of all sequences, then all second steps, and so on.
+        states: ``[S, H]``, before the first step of each.
+        weights: Of the layer; float32 where inputs are bfloat16, too.
+        batch_sizes: Number of sequences that have a first, second, … step.
+        packed: The weights once more, for calls without gradients; of the type of the inputs.
+
+    Returns:
+        States after each step, ``[P, H]``.
+    """
+    if torch.is_grad_enabled():
+        outputs: Tensor = _GruLayer.apply(inputs, states, *weights, batch_sizes)  # type: ignore[no-untyped-call]
+        return outputs
+    return _go(inputs, states, weights.to(inputs.dtype), batch_sizes, packed).outputs
+
+
+class _Steps(NamedTuple):
+    """What all steps computed: the gates after their activation, W_hn h + b_hn, h and h'."""
+
+    gates: Tensor
+    hidden_candidates: Tensor
+    before: Tensor | None
+    outputs: Tensor
+
+
+def _go(
+    inputs: Tensor,
+    states: Tensor,
+    weights: GruWeights,
+    batch_sizes: Sequence[int],
+    packed: PackedGruWeights | None,
+    *,
+    keep: bool = False,
+) -> _Steps:
+    size = states.shape[1]
+    gates = affine(inputs, weights.inputs, weights.inputs_bias, packed and packed.inputs)
+    outputs = inputs.new_empty(len(inputs), size)
+    candidates = torch.empty_like(outputs) if keep else outputs[:0]
+    before = torch.empty_like(outputs) if keep else None
+    begin = 0
+    for num_rows in batch_sizes:
+        rows = slice(begin, begin + num_rows)
+        states = states[:num_rows]
+        of_states = affine(states, weights.hidden, weights.hidden_bias, packed and packed.hidden)
+        candidate = of_states[:, 2 * size :]
+        if before is not None:
+            before[rows], candidates[rows] = states, candidate
+        now = gates[rows]
+        now[:, : 2 * size].add_(of_states[:, : 2 * size]).sigmoid_()
+        reset, update, new = torch.split(now, size, dim=1)
+        new.addcmul_(reset, candidate).tanh_()
+        states = torch.lerp(new, states, update, out=outputs[rows])
+        begin += num_rows
+    return _Steps(gates, candidates, before, outputs)
+
+
+class _GruLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        states: Tensor,
+        weight_inputs: Tensor,
+        weight_hidden: Tensor,
+        bias_inputs: Tensor,
+        bias_hidden: Tensor,
+        batch_sizes: Sequence[int],
+    ) -> Tensor:
+        given = GruWeights(weight_inputs, weight_hidden, bias_inputs, bias_hidden)
+        weights = given.to(inputs.dtype)
+        packed = PackedGruWeights.of(weights) if can_pack(weights.hidden) else None
+        steps = _go(inputs, states, weights, batch_sizes, packed, keep=True)
+        ctx.save_for_backward(inputs, weights.inputs, weights.hidden, *steps)
+        ctx.batch_sizes, ctx.dtype = batch_sizes, weight_inputs.dtype
+        return steps.outputs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight_inputs, weight_hidden, gates, candidates, before, outputs = ctx.saved_tensors
+        of_outputs, size = gradients[0], outputs.shape[1]
+        # Gradients of what enters the activations, by way of the inputs and by way of the states.
+        of_gates = torch.empty_like(gates)
+        of_hidden = torch.empty_like(gates)
+        back = weight_hidden.t()
+        packed = pack(back) if can_pack(back) else None
+        of_states = outputs.new_zeros(0, size)
+        begin = len(outputs)
+        for num_rows in reversed(ctx.batch_sizes):
+            rows = slice(begin - num_rows, begin)
+            begin -= num_rows
+            reset, update, new = torch.split(gates[rows], size, dim=1)
+            of_reset, of_update, of_new = torch.split(of_gates[rows], size, dim=1)
+            gradient = of_outputs[rows].clone()
+            gradient[: len(of_states)] += of_states
+            passed = gradient * update
+            torch.ops.aten.tanh_backward.grad_input(gradient - passed, new, grad_input=of_new)
+            torch.ops.aten.sigmoid_backward.grad_input(gradient.mul_(before[rows] - new), update, grad_input=of_update)
+            torch.ops.aten.sigmoid_backward.grad_input(of_new * candidates[rows], reset, grad_input=of_reset)
+            of_hidden[rows] = of_gates[rows]
+            of_hidden[rows, 2 * size :] *= reset
+            of_states = passed.add_(affine(of_hidden[rows], back, None, packed))
+        return (
+            affine(of_gates, weight_inputs.t(), None) if ctx.needs_input_grad[0] else None,
+            of_states,
+            affine(of_gates.t(), inputs.t(), None).to(ctx.dtype),
+            affine(of_hidden.t(), before.t(), None).to(ctx.dtype),
+            of_gates.sum(0, dtype=ctx.dtype),
+            of_hidden.sum(0, dtype=ctx.dtype),
+            None,
+        )
