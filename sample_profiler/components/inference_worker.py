@@ -222,8 +222,11 @@ class InferenceWorker:
             if len(finals):
                 self._write_final_values(finals, outputs[3][num_rows:])
         with timing.add_time("send_messages"):
+            groups_of: dict[int, list[int]] = {}
             for group, member in zip(groups, members, strict=True):
-                self._ports.actions[member.worker].send((group,))
+                groups_of.setdefault(member.worker, []).append(group)
+            for worker, answered in groups_of.items():
+                self._ports.actions[worker].send(answered)
 
     @profile_range("InferenceWorker.gather")
     def _gather(

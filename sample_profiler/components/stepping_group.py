@@ -21,6 +21,7 @@ from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["SteppingGroup"]
 
+_STEPS_OF_AVERAGE = 8
 _NUM_OFFSETS = 16  # bounds the random steps, which would grow with the square of the number of environments
 
 
@@ -43,6 +44,7 @@ class SteppingGroup:
         num_replies_due: policies that have not answered yet.
         episodes: that ended since somebody last emptied this list.
         env_ns: nanoseconds spent in the steps of each environment.
+        step_ns: nanoseconds that a step of the group takes, a moving average.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class SteppingGroup:
         self._spoiled_rows: list[int] = []
         # First observations of new episodes that wait for the next rollout to begin.
         self.env_ns = [0] * len(envs)
+        self.step_ns = 0.0
         self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(group.rows)
@@ -154,6 +157,7 @@ class SteppingGroup:
         """Step all environments with the actions that are there for the current step."""
         memory = self._trajectories
         step, slots, num_agents = self.step_index, self.slots, self._num_agents
+        step_begin_ns = perf_counter_ns()
         actions = memory.actions[slots, step]
         rewards: list[float] = []
         all_terminated: list[bool] = []
@@ -190,6 +194,7 @@ class SteppingGroup:
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
         self.step_index = step + 1
+        self.step_ns += (perf_counter_ns() - step_begin_ns - self.step_ns) / _STEPS_OF_AVERAGE
 
     def _are_finite(self, rewards: list[float]) -> bool:
         """Look at the numbers of this step all at once."""
