@@ -158,8 +158,8 @@ class ActorCritic(nn.Module):
         Returns:
             Output ``[N, C]`` and next states ``[N, H]``.
         """
-        outputs = list(torch.split(head, self._head_sizes, dim=-1))
-        new_states = list(torch.split(states, self._state_sizes, dim=-1))
+        outputs = _split(head, self._head_sizes)
+        new_states = _split(states, self._state_sizes)
         for index, trunk in enumerate(self._trunks):
             # States are kept in float32, whatever the network computes in.
             state = new_states[index].to(outputs[index].dtype)
@@ -178,8 +178,8 @@ class ActorCritic(nn.Module):
         Returns:
             ``[S, T, C]``.
         """
-        outputs = list(torch.split(head, self._head_sizes, dim=-1))
-        first_states = torch.split(states, self._state_sizes, dim=-1)
+        outputs = _split(head, self._head_sizes)
+        first_states = _split(states, self._state_sizes)
         for index, trunk in enumerate(self._trunks):
             state = first_states[index].to(outputs[index].dtype)
             outputs[index] = trunk.core.sequence(outputs[index], state, starts_episode)
@@ -191,7 +191,7 @@ class ActorCritic(nn.Module):
 
         Values are in units of normalized returns if the learner normalizes returns.
         """
-        parts = torch.split(core, self._core_sizes, dim=-1)
+        parts = _split(core, self._core_sizes)
         decoded: list[Tensor] = [trunk.decoder(part) for trunk, part in zip(self._trunks, parts, strict=False)]
         mask = parts[-1] if self._is_masked else None
         if decoded[0].dtype == torch.float32:
@@ -286,3 +286,7 @@ def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any
 
 def _join(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _split(joined: Tensor, sizes: list[int]) -> list[Tensor]:
+    return [joined] if len(sizes) == 1 else list(torch.split(joined, sizes, dim=-1))

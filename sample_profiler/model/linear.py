@@ -22,6 +22,9 @@ _LEAST_WORK = 2_000_000
 _LEAST_WORK_PACKED = 1_000_000
 """The same, with packed weights."""
 
+_MOST_ROWS_OF_INFERENCE = 128
+"""Usual batches are smaller; layers too small for them are not packed."""
+
 _LEAST_OUTPUTS = 32
 """Narrower outputs are no work for oneDNN's kernels, however many rows there are."""
 
@@ -93,7 +96,8 @@ class Linear(nn.Linear):
 
     def pack(self) -> None:
         """Packs the weights for inference; after each change of them again."""
-        if can_pack(self.weight):
+        is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
+        if can_pack(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -164,13 +164,17 @@ class _AffineEntry(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         if self._is_identity:
             return values.float()
+        if values.numel() <= _PIECE_SIZE or not values.is_cpu:
+            scaled = torch.addcmul(self.offset, values.float(), self.factor)
+            return scaled if self.statistics is None else scaled.clamp_(-CLIP, CLIP)
+        normalized = torch.empty(values.shape, dtype=torch.float32)
         rows_per_piece = _rows_per_piece(values)
-        if len(values) <= rows_per_piece:
-            return self._apply_in_place(values.to(torch.float32, copy=True))
-        normalized = torch.empty(values.shape, dtype=torch.float32, device=values.device)
         for start in range(0, len(values), rows_per_piece):
-            piece = slice(start, start + rows_per_piece)
-            self._apply_in_place(normalized[piece].copy_(values[piece]))
+            piece = normalized[start : start + rows_per_piece]
+            piece.copy_(values[start : start + rows_per_piece])
+            torch.addcmul(self.offset, piece, self.factor, out=piece)
+            if self.statistics is not None:
+                piece.clamp_(-CLIP, CLIP)
         return normalized
 
     def update(self, values: Tensor) -> None:
@@ -179,10 +183,6 @@ class _AffineEntry(nn.Module):
         mean, variance = _moments(values)
         self.statistics.merge((mean - self._subtract) / self._scale, variance / self._scale**2, len(values))
         self._derive_coefficients()
-
-    def _apply_in_place(self, values: Tensor) -> Tensor:
-        torch.addcmul(self.offset, values, self.factor, out=values)
-        return values if self.statistics is None else values.clamp_(-CLIP, CLIP)
 
     @torch.no_grad()
     def _derive_coefficients(self) -> None:
