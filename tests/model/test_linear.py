@@ -1,0 +1,108 @@
+"""Products by oneDNN are those of torch, forth and back, whatever the type, the number of rows and what is packed."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sample_profiler.model import linear
+from sample_profiler.model.linear import Linear, affine, can_pack, multiply, pack
+
+needs_onednn = pytest.mark.skipif(not can_pack(torch.ones(1)), reason="this build of torch has no oneDNN")
+
+# Enough work for oneDNN, and too little.
+SIZES = [(512, 4, 512), (64, 300, 200), (3, 8, 5), (2048, 512, 2), (1, 512, 512)]
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def make_layer(num_inputs, num_outputs):
+    torch.manual_seed(1)
+    return Linear(num_inputs, num_outputs)
+
+
+def relative_error(ours, reference):
+    return ((ours.double() - reference.double()).abs().max() / reference.double().abs().max()).item()
+
+
+@pytest.mark.parametrize(("num_rows", "num_inputs", "num_outputs"), SIZES)
+def test_output_and_gradients_are_those_of_exact_arithmetic(num_rows, num_inputs, num_outputs):
+    layer = make_layer(num_inputs, num_outputs)
+    exact = copy.deepcopy(layer).double()
+    rows = torch.randn(num_rows, num_inputs, requires_grad=True)
+    weights = torch.randn(num_rows, num_outputs)
+    results = []
+    for module, inputs, factor in ((layer, rows, weights), (exact, rows.double(), weights.double())):
+        output = F.linear(inputs, module.weight, module.bias) if module is exact else module(inputs)
+        results.append([output, *torch.autograd.grad((output * factor).sum(), [rows, module.weight, module.bias])])
+    for ours, reference in zip(*results, strict=True):
+        assert relative_error(ours, reference) < TOLERANCES[torch.float32]
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", list(TOLERANCES))
+@pytest.mark.parametrize("num_rows", [1, 3, 16, 77])
+def test_packed_weights_serve_any_number_of_rows(dtype, num_rows):
+    layer = make_layer(300, 200).to(dtype)
+    rows = torch.randn(num_rows, 300).to(dtype)
+    expected = F.linear(rows.double(), layer.weight.double(), layer.bias.double())
+    for product in (
+        multiply(rows, layer.weight, layer.bias),
+        multiply(rows, pack(layer.weight), layer.bias),
+        affine(rows, layer.weight, layer.bias, pack(layer.weight)),
+        affine(rows, layer.weight, layer.bias),
+    ):
+        assert product.dtype == dtype
+        assert relative_error(product, expected) < TOLERANCES[dtype]
+
+
+@needs_onednn
+def test_large_products_go_to_onednn_and_small_ones_do_not(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+
+    def count(rows, weight, bias=None):
+        calls.append(len(rows))
+        return F.linear(rows, weight, bias)
+
+    monkeypatch.setattr(linear, "multiply", count)
+    layer = make_layer(512, 512)
+    layer(torch.randn(4, 512))
+    assert calls == []
+    layer(torch.randn(64, 512)).sum().backward()
+    assert calls == [64, 512], "the output and the gradient of the weights; nobody asks for that of the rows"
+
+
+@needs_onednn
+def test_a_packed_layer_learns_with_its_own_weights():
+    layer = make_layer(300, 200)
+    with torch.no_grad():
+        layer.pack()
+        layer.weight.add_(1.0)  # what is packed is of yesterday
+    rows = torch.randn(64, 300)
+    torch.testing.assert_close(layer(rows), F.linear(rows, layer.weight, layer.bias), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        assert not torch.allclose(layer(rows), F.linear(rows, layer.weight, layer.bias))
+        layer.pack()
+        torch.testing.assert_close(layer(rows), F.linear(rows, layer.weight, layer.bias), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("num_rows", [4, 512])
+def test_under_autocast_gradients_are_float32_and_outputs_bfloat16(num_rows):
+    layer = make_layer(128, 64)
+    rows = torch.randn(num_rows, 128)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = layer(rows)
+    assert output.dtype == torch.bfloat16
+    output.float().square().sum().backward()
+    assert layer.weight.grad.dtype == layer.bias.grad.dtype == torch.float32
+    exact = torch.autograd.grad(F.linear(rows, layer.weight, layer.bias).square().sum(), layer.weight)[0]
+    assert relative_error(layer.weight.grad, exact) < TOLERANCES[torch.bfloat16]
+
+
+def test_a_state_dict_is_that_of_torchs_layer():
+    layer = make_layer(512, 512)
+    with torch.no_grad():
+        layer.pack()
+    assert list(layer.state_dict()) == list(torch.nn.Linear(512, 512).state_dict())
