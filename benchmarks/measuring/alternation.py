@@ -80,6 +80,8 @@ class Alternation(RunObserver):
 
     def on_status(self, _: RunStatus) -> None:
         """Switch if it is time."""
+        if self._run.runner is not None and self._run.runner.reason:
+            return  # the run has ended: nobody is there to be switched
         now_s = time.monotonic()
         if self._first_s is None:
             if _num_batches(self._run.samples) >= _WARM_UP_BATCHES:

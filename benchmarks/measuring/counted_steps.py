@@ -29,6 +29,7 @@ def register_counted(name: str, folder: Path) -> None:
         name: of the environment.
         folder: where each process leaves its file.
     """
+    _seconds.clear()  # a serial run before, in this process, has counted its own
     register_env(name, functools.partial(_make, registry._find_maker(name), str(folder)))
 
 
