@@ -46,7 +46,7 @@ _REPORT_INTERVAL_S = 1.0
 
 # What a message to inference and a batch of it cost beside the rows in it. A group that steps in less time is worth
 # waiting for: its request goes with that of the group before.
-_QUICK_STEP_NS = 100_000
+_QUICK_STEP_NS = 250_000
 
 MakeAgentsEnv = Callable[[int, int], AgentsEnv]
 """(index over the run, index within the worker) → environment."""

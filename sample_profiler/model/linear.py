@@ -134,6 +134,9 @@ class _Product(torch.autograd.Function):
         rows, weight = ctx.saved_tensors
         gradient = gradients[0].contiguous()
         of_rows = multiply(gradient, weight.t()) if ctx.needs_input_grad[0] else None
-        of_weight = multiply(gradient.t(), rows.t()).to(ctx.dtype)
+        if rows.shape[1] < _LEAST_OUTPUTS:
+            of_weight = multiply(rows.t(), gradient.t()).t().contiguous()
+        else:
+            of_weight = multiply(gradient.t(), rows.t())
         of_bias = gradient.sum(0, dtype=ctx.dtype) if ctx.needs_input_grad[2] else None
-        return of_rows, of_weight, of_bias
+        return of_rows, of_weight.to(ctx.dtype), of_bias
