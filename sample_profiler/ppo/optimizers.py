@@ -1,4 +1,4 @@
-"""Owns how the optimizer is made, and goes on where another one was."""
+"""Owns the optimizer: its step, and how it goes on where another one was."""
 
 from __future__ import annotations
 
@@ -6,54 +6,114 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sample_profiler.config import OptimizerOptions
 
-__all__ = ["load_optimizer_state", "make_optimizer"]
+__all__ = ["FusedAdam", "make_optimizer"]
 
-_GATHERED = {"step", "exp_avg", "exp_avg_sq"}
-"""What Adam keeps of each parameter."""
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> torch.optim.Optimizer:
+class FusedAdam:
+    """Adam (Kingma and Ba 2015, arXiv:1412.6980), one pass over all parameters for each step.
+
+    The arithmetic is torch's fused kernel. Torch's class around it imports torch's compiler when it is made: a second
+    of processor time at the start of a run.
+
+    Attributes:
+        learning_rate: Of the next step.
+    """
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], learning_rate: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        """Begins with moments of zero.
+
+        Args:
+            parameters: On the device where they stay.
+            learning_rate: Of the first step.
+            betas: Decay of both moments.
+            eps: Is added to the root of the second moment.
+        """
+        self.learning_rate = learning_rate
+        self.betas = betas
+        self.eps = eps
+        self._parameters = list(parameters)
+        self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
+        self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self._parameters]
+
+    def zero_grad(self) -> None:
+        """Forgets all gradients."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Takes one step; parameters without a gradient stay as they are."""
+        used = [index for index, parameter in enumerate(self._parameters) if parameter.grad is not None]
+        if not used:
+            return
+        steps = [self._steps[index] for index in used]
+        means, squares = ([moments[index] for index in used] for moments in self._moments)
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            [self._parameters[index] for index in used],
+            [_gradient(self._parameters[index]) for index in used],
+            means,
+            squares,
+            [],
+            steps,
+            lr=self.learning_rate,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=0.0,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything that another one needs to go on, as torch's optimizers do."""
+        state = {
+            index: {"step": step, **dict(zip(_MOMENTS, moments, strict=True))}
+            for index, (step, *moments) in enumerate(zip(self._steps, *self._moments, strict=True))
+        }
+        group = {"lr": self.learning_rate, "betas": self.betas, "eps": self.eps, "params": list(state)}
+        return {"state": state, "param_groups": [group]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where another one was; rates and coefficients stay as this one was told.
+
+        Args:
+            state: What the `state_dict` of one like it returned. Parameters that have no state begin anew, as those of
+                a run that had not taken a step.
+
+        Raises:
+            KeyError, RuntimeError, TypeError, ValueError: It is of other parameters, or damaged.
+        """
+        gathered = state["state"]
+        if not isinstance(gathered, dict) or not set(gathered) <= set(range(len(self._parameters))):
+            raise ValueError("its optimizer is of other parameters")
+        for index, entry in gathered.items():
+            for name, ours in (("step", self._steps), *zip(_MOMENTS, self._moments, strict=True)):
+                value = entry[name]
+                if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != ours[index].shape:
+                    raise ValueError(f"{name} of its optimizer is not of a parameter's shape")
+                ours[index].copy_(value)
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> FusedAdam:
     """Makes the optimizer that the options ask for.
 
     Args:
         parameters: Of the network, on the device where they stay.
         options: Adam's coefficients and the first learning rate.
     """
-    return torch.optim.Adam(
-        parameters,
-        lr=options.learning_rate,
-        betas=(options.adam_beta1, options.adam_beta2),
-        eps=options.adam_eps,
-        # One pass over all parameters instead of a dozen.
-        fused=True,
-    )
+    betas = (options.adam_beta1, options.adam_beta2)
+    return FusedAdam(parameters, options.learning_rate, betas, options.adam_eps)
 
 
-def load_optimizer_state(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Take over what an optimizer has gathered; how it goes about its work stays as this run's flags say.
-
-    Args:
-        optimizer: from `make_optimizer`.
-        state: what the `state_dict` of one like it returned.
-
-    Raises:
-        KeyError, RuntimeError, TypeError, ValueError: it is of other parameters, or damaged.
-    """
-    options = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    optimizer.load_state_dict({"state": state["state"], "param_groups": state["param_groups"]})
-    for group, own in zip(optimizer.param_groups, options, strict=True):
-        parameters = group["params"]
-        group.clear()
-        group |= {"params": parameters, **own}
-    known = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    for parameter, gathered in optimizer.state.items():
-        if id(parameter) not in known or gathered.keys() != _GATHERED:
-            raise ValueError("its optimizer is of other parameters")
-        for name, value in gathered.items():
-            shape = () if name == "step" else parameter.shape
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.shape != shape:
-                raise ValueError(f"{name} of its optimizer is not of a parameter's shape")
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad

@@ -15,7 +15,7 @@ from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
-from sample_profiler.ppo.optimizers import load_optimizer_state
+from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
@@ -68,7 +68,7 @@ class Trainer:
     def __init__(
         self,
         model: ActorCritic,
-        optimizer: torch.optim.Optimizer,
+        optimizer: FusedAdam,
         schedule: LearningRateSchedule,
         loss: LossOptions,
         max_grad_norm: float,
@@ -106,7 +106,7 @@ class Trainer:
         """
         timing = self.timing
         with timing.add_time("minibatch_init"):
-            self._optimizer.zero_grad(set_to_none=True)
+            self._optimizer.zero_grad()
             sums = _Sums()
         for micro_batch in micro_batches:
             with timing.add_time("calculate_losses", device=True):
@@ -260,11 +260,10 @@ class Trainer:
             AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError: it does not fit.
         """
         self.model.load_state_dict(state["model"])
-        load_optimizer_state(self._optimizer, state["optimizer"])
+        self._optimizer.load_state_dict(state["optimizer"])
         self._schedule.load_state_dict(state["schedule"])
         self.num_steps = int(state["optimizer_steps"])
         self._apply_learning_rate()
 
     def _apply_learning_rate(self) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._schedule.learning_rate
+        self._optimizer.learning_rate = self._schedule.learning_rate

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -19,5 +22,66 @@ def test_one_step_of_adam_by_hand():
 
 def test_options_reach_the_optimizer():
     optimizer = make_optimizer([nn.Parameter(torch.zeros(1))], OptimizerOptions(adam_beta1=0.5, adam_beta2=0.6))
-    assert optimizer.defaults["betas"] == (0.5, 0.6)
-    assert optimizer.defaults["eps"] == 1e-6
+    assert optimizer.betas == (0.5, 0.6)
+    assert optimizer.eps == 1e-6
+
+
+def make_pair():
+    torch.manual_seed(5)
+    parameters = [nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(7)), nn.Parameter(torch.randn(2))]
+    return parameters, [nn.Parameter(parameter.detach().clone()) for parameter in parameters]
+
+
+def set_gradients(*lists):
+    for parameters in zip(*lists, strict=True):
+        gradient = torch.randn_like(parameters[0])
+        for parameter in parameters:
+            parameter.grad = gradient.clone()
+
+
+def test_steps_are_torchs_and_its_state_is_understood():
+    ours, theirs = make_pair()
+    options = OptimizerOptions(learning_rate=0.01, adam_beta1=0.8, adam_beta2=0.95, adam_eps=1e-4)
+    optimizer = make_optimizer(ours, options)
+    reference = torch.optim.Adam(theirs, lr=0.01, betas=(0.8, 0.95), eps=1e-4)
+    for step in range(5):
+        optimizer.learning_rate = reference.param_groups[0]["lr"] = 0.01 / (step + 1)
+        set_gradients(ours, theirs)
+        ours[2].grad = theirs[2].grad = None if step % 2 else ours[2].grad
+        optimizer.step()
+        reference.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+    # Another one goes on from torch's state as torch does, at a rate of its own.
+    successor = make_optimizer(ours, options)
+    successor.load_state_dict(reference.state_dict())
+    assert successor.learning_rate == 0.01
+    successor.learning_rate = reference.param_groups[0]["lr"]
+    set_gradients(ours, theirs)
+    successor.step()
+    reference.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_state_of_other_parameters_is_refused():
+    parameters, others = make_pair()
+    optimizer = make_optimizer(parameters, OptimizerOptions())
+    state = optimizer.state_dict()
+    with pytest.raises(ValueError, match="other parameters"):
+        make_optimizer(others[:2], OptimizerOptions()).load_state_dict(state)
+    with pytest.raises(ValueError, match="exp_avg of its optimizer"):
+        make_optimizer(others[::-1], OptimizerOptions()).load_state_dict(state)
+    with pytest.raises(KeyError):
+        optimizer.load_state_dict({"state": {0: {"step": torch.zeros(())}}})
+    optimizer.load_state_dict({"state": {}, "param_groups": []})
+
+
+def test_making_it_does_not_import_torchs_compiler():
+    code = (
+        "import sys, torch; from sample_profiler.ppo.trainer import Trainer; "
+        "from sample_profiler.ppo.optimizers import FusedAdam; p = torch.nn.Parameter(torch.zeros(2)); "
+        "o = FusedAdam([p], 0.1, (0.9, 0.999), 1e-6); p.sum().backward(); o.step(); o.zero_grad(); "
+        "assert p.grad is None and p[0] < 0; sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
