@@ -306,14 +306,14 @@ class _ParallelWiring:
             blueprint.run_folder,
         )
         self.runner.timing.backdate(started_ns)
-        self.runner.expect_heartbeats(child.name for child in children)
+        self.runner.guard.expect(child.name for child in children)
         answers = LocalReports()
         self.runner.command([LocalMember(self.runner, answers), *children], answers)
         timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
         self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
         self.runner.stop_loop = self._loop.stop
         self.runner.refresh_loop = self._loop.refresh
-        self.runner.rescue = Rescue(blueprint, self._supervisor)
+        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
 
     def run(self) -> None:
         self._loop.run()

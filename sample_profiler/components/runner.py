@@ -6,15 +6,15 @@ Runs in the main process. It does no work that training waits for.
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
+from sample_profiler.components.guard import Guard, log_failure
 from sample_profiler.components.messages import (
     Counters,
     EpisodesFinished,
@@ -35,7 +35,7 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished
 from sample_profiler.runtime.commands import CommandResult, portable
 from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.heartbeats import Heartbeat, Silences
+from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
 from sample_profiler.runtime.supervisor import Child
 
@@ -45,20 +45,11 @@ logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
-_LAST_WORDS_S = 4.0
 _CONTROL_INTERVAL_S = 0.2
 _ROLLOUT_WORKER = "RolloutWorker_w"
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
-
-
-@dataclass(frozen=True)
-class _Doomed:
-    """Why a component fails whose process has not ended yet, and until when that may take."""
-
-    failure: Failure
-    until_s: float
 
 
 class Runner:
@@ -76,7 +67,7 @@ class Runner:
     Attributes:
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
-        rescue: replaces lost RolloutWorkers and looks into components that hang; None: in the serial wiring.
+        guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
         timings: Timing of every component that has finished, as plain data, by component.
@@ -106,7 +97,7 @@ class Runner:
         )
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
-        self.rescue: Rescue | None = None
+        self.guard = Guard(config, self.fail, self._replace)
         self.failure: Failure | None = None
         self.reason = ""
         self.timings: dict[str, dict[str, Any]] = {}
@@ -114,9 +105,7 @@ class Runner:
         self._counters = counters
         self._reports = list(reports)
         self._exits = list(exits)
-        self._doomed: dict[str, _Doomed] = {}
         self._observers = observers
-        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
@@ -172,11 +161,6 @@ class Runner:
         self._write_summaries()
         for observer in self._observers:
             observer.on_stop(self)
-
-    def expect_heartbeats(self, components: Iterable[str]) -> None:
-        """Watch for signs of life of these components from now on."""
-        for component in components:
-            self._silences.expect(component)
 
     def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.
@@ -272,21 +256,23 @@ class Runner:
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
                         self._end("all policies have been trained for as many frames as asked")
+                case Failure() if self.reason:
+                    self.fail(report)
                 case Failure():
-                    self._on_failure(report)
+                    self.guard.take_failure(report)
                 case Finished():
                     self.timings[report.component] = report.timing
-                    self._silences.forget(report.component)
+                    self.guard.forget(report.component)
                 case CommandResult():
                     self.crew.take(report)
                 case Heartbeat():
-                    self._silences.hear(report)
+                    self.guard.hear(report)
             for handler in self._message_handlers.get(type(report), ()):
                 handler(self, report)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
-        _log_failure(failure)
+        log_failure(failure)
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")
@@ -296,41 +282,19 @@ class Runner:
             self.reason = reason
         self.stop_loop()
 
-    def _on_failure(self, failure: Failure) -> None:
-        """Wait for the end of a process that can be replaced; any other failure is that of the run."""
-        if self.rescue is None or self.reason or not self.rescue.replacements.covers(failure.component):
-            self.fail(failure)
-        elif failure.component not in self._doomed:
-            _log_failure(failure)
-            self._doom(failure)
-
-    def _doom(self, failure: Failure) -> None:
-        self._silences.forget(failure.component)
-        self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
-
     def _on_exits(self, processes: list[Child]) -> None:
         for process in processes:
             self.handle_reports(process.reports.receive())  # it may have said why
             if self.failure is None and not self.reason:
-                self._on_exit(process)
-
-    def _on_exit(self, process: Child) -> None:
-        doomed = self._doomed.pop(process.name, None)
-        failure = doomed.failure if doomed else Failure(process.name, f"its process {process.describe_exit()}", "")
-        rescue = self.rescue
-        if rescue is None or not rescue.replacements.covers(process.name):
-            self.fail(failure)
-        elif objection := rescue.replacements.find_objection(failure):
-            self.fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
-        else:
-            with self.timing.add_time("replace_worker"):
-                self._replace(process, failure, rescue)
+                self.guard.take_exit(process)
 
     def _replace(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
-        rescue.replacements.note(failure)
+        with self.timing.add_time("replace_worker"):
+            self._replace_process(lost, failure, rescue)
+
+    def _replace_process(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
         self._reports = [source for source in self._reports if source is not lost.reports]
         self._exits = [source for source in self._exits if source is not lost.exit]
-        self._silences.forget(lost.name)
         try:
             child = rescue.replace(lost, self, self.crew.names())
         except CommandError as error:
@@ -339,7 +303,7 @@ class Runner:
         self._reports.append(child.reports)
         self._exits.append(child.exit)
         self.crew.replace(child)
-        self._silences.expect(child.name)
+        self.guard.expect([child.name])
         self.refresh_loop()
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
@@ -347,23 +311,6 @@ class Runner:
             *(lost.name, failure.message, child.pid, rescue.replacements.num_recent),
             self._config.faults.max_worker_restarts,
         )
-
-    def _look_after_silent(self) -> None:
-        """Tell of components that are silent, and end those that have been so for too long."""
-        late, lost = self._silences.look()
-        for component, silent_s in late:
-            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
-        if self.rescue is None:
-            return
-        for component, silent_s in lost:
-            if (child := self.rescue.find(component)) is not None:
-                failure = self.rescue.examine(child, silent_s)
-                _log_failure(failure)
-                self._doom(failure)
-                child.kill()
-        for component, doomed in self._doomed.items():
-            if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
-                child.kill()
 
     def _update_status(self) -> None:
         self.statistics.sample()
@@ -377,7 +324,7 @@ class Runner:
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part()
         if not self.reason:
-            self._look_after_silent()
+            self.guard.look()
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 
@@ -402,11 +349,6 @@ class Runner:
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
             if metric is not None:
                 self._counters.metric[policy] = metric
-
-
-def _log_failure(failure: Failure) -> None:
-    text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
-    logger.error("%s", text.rstrip())
 
 
 def _describe_evaluation(evaluation: EvaluationFinished) -> str:

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from sample_profiler.components import runner as runner_module
 from sample_profiler.components.messages import (
     Counters,
     EpisodesFinished,
@@ -239,7 +238,7 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
     runner = make_runner("--heartbeat_reporting_interval=20")
     status, *_ = runner.timers()
     now_s = time.monotonic()
-    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
 
     def warnings_after(seconds, *heard):
         nonlocal now_s
@@ -252,7 +251,7 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
     assert warnings_after(100, "RolloutWorker_w0") == [], "nobody is expected to give signs of life"
-    runner.expect_heartbeats(["Learner_0", "Batcher_0"])
+    runner.guard.expect(["Learner_0", "Batcher_0"])
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(15, "Batcher_0") == []
     assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
@@ -360,7 +359,7 @@ class FakeRescue:
 def with_rescue(make_runner):
     def make(*flags, **options):
         runner = make_runner(*flags)
-        runner.rescue = FakeRescue(**options)
+        runner.guard.rescue = FakeRescue(**options)
         runner.num_refreshes = 0
 
         def refresh():
@@ -393,7 +392,7 @@ def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescu
     assert runner.failure is None, "it is replaced when its process has ended"
     assert "EnvError: environment 3 broke\nTraceback" in caplog.text
     runner._on_exits([FakeChild("RolloutWorker_w1")])
-    assert runner.rescue.noted == [FAILURE]
+    assert runner.guard.rescue.noted == [FAILURE]
 
 
 def test_a_worker_that_may_not_be_replaced_ends_the_run_and_it_is_said_why(with_rescue):
@@ -422,9 +421,9 @@ def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monke
     runner = with_rescue("--hang_timeout=5")
     status, *_ = runner.timers()
     now_s = time.monotonic()
-    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
-    child = runner.rescue.children["Learner_0"] = FakeChild("Learner_0")
-    runner.expect_heartbeats(["Learner_0"])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    child = runner.guard.rescue.children["Learner_0"] = FakeChild("Learner_0")
+    runner.guard.expect(["Learner_0"])
     runner.handle_reports([Heartbeat("Learner_0")])
     for _ in range(8):
         now_s += 1
@@ -440,8 +439,8 @@ def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeyp
     runner = with_rescue()
     status, *_ = runner.timers()
     now_s = time.monotonic()
-    monkeypatch.setattr(runner_module.time, "monotonic", lambda: now_s)
-    child = runner.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    child = runner.guard.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
     runner.handle_reports([FAILURE])
     for expected in (0, 0, 0, 1):
         now_s += 1

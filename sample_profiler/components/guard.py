@@ -1,0 +1,111 @@
+"""Decides what follows when a component fails, dies or falls silent: another takes its place, or the run ends."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from sample_profiler.components.rescue import Rescue
+from sample_profiler.config import Config
+from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.heartbeats import Heartbeat, Silences
+from sample_profiler.runtime.supervisor import Child
+
+__all__ = ["Guard", "log_failure"]
+
+logger = logging.getLogger(__name__)
+
+_LAST_WORDS_S = 4.0
+
+
+@dataclass(frozen=True)
+class _Doomed:
+    """Why a component fails whose process has not ended yet, and until when that may take."""
+
+    failure: Failure
+    until_s: float
+
+
+class Guard:
+    """What the Runner does about components that are in trouble.
+
+    Args:
+        config: of the run.
+        fail: ends the run because of a failure.
+        replace_child: puts a process in the place of one that is lost.
+
+    Attributes:
+        rescue: says who may be replaced, and looks into components that hang; None: in the serial wiring.
+    """
+
+    def __init__(
+        self, config: Config, fail: Callable[[Failure], None], replace_child: Callable[[Child, Failure, Rescue], None]
+    ) -> None:
+        self.rescue: Rescue | None = None
+        self._fail = fail
+        self._replace_child = replace_child
+        self._doomed: dict[str, _Doomed] = {}
+        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
+
+    def expect(self, components: Iterable[str]) -> None:
+        """Watch for signs of life of these components from now on."""
+        for component in components:
+            self._silences.expect(component)
+
+    def forget(self, component: str) -> None:
+        """Watch for no more signs of life of a component."""
+        self._silences.forget(component)
+
+    def hear(self, heartbeat: Heartbeat) -> None:
+        """Take in a sign of life."""
+        self._silences.hear(heartbeat)
+
+    def take_failure(self, failure: Failure) -> None:
+        """Wait for the end of a process that can be replaced; any other failure is that of the run."""
+        if self.rescue is None or not self.rescue.replacements.covers(failure.component):
+            self._fail(failure)
+        elif failure.component not in self._doomed:
+            log_failure(failure)
+            self._doom(failure)
+
+    def take_exit(self, process: Child) -> None:
+        """Replace a process that has ended, or fail; what it had reported has been taken in."""
+        doomed = self._doomed.pop(process.name, None)
+        failure = doomed.failure if doomed else Failure(process.name, f"its process {process.describe_exit()}", "")
+        if self.rescue is None or not self.rescue.replacements.covers(process.name):
+            self._fail(failure)
+        elif objection := self.rescue.replacements.find_objection(failure):
+            self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
+        else:
+            self.rescue.replacements.note(failure)
+            self._silences.forget(process.name)
+            self._replace_child(process, failure, self.rescue)
+
+    def look(self) -> None:
+        """Tell of components that are silent, and end those that have been so for too long."""
+        late, lost = self._silences.look()
+        for component, silent_s in late:
+            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
+        if self.rescue is None:
+            return
+        for component, silent_s in lost:
+            if (child := self.rescue.find(component)) is not None:
+                failure = self.rescue.examine(child, silent_s)
+                log_failure(failure)
+                self._doom(failure)
+                child.kill()
+        for component, doomed in self._doomed.items():
+            if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
+                child.kill()
+
+    def _doom(self, failure: Failure) -> None:
+        self._silences.forget(failure.component)
+        self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
+
+
+def log_failure(failure: Failure) -> None:
+    """Write down why a component failed."""
+    text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
+    logger.error("%s", text.rstrip())
