@@ -50,6 +50,7 @@ _FEW_ROWS = 6
 _OWN_WORK = 0.6
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
+_MUCH_SENDING = 0.15
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
 
 
@@ -404,6 +405,10 @@ def _inference(run: _Run) -> _Finding | None:
                 run.gain(run.room(min(wanted, more / (more - 1))), 0.0),
             )
         )
+    sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
+    if sending >= _MUCH_SENDING and run.facts.flag("inference", "process") == "process":
+        why = f"{_share(sending)} of its time goes into waking workers"
+        advice.append(Advice("--inference=worker", why, run.gain(min(1 / (1 - sending), wanted), 0.1)))
     if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.3, wanted), 0.1)))
     advice.append(Advice("a smaller network", "for actions", run.gain(wanted, 0.1)))

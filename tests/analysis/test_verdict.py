@@ -41,8 +41,10 @@ def learner(busy, **options):
     return load("Learner_0", busy, {"batcher": 1 - busy}, blocks | {forward_head: 0.2 * busy}, counts, **options)
 
 
-def inference(busy=0.4, rows=16.0, **options):
-    return load("InferenceWorker_p0-w0", busy, {"requests": 1 - busy}, gauges={"batch_rows": rows}, **options)
+def inference(busy=0.4, rows=16.0, sending=0.0, **options):
+    blocks = {"handle_policy_step": 0.9 * busy, "handle_policy_step/send_messages": sending}
+    gauges = {"batch_rows": rows}
+    return load("InferenceWorker_p0-w0", busy, {"requests": 1 - busy}, blocks, gauges=gauges, **options)
 
 
 def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False):
@@ -113,6 +115,17 @@ def test_advice_is_flags_with_values():
     assert RUNS["taking turns"]().advice[0].change == "--async_rl=True"
     assert RUNS["buffers"]().advice[0].change == "--batch_size=1024"
     assert RUNS["small inference batches"]().advice[0].change == "--num_envs_per_worker=32"
+
+
+@pytest.mark.parametrize(("sending", "flag", "is_advised"), [(0.3, "process", True), (0.05, "process", False)])
+def test_inference_that_mostly_wakes_workers_moves_to_them(sending: float, flag: str, is_advised: bool):
+    workers = [worker(index, inference=0.7, learner=0.0) for index in range(2)]
+    verdict = judge_run(*workers, inference(0.95, sending=sending), learner(0.4), config={"inference": flag})
+    first = verdict.advice[0]
+    assert (first.change == "--inference=worker") == is_advised
+    if is_advised:
+        assert "30 % of its time" in first.why
+        assert first.fps is not None and first.fps[0] < 5000 * 1.2 < first.fps[1]
 
 
 def test_without_idle_cores_more_workers_are_no_advice():
