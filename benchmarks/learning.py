@@ -123,10 +123,12 @@ def read_curve(summary: Path, begin_s: float) -> list[list[float]]:
 
 
 def describe(result: dict[str, Any], threshold: float) -> str:
-    """Return one line: where the curve ended, and when it first passed the threshold."""
-    frames, _, reward = result["curve"][-1]
-    best = max(point[2] for point in result["curve"])
-    passed = next((point for point in result["curve"] if point[2] >= threshold), None)
+    """Return one line: where the curve ended, and when it passed the threshold, not by its very first episodes alone."""
+    curve = result["curve"]
+    frames, _, reward = curve[-1]
+    best = max(point[2] for point in curve)
+    pairs = zip(curve, [*curve[1:], curve[-1]], strict=True)
+    passed = next((point for point, following in pairs if min(point[2], following[2]) >= threshold), None)
     reached = "not reached" if passed is None else f"after {passed[0]:,.0f} frames, {passed[1]:.0f} s"
     return (
         f"{result['setting']:12} seed {result['seed']}: {reward:.4g} after {frames:,.0f} frames and "
