@@ -123,7 +123,7 @@ def read_curve(summary: Path, begin_s: float) -> list[list[float]]:
 
 
 def describe(result: dict[str, Any], threshold: float) -> str:
-    """Return one line: where the curve ended, and when it passed the threshold, not by its very first episodes alone."""
+    """Return one line: where the curve ended, and when it passed the threshold for more than one point."""
     curve = result["curve"]
     frames, _, reward = curve[-1]
     best = max(point[2] for point in curve)

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.env_alone import make_family_config
+from sample_profiler.components.blueprint import Blueprint, make_blueprint
 from sample_profiler.components.run import probe_env
-from sample_profiler.components.topology import Blueprint, make_blueprint, plan_components
+from sample_profiler.components.topology import plan_components
 from sample_profiler.envs import export_registration
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.runtime.machine import tame_numerical_libraries, usable_cpus

@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
+from sample_profiler.components.blueprint import Blueprint, frames_per_step, make_blueprint
 from sample_profiler.components.collector_backends import CollectorBackend, SerialBackend
 from sample_profiler.components.collector_batch import Batch
 from sample_profiler.components.collector_processes import ProcessBackend
+from sample_profiler.components.making import make_model
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.run import check_spaces, choose_device, probe_env
-from sample_profiler.components.topology import Blueprint, frames_per_step, make_blueprint, make_model
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError

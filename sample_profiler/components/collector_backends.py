@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.collector_batch import Batch, copy_trajectories
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.messages import EpisodeStatistics
-from sample_profiler.components.topology import Blueprint, plan_sampling
+from sample_profiler.components.topology import plan_sampling
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, finish_component, report_end

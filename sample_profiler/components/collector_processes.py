@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
-from sample_profiler.components.topology import Blueprint, plan_sampling
+from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult, portable
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import Supervisor

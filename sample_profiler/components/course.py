@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sample_profiler.components.topology import Blueprint, Channels
+from sample_profiler.components.blueprint import Blueprint, Channels
 from sample_profiler.errors import CheckpointError, EnvError
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import Component, EventLoop

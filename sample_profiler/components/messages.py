@@ -1,6 +1,6 @@
 """Owns what components report to the Runner, and the counters that they share.
 
-Between components travel only integers (groups and slots), through the channels of `topology.py`.
+Between components travel only integers (groups and slots), through the channels of `blueprint.py`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.replacements import Replacements
 from sample_profiler.components.selection import rollout_worker_index
-from sample_profiler.components.topology import Blueprint, plan_rollout_worker, recording_options
+from sample_profiler.components.topology import plan_rollout_worker, recording_options
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.reports.hang import describe_hang

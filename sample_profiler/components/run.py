@@ -14,19 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sample_profiler.components.blueprint import Blueprint, make_blueprint
 from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
-from sample_profiler.components.topology import (
-    Blueprint,
-    describe_processes,
-    make_blueprint,
-    plan_components,
-    recording_options,
-)
+from sample_profiler.components.topology import describe_processes, plan_components, recording_options
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError

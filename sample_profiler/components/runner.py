@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
 from sample_profiler.components.guard import Guard, log_failure
@@ -26,7 +27,6 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunStatistics
-from sample_profiler.components.topology import frames_per_step
 from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.components import topology
+from sample_profiler.components import blueprint as blueprints
+from sample_profiler.components.topology import plan_components
 from sample_profiler.config import SamplingOptions, parse_config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, register_env, registry
 from sample_profiler.profiling import get_timing, set_timing
@@ -209,7 +210,7 @@ def make_blueprint(monkeypatch, tmp_path):
         config = parse_config([*small, *flags])
         payload = export_registration("wandering")
         spec = inspect_env(env or Wandering())
-        return topology.make_blueprint(config, seed, payload, spec, folder, "cpu", LocalChannel)
+        return blueprints.make_blueprint(config, seed, payload, spec, folder, "cpu", LocalChannel)
 
     return make
 
@@ -219,7 +220,7 @@ def make_component():
     """Builds a component of a run as its process would; returns it and its reports."""
 
     def make(blueprint, name: str):
-        (plan,) = (plan for plan in topology.plan_components(blueprint) if plan.settings.name == name)
+        (plan,) = (plan for plan in plan_components(blueprint) if plan.settings.name == name)
         reports = LocalReports()
         return plan.make(reports), reports
 

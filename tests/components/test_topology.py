@@ -9,8 +9,9 @@ import pytest
 
 from sample_profiler.components import topology
 from sample_profiler.components.batcher import Batcher
+from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.components.rollout_worker import RolloutWorker
-from sample_profiler.components.topology import frames_per_step, plan_components
+from sample_profiler.components.topology import plan_components
 from sample_profiler.envs import registry
 from sample_profiler.runtime.channels import LocalChannel
 

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_profiler.cli import train as train_module
+from sample_profiler.components.blueprint import make_blueprint
 from sample_profiler.components.run import RunResult
-from sample_profiler.components.topology import make_blueprint, plan_components
+from sample_profiler.components.topology import plan_components
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.envs import export_registration, register_env, registry
