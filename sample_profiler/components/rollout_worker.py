@@ -1,7 +1,8 @@
 """The RolloutWorker: steps environments with the actions that inference drew, and writes what they answer into slots.
 
 Runs in a process of its own (parallel wiring) and imports numpy and its environments, not torch. Its environments are
-split into groups: while inference draws actions for one group, the worker steps another (double buffering).
+split into groups: while inference draws actions for one group, the worker steps another (double buffering). Groups that
+step more quickly than a message travels ask together instead, where their actions have come together.
 """
 
 from __future__ import annotations
@@ -316,19 +317,23 @@ class RolloutWorker:
 
     def _request_actions(self, group: SteppingGroup) -> None:
         """Note that a group wants actions; `_send_requests` tells inference."""
-        self.timing.mark_flow(flow_point(STEP, REQUEST, group.index))
         self._trajectories.group_step[group.index] = group.step_index
         group.num_replies_due = len(group.rows_of_policy)
         for policy, _ in group.rows_of_policy:
             self._to_request[policy].append(group.index)
 
-    @profile_range("RolloutWorker.request_actions")
     def _send_requests(self) -> None:
         for policy, groups in enumerate(self._to_request):
             if groups:
-                with self.timing.add_time("enqueue_policy_requests"):
-                    self._ports.requests[policy].send(groups)
-                    groups.clear()
+                self._send_requests_to(policy, groups)
+                groups.clear()
+
+    @profile_range("RolloutWorker.request_actions")
+    def _send_requests_to(self, policy: int, groups: Sequence[int]) -> None:
+        with self.timing.add_time("enqueue_policy_requests"):
+            for group in groups:
+                self.timing.mark_flow(flow_point(STEP, REQUEST, group))
+            self._ports.requests[policy].send(groups)
 
     def _report_episodes(self) -> None:
         episodes = tuple(episode for group in self._groups.values() for episode in group.episodes)

@@ -21,7 +21,7 @@ from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["SteppingGroup"]
 
-_STEPS_OF_AVERAGE = 8
+_STEPS_OF_AVERAGE = 8  # a single step may have been displaced by another process
 _NUM_OFFSETS = 16  # bounds the random steps, which would grow with the square of the number of environments
 
 
@@ -77,9 +77,9 @@ class SteppingGroup:
         self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
         # Rows whose observation for the next step had to be replaced.
         self._spoiled_rows: list[int] = []
-        # First observations of new episodes that wait for the next rollout to begin.
         self.env_ns = [0] * len(envs)
         self.step_ns = 0.0
+        # First observations of new episodes that wait for the next rollout to begin.
         self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(group.rows)
@@ -194,7 +194,8 @@ class SteppingGroup:
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
         self.step_index = step + 1
-        self.step_ns += (perf_counter_ns() - step_begin_ns - self.step_ns) / _STEPS_OF_AVERAGE
+        step_ns = perf_counter_ns() - step_begin_ns
+        self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
 
     def _are_finite(self, rewards: list[float]) -> bool:
         """Look at the numbers of this step all at once."""

@@ -69,8 +69,13 @@ def _fit_workers(values: Assignments) -> None:
     num_cores = num_usable_cores()
     if {num_workers.origin, num_envs.origin} != {"family"} or num_workers.value <= num_cores:
         return
-    values["num_workers"] = Assigned(num_cores, "automatic")
-    values["num_envs_per_worker"] = Assigned(-(-num_workers.value * num_envs.value // num_cores), "automatic")
+    if num_envs.value == -1:
+        values["num_workers"] = Assigned(num_cores, "automatic")
+        return
+    total = num_workers.value * num_envs.value
+    fitting = next(number for number in range(num_cores, 0, -1) if total % number == 0)
+    values["num_workers"] = Assigned(fitting, "automatic")
+    values["num_envs_per_worker"] = Assigned(total // fitting, "automatic")
 
 
 def _choose_num_envs(values: Assignments) -> int:

@@ -7,7 +7,7 @@ layer and then its cell state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.fragments import EpisodeFragments
 from sample_profiler.model.gru import GruWeights, PackedGruWeights, gru_layer
-from sample_profiler.model.linear import can_pack
+from sample_profiler.model.linear import can_multiply
 
 __all__ = ["Core", "IdentityCore", "RecurrentCore", "make_core"]
 
@@ -58,7 +58,7 @@ class RecurrentCore(nn.Module):
 
     def pack(self) -> None:
         """Packs the weights for inference; after each change of them again."""
-        if self._computes_itself(self._weights()[0].hidden):
+        if self._computes_itself(self.rnn.all_weights[0][0]):
             self._packed = [PackedGruWeights.of(weights) for weights in self._weights()]
 
     def step(self, head: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +72,7 @@ class RecurrentCore(nn.Module):
             Output ``[N, output_size]`` and next state ``[N, state_size]``.
         """
         if self._computes_itself(head):
-            layers = self._layers(head, self._unpack_state(state), [len(head)])
+            layers = self._layers(head, state, [len(head)])
             return layers[-1], self._pack_state(torch.stack(layers))
         output, new_state = self.rnn(head.unsqueeze(0), self._unpack_state(state))
         return output.squeeze(0), self._pack_state(new_state)
@@ -89,34 +89,47 @@ class RecurrentCore(nn.Module):
             ``[S, T, output_size]``.
         """
         fragments = EpisodeFragments.from_starts(starts_episode)
-        states = self._unpack_state(fragments.initial_states(state))
-        packed = fragments.pack(head)
+        states, packed = fragments.initial_states(state), fragments.pack(head)
         if self._computes_itself(head):
-            output = self._layers(packed.data, states, fragments.batch_sizes.tolist())[-1]
-            return fragments.unpack(output, len(head))
-        output, _ = self.rnn(packed, states)
+            outputs = self._layers(packed.data, states, fragments.batch_sizes.tolist())[-1]
+            return fragments.unpack(outputs, len(head))
+        output, _ = self.rnn(packed, self._unpack_state(states))
         return fragments.unpack(output.data, len(head))
 
     def _computes_itself(self, values: Tensor) -> bool:
         """Tells whether this is a GRU on a processor, which :mod:`sample_profiler.model.gru` computes."""
-        return not self._is_lstm and can_pack(values) and not torch.compiler.is_compiling()
+        is_possible = not self._is_lstm and not torch.compiler.is_compiling()
+        return is_possible and can_multiply(values, self._computing_dtype(values))
 
-    def _layers(self, rows: Tensor, states: Tensor | tuple[Tensor, Tensor], batch_sizes: Sequence[int]) -> list[Tensor]:
-        """Returns the states of each layer after each step, ``[P, rnn_size]``; see :func:`gru_layer`."""
-        assert isinstance(states, Tensor)
+    def _computing_dtype(self, values: Tensor) -> torch.dtype:
+        if torch.is_autocast_enabled(values.device.type):
+            return torch.get_autocast_dtype(values.device.type)
+        return self.rnn.all_weights[0][0].dtype
+
+    def _layers(self, rows: Tensor, states: Tensor, batch_sizes: Sequence[int]) -> list[Tensor]:
+        """Returns the states of each layer after each step, ``[P, rnn_size]``.
+
+        Args:
+            rows: ``[P, E]``, of sequences; see :func:`gru_layer`.
+            states: ``[S, state_size]``, before the first step of each.
+            batch_sizes: Number of sequences that have a first, second, … step.
+        """
+        dtype = self._computing_dtype(rows)
+        rows, by_layer = rows.to(dtype), self._unpack_state(states.to(dtype))
         outputs = []
-        for layer, weights in enumerate(self._weights()):
-            rows = gru_layer(rows, states[layer], weights, batch_sizes, self._packed[layer] if self._packed else None)
-            outputs.append(rows)
+        with torch.autocast(rows.device.type, enabled=False):
+            for layer, weights in enumerate(self._weights()):
+                packed = self._packed[layer] if self._packed else None
+                rows = gru_layer(rows, by_layer[layer], weights, batch_sizes, packed)
+                outputs.append(rows)
         return outputs
 
     def _weights(self) -> list[GruWeights]:
-        return [
-            GruWeights(
-                *(getattr(self.rnn, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-            )
-            for layer in range(self._num_layers)
-        ]
+        return [GruWeights(*weights) for weights in self.rnn.all_weights]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Packed weights can be neither copied nor pickled, and belong to the weights of one moment.
+        return self.__dict__ | {"_packed": None}
 
     def _unpack_state(self, state: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Turns ``[N, state_size]`` into what torch's layers take, ``[layers, N, rnn_size]`` or a pair of these."""

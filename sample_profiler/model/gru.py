@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sample_profiler.model.linear import affine, can_pack, pack
+from sample_profiler.model.linear import affine, can_multiply, pack
 
 __all__ = ["GruWeights", "PackedGruWeights", "gru_layer"]
 
@@ -67,7 +67,7 @@ def gru_layer(
 
     Args:
         inputs: ``[P, I]``: the first steps of all sequences, then all second steps, and so on.
-        states: ``[S, H]``, before the first step of each.
+        states: ``[S, H]``, before the first step of each; of the type of the inputs.
         weights: Of the layer; float32 where inputs are bfloat16, too.
         batch_sizes: Number of sequences that have a first, second, … step.
         packed: The weights once more, for calls without gradients; of the type of the inputs.
@@ -135,13 +135,14 @@ class _GruLayer(torch.autograd.Function):
     ) -> Tensor:
         given = GruWeights(weight_inputs, weight_hidden, bias_inputs, bias_hidden)
         weights = given.to(inputs.dtype)
-        packed = PackedGruWeights.of(weights) if can_pack(weights.hidden) else None
+        packed = PackedGruWeights.of(weights) if can_multiply(weights.hidden) else None
         steps = _go(inputs, states, weights, batch_sizes, packed, keep=True)
         ctx.save_for_backward(inputs, weights.inputs, weights.hidden, *steps)
         ctx.batch_sizes, ctx.dtype = batch_sizes, weight_inputs.dtype
         return steps.outputs
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight_inputs, weight_hidden, gates, candidates, before, outputs = ctx.saved_tensors
         of_outputs, size = gradients[0], outputs.shape[1]
@@ -149,7 +150,7 @@ class _GruLayer(torch.autograd.Function):
         of_gates = torch.empty_like(gates)
         of_hidden = torch.empty_like(gates)
         back = weight_hidden.t()
-        packed = pack(back) if can_pack(back) else None
+        packed = pack(back) if can_multiply(back) else None
         of_states = outputs.new_zeros(0, size)
         begin = len(outputs)
         for num_rows in reversed(ctx.batch_sizes):

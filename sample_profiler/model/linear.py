@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Linear", "affine", "can_pack", "multiply", "pack"]
+__all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
 
 _LEAST_WORK = 2_000_000
 """Multiplications from which oneDNN's start is worth it."""
@@ -32,22 +32,26 @@ _ROWS_TO_PACK_FOR = 16
 """Packed weights serve any number of rows; oneDNN wants to hear of a usual one."""
 
 
-def _has_onednn() -> bool:
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    return hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+def _onednn_dtypes() -> frozenset[torch.dtype]:
+    """Returns the types that oneDNN multiplies here; bfloat16 only with the instructions for it."""
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    operators = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+    if not has_onednn or not all(hasattr(torch.ops.mkldnn, operator) for operator in operators):
+        return frozenset()
+    has_bfloat16 = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return frozenset([torch.float32, torch.bfloat16] if has_bfloat16 else [torch.float32])
 
 
-_HAS_ONEDNN = _has_onednn()
+_ONEDNN_DTYPES = _onednn_dtypes()
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiplies by oneDNN, as :func:`torch.nn.functional.linear` would; knows no gradients.
 
     Args:
-        rows: ``[N, I]``, float32 or bfloat16, on the processor.
+        rows: ``[N, I]``, of a type and device for which :func:`can_multiply` is true.
         weight: ``[O, I]``, or what :func:`pack` made of it; of the same type.
-        bias: ``[O]``.
+        bias: ``[O]``, of the same type.
 
     Returns:
         ``[N, O]``.
@@ -56,9 +60,9 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return product
 
 
-def can_pack(weight: Tensor) -> bool:
-    """Tells whether :func:`pack` can make something of weights."""
-    return _HAS_ONEDNN and weight.is_cpu and weight.dtype in (torch.float32, torch.bfloat16)
+def can_multiply(values: Tensor, dtype: torch.dtype | None = None) -> bool:
+    """Tells whether oneDNN multiplies such values, or those in another type, on this machine."""
+    return values.is_cpu and (dtype or values.dtype) in _ONEDNN_DTYPES
 
 
 def pack(weight: Tensor) -> Tensor:
@@ -75,19 +79,22 @@ def affine(rows: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | N
         weight: ``[O, I]``, of the same type.
         bias: ``[O]``.
         packed: What :func:`pack` made of the weights.
+
+    Returns:
+        ``[N, O]``.
     """
     num_outputs, num_inputs = weight.shape
     work = len(rows) * num_inputs * num_outputs
     # In bfloat16 even a small product goes to oneDNN in the end; packed weights save it the way there.
     if packed is not None and (work >= _LEAST_WORK_PACKED or rows.dtype == torch.bfloat16):
         return multiply(rows, packed, bias)
-    if work >= _LEAST_WORK and num_outputs >= _LEAST_OUTPUTS and can_pack(weight):
+    if work >= _LEAST_WORK and num_outputs >= _LEAST_OUTPUTS and can_multiply(rows):
         return multiply(rows, weight, bias)
     return F.linear(rows, weight, bias)
 
 
 class Linear(nn.Linear):
-    """A linear layer of rows ``[N, I]`` that uses the quicker product.
+    """A linear layer that uses the quicker product; torch's in all else.
 
     Under autocast it computes as torch's layer does: in that type, with weights that stay float32.
     """
@@ -97,28 +104,27 @@ class Linear(nn.Linear):
     def pack(self) -> None:
         """Packs the weights for inference; after each change of them again."""
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
-        if can_pack(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
+        if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Returns ``[N, O]``."""
-        weight = self.weight
-        if not (_HAS_ONEDNN and rows.is_cpu) or torch.compiler.is_compiling():
-            return F.linear(rows, weight, self.bias)
-        if not torch.is_grad_enabled():
-            if self._packed is not None:
-                return affine(rows.to(weight.dtype), weight, self.bias, self._packed)
-        elif len(rows) * weight.numel() >= _LEAST_WORK and self.out_features >= _LEAST_OUTPUTS:
-            dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
-            if dtype in (torch.float32, torch.bfloat16):
-                return product_with_gradients(rows.to(dtype), weight, self.bias)
-        return F.linear(rows, weight, self.bias)
+        """Returns ``[..., O]`` for rows ``[..., I]``."""
+        weight, bias = self.weight, self.bias
+        needs_gradients = torch.is_grad_enabled()
+        if self._packed is not None and not needs_gradients and rows.ndim == 2:
+            return affine(rows.to(weight.dtype), weight, bias, self._packed)
+        is_large = rows.numel() * self.out_features >= _LEAST_WORK and self.out_features >= _LEAST_OUTPUTS
+        if not is_large or not rows.is_cpu or torch.compiler.is_compiling():
+            return F.linear(rows, weight, bias)
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
+        if not can_multiply(rows, dtype):
+            return F.linear(rows, weight, bias)
+        flat: Tensor = _Product.apply(rows.flatten(0, -2).to(dtype), weight, bias)  # type: ignore[no-untyped-call]
+        return flat.view(*rows.shape[:-1], self.out_features)
 
-
-def product_with_gradients(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Multiplies by oneDNN in the type of the rows, forth and back."""
-    product: Tensor = _Product.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
-    return product
+    def __getstate__(self) -> dict[str, Any]:
+        # Packed weights can be neither copied nor pickled, and belong to the weights of one moment.
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
 
 
 class _Product(torch.autograd.Function):
@@ -130,13 +136,17 @@ class _Product(torch.autograd.Function):
         return multiply(rows, weight_used, None if bias is None else bias.to(rows.dtype))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         rows, weight = ctx.saved_tensors
         gradient = gradients[0].contiguous()
         of_rows = multiply(gradient, weight.t()) if ctx.needs_input_grad[0] else None
-        if rows.shape[1] < _LEAST_OUTPUTS:
-            of_weight = multiply(rows.t(), gradient.t()).t().contiguous()
-        else:
-            of_weight = multiply(gradient.t(), rows.t())
+        of_weight = _gradient_of_weight(gradient, rows).to(ctx.dtype) if ctx.needs_input_grad[1] else None
         of_bias = gradient.sum(0, dtype=ctx.dtype) if ctx.needs_input_grad[2] else None
-        return of_rows, of_weight.to(ctx.dtype), of_bias
+        return of_rows, of_weight, of_bias
+
+
+def _gradient_of_weight(gradient: Tensor, rows: Tensor) -> Tensor:
+    if rows.shape[1] < _LEAST_OUTPUTS:  # narrow outputs are no work for oneDNN, narrow inputs are
+        return multiply(rows.t(), gradient.t()).t().contiguous()
+    return multiply(gradient.t(), rows.t())

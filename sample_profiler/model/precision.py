@@ -17,7 +17,7 @@ from sample_profiler.model.actor_critic import ActorCritic
 from sample_profiler.model.cores import RecurrentCore
 from sample_profiler.model.linear import Linear
 
-__all__ = ["InferenceNetwork", "PrecisionName", "computing_in", "has_fast_bfloat16"]
+__all__ = ["InferenceNetwork", "PrecisionName", "computing_in"]
 
 PrecisionName = Literal["fp32", "bf16"]
 
@@ -27,13 +27,6 @@ def computing_in(precision: PrecisionName, device: torch.device) -> contextlib.A
     if precision == "fp32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
-
-
-def has_fast_bfloat16(device: torch.device) -> bool:
-    """Tell whether a device has instructions for bfloat16; others compute it by way of float32, and slower."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class InferenceNetwork:

@@ -42,6 +42,9 @@ class FusedAdam:
         self._parameters = list(parameters)
         self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
         self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self._parameters]
+        # The kernel takes parameters of one kind.
+        kinds = [(parameter.device, parameter.dtype) for parameter in self._parameters]
+        self._of_one_kind = [[i for i, kind in enumerate(kinds) if kind == each] for each in dict.fromkeys(kinds)]
 
     def zero_grad(self) -> None:
         """Forgets all gradients."""
@@ -51,9 +54,11 @@ class FusedAdam:
     @torch.no_grad()
     def step(self) -> None:
         """Takes one step; parameters without a gradient stay as they are."""
-        used = [index for index, parameter in enumerate(self._parameters) if parameter.grad is not None]
-        if not used:
-            return
+        for indices in self._of_one_kind:
+            if used := [index for index in indices if self._parameters[index].grad is not None]:
+                self._step(used)
+
+    def _step(self, used: list[int]) -> None:
         steps = [self._steps[index] for index in used]
         means, squares = ([moments[index] for index in used] for moments in self._moments)
         torch._foreach_add_(steps, 1)
@@ -95,12 +100,18 @@ class FusedAdam:
         gathered = state["state"]
         if not isinstance(gathered, dict) or not set(gathered) <= set(range(len(self._parameters))):
             raise ValueError("its optimizer is of other parameters")
+        targets = {"step": self._steps, **dict(zip(_MOMENTS, self._moments, strict=True))}
         for index, entry in gathered.items():
-            for name, ours in (("step", self._steps), *zip(_MOMENTS, self._moments, strict=True)):
+            for name, ours in targets.items():
                 value = entry[name]
                 if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != ours[index].shape:
                     raise ValueError(f"{name} of its optimizer is not of a parameter's shape")
-                ours[index].copy_(value)
+        for name, ours in targets.items():
+            for index, tensor in enumerate(ours):
+                if index in gathered:
+                    tensor.copy_(gathered[index][name])
+                else:
+                    tensor.zero_()
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> FusedAdam:

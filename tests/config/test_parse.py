@@ -161,7 +161,8 @@ def test_the_number_of_workers_is_the_number_of_usable_cores(monkeypatch: pytest
     [
         (2, "", (2, 32), "automatic"),
         (1, "", (1, 64), "automatic"),
-        (3, "", (3, 22), "automatic"),
+        (3, "", (2, 32), "automatic"),
+        (6, "", (4, 16), "automatic"),
         (8, "", (8, 8), "family"),
         (64, "", (8, 8), "family"),
         (2, "--num_workers=8", (8, 8), "command line"),
@@ -175,6 +176,12 @@ def test_the_environments_of_a_family_go_into_as_many_workers_as_cores(
     cfg = parse(flags, defaults={"num_workers": 8, "num_envs_per_worker": 8})
     assert (cfg.num_workers, cfg.num_envs_per_worker) == expected
     assert cfg.origin("num_workers") == origin
+
+
+def test_a_family_may_leave_the_number_of_environments_open(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(2)), raising=False)
+    cfg = parse("", defaults={"num_workers": 8, "num_envs_per_worker": -1})
+    assert (cfg.num_workers, cfg.num_envs_per_worker) == (2, 16)
 
 
 def test_family_defaults_are_typed_values_of_known_flags():

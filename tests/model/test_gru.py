@@ -7,9 +7,9 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from sample_profiler.model.gru import GruWeights, PackedGruWeights, gru_layer
-from sample_profiler.model.linear import can_pack
+from sample_profiler.model.linear import can_multiply
 
-pytestmark = pytest.mark.skipif(not can_pack(torch.ones(1)), reason="this build of torch has no oneDNN")
+pytestmark = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
 
 BATCH_SIZES = [[5], [5, 5, 5], [6, 4, 4, 1], [1, 1, 1, 1, 1, 1]]
 

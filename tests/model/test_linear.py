@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import os
+import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from sample_profiler.model import linear
-from sample_profiler.model.linear import Linear, affine, can_pack, multiply, pack
+from sample_profiler.model.linear import Linear, affine, can_multiply, multiply, pack
 
-needs_onednn = pytest.mark.skipif(not can_pack(torch.ones(1)), reason="this build of torch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
 
 # Enough work for oneDNN, and too little.
 SIZES = [(512, 4, 512), (64, 300, 200), (3, 8, 5), (2048, 512, 2), (1, 512, 512)]
@@ -106,3 +110,68 @@ def test_a_state_dict_is_that_of_torchs_layer():
     with torch.no_grad():
         layer.pack()
     assert list(layer.state_dict()) == list(torch.nn.Linear(512, 512).state_dict())
+
+
+@pytest.mark.parametrize("shape", [(64, 5, 300), (300,), (2, 3, 300), (0, 300)])
+def test_rows_may_have_any_shape(shape):
+    layer = make_layer(300, 200)
+    rows = torch.randn(*shape, requires_grad=True)
+    for inputs in (rows, rows.detach()):
+        torch.testing.assert_close(layer(inputs), F.linear(inputs, layer.weight, layer.bias), rtol=1e-4, atol=1e-4)
+    (ours,) = torch.autograd.grad(layer(rows).sum(), rows)
+    torch.testing.assert_close(ours, layer.weight.sum(0).expand(shape), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        layer.pack()
+        torch.testing.assert_close(layer(rows), F.linear(rows, layer.weight, layer.bias), rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+def test_large_products_without_gradients_go_to_onednn(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    monkeypatch.setattr(linear, "multiply", lambda *given: calls.append(1) or F.linear(*given))
+    with torch.no_grad():
+        make_layer(512, 512)(torch.randn(64, 512))
+    assert calls == [1]
+
+
+@needs_onednn
+def test_a_copy_of_a_packed_layer_is_not_packed():
+    layer = make_layer(300, 200)
+    layer.pack()
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert layer._packed is not None and twin._packed is None
+        torch.testing.assert_close(twin.weight, layer.weight)
+
+
+def test_second_derivatives_are_refused():
+    layer = make_layer(512, 512)
+    rows = torch.randn(64, 512, requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer(rows).square().sum(), rows, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize("with_rnn", [True, False])
+def test_bfloat16_works_without_the_instructions_for_it(with_rnn):
+    code = f"""
+import torch, numpy as np
+from gymnasium import spaces
+from sample_profiler.config import ModelOptions, ObservationOptions
+from sample_profiler.model import make_actor_critic
+from sample_profiler.model.linear import can_multiply
+from sample_profiler.model.precision import InferenceNetwork, computing_in
+space = spaces.Dict({{"obs": spaces.Box(-1, 1, (64,), np.float32)}})
+model = make_actor_critic(ModelOptions(use_rnn={with_rnn}), ObservationOptions(), space, spaces.Discrete(3))
+assert not can_multiply(torch.ones(1), torch.bfloat16)
+network = InferenceNetwork(model, "bf16")
+network.refresh()
+rows, states = {{"obs": torch.randn(64, 64)}}, torch.zeros(64, model.state_size)
+with torch.no_grad(), computing_in("bf16", torch.device("cpu")):
+    network.network(model.normalize(rows), states)
+with computing_in("bf16", torch.device("cpu")):
+    values = model(model.normalize(rows), states)[1]
+values.sum().backward()
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -37,7 +37,11 @@ def make_inputs(network, kind, num_rows=7):
 
 @pytest.mark.parametrize("kind", ["image", "vector"])
 @pytest.mark.parametrize(
-    "options", [{}, {"use_rnn": False}, {"rnn_type": "lstm"}, {"actor_critic_share_weights": False}]
+    "options",
+    [
+        *({}, {"use_rnn": False}, {"rnn_type": "lstm"}, {"actor_critic_share_weights": False}),
+        {"encoder_mlp_layers": (), "encoder_conv_mlp_layers": ()},  # what reaches the core is float32
+    ],
 )
 def test_bfloat16_gives_nearly_the_same_and_float32_results(kind, options):
     network = make_network(kind, **options)

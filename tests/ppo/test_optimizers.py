@@ -74,7 +74,23 @@ def test_a_state_of_other_parameters_is_refused():
         make_optimizer(others[::-1], OptimizerOptions()).load_state_dict(state)
     with pytest.raises(KeyError):
         optimizer.load_state_dict({"state": {0: {"step": torch.zeros(())}}})
+    set_gradients(parameters)
+    optimizer.step()
+    begun = optimizer.state_dict()["state"][0]["exp_avg"].clone()
+    with pytest.raises(KeyError):
+        optimizer.load_state_dict({"state": {0: state["state"][0], 1: {"step": torch.zeros(())}}})
+    assert torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], begun), "what is refused changes nothing"
     optimizer.load_state_dict({"state": {}, "param_groups": []})
+    assert all(entry["step"] == 0 and not entry["exp_avg"].any() for entry in optimizer.state_dict()["state"].values())
+
+
+def test_parameters_of_several_types_take_their_steps():
+    parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, dtype=torch.float64))]
+    optimizer = make_optimizer(parameters, OptimizerOptions(learning_rate=0.5))
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    assert all(parameter.tolist() == pytest.approx([0.5, 0.5], rel=1e-4) for parameter in parameters)
 
 
 def test_making_it_does_not_import_torchs_compiler():

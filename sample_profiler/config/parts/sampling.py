@@ -39,7 +39,7 @@ class SamplingOptions:
 
     worker_num_splits: int = option(2, minimum=1, maximum=32)
     """Number of groups into which a worker divides its environments: while one waits for actions, another steps. 1
-    switches this double buffering off."""
+    switches this double buffering off; groups that step in less than a quarter of a millisecond ask together anyway."""
 
     policy_workers_per_policy: int = option(1, minimum=1, maximum=100)
     """Number of inference workers for each policy."""
@@ -53,7 +53,7 @@ class SamplingOptions:
 
     num_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1, maximum=1000)
     """Number of rollout workers: processes that step environments. Where an environment family has more than there are
-    cores, its environments go into as many workers as cores, unless one of both numbers is given."""
+    cores, its environments go into at most as many workers as cores, unless one of both numbers is given."""
 
     num_envs_per_worker: int = option(-1, minimum=1, maximum=100_000, also=-1)
     """Number of environments in each rollout worker; at least worker_num_splits. -1: 2 to 32, as many as together fill
