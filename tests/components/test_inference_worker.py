@@ -127,6 +127,15 @@ def test_the_worker_of_each_group_is_told(inference):
     assert [channel.receive() for channel in inference.channels.actions] == [[0], [1, 1]]
 
 
+def test_a_worker_gets_one_message_for_all_its_groups(inference, monkeypatch):
+    inference.begin()
+    messages = []
+    for worker, channel in enumerate(inference.channels.actions):
+        monkeypatch.setattr(channel, "send", lambda groups, worker=worker: messages.append((worker, list(groups))))
+    inference.request(1, 0, 1)
+    assert messages == [(1, [1, 1]), (0, [0])]
+
+
 def test_newly_published_weights_are_used_from_the_next_request_on(inference):
     inference.begin()
     inference.request(0)

@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sample_profiler.components import rollout_worker
+from sample_profiler.components import rollout_worker, stepping_group
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters, EpisodesFinished
@@ -153,6 +153,64 @@ def test_groups_step_independently_of_each_other(local_run):
         run.dispatch()
         assert run.requests[0].receive() == [1]
         assert run.memory.group_step.tolist() == [0, step + 1]
+
+
+class Sends(LocalChannel):
+    """Keeps each message apart, with how many steps the environments had taken when it was sent."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.run, self.messages = run, []
+
+    def send(self, values):
+        self.messages.append((list(values), sum(len(env.actions) for env in self.run.envs.values())))
+        super().send(self.messages[-1][0])
+
+
+@pytest.mark.parametrize(
+    ("steps_ns", "expected"),
+    [
+        ((0, 0), [([0, 1], 2)]),
+        ((10**9, 0), [([0, 1], 2)]),  # the first has nobody to wait for
+        ((0, 10**9), [([0], 1), ([1], 2)]),  # inference works for the first while the second steps
+    ],
+)
+def test_groups_whose_actions_come_together_ask_together_if_they_step_quickly(local_run, steps_ns, expected):
+    run = local_run(num_envs_per_worker=2, worker_num_splits=2, decorrelate_envs_on_one_worker=False)
+    run.start()
+    for group in run.requests[0].receive():
+        run.answer(0, group)
+    (worker,) = run.workers
+    for group, step_ns in zip(worker._groups.values(), steps_ns, strict=True):
+        group.step_ns = step_ns
+    run.requests[0] = sends = Sends(run)
+    worker._on_actions(run.actions[0].receive())
+    assert sends.messages == expected
+
+
+def test_each_policy_gets_one_message_for_all_groups(local_run):
+    run = local_run(num_policies=2, num_envs_per_worker=4, worker_num_splits=2, decorrelate_envs_on_one_worker=False)
+    run.start()
+    for policy in range(2):
+        for group in run.requests[policy].receive():
+            run.answer(policy, group)
+    run.requests[:] = [Sends(run), Sends(run)]
+    run.workers[0]._on_actions(run.actions[0].receive())
+    assert [[groups for groups, _ in sends.messages] for sends in run.requests] == [[[0, 1]], [[0, 1]]]
+
+
+def test_how_long_a_group_steps_is_an_average(local_run, monkeypatch):
+    run = local_run(num_envs_per_worker=1, decorrelate_envs_on_one_worker=False)
+    run.start()
+    (group,) = run.workers[0]._groups.values()
+    averages = []
+    for duration_ns in (800, 1600, 800):
+        ticks = iter([0, 0, 0, duration_ns])  # the step begins, the environment does, it ends, the step ends
+        monkeypatch.setattr(stepping_group, "perf_counter_ns", ticks.__next__)
+        run.answer(0, 0)
+        run.dispatch()
+        averages.append(group.step_ns)
+    assert averages == [800, 900, 887.5]
 
 
 def test_finished_trajectories_go_to_the_batcher_of_their_policy(local_run):
