@@ -110,14 +110,13 @@ class Linear(nn.Linear):
     def forward(self, rows: Tensor) -> Tensor:
         """Returns ``[..., O]`` for rows ``[..., I]``."""
         weight, bias = self.weight, self.bias
-        needs_gradients = torch.is_grad_enabled()
-        if self._packed is not None and not needs_gradients and rows.ndim == 2:
+        if torch.compiler.is_compiling() or not rows.is_cpu:
+            return F.linear(rows, weight, bias)
+        if self._packed is not None and not torch.is_grad_enabled() and rows.ndim == 2:
             return affine(rows.to(weight.dtype), weight, bias, self._packed)
         is_large = rows.numel() * self.out_features >= _LEAST_WORK and self.out_features >= _LEAST_OUTPUTS
-        if not is_large or not rows.is_cpu or torch.compiler.is_compiling():
-            return F.linear(rows, weight, bias)
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
-        if not can_multiply(rows, dtype):
+        if not is_large or not can_multiply(rows, dtype):
             return F.linear(rows, weight, bias)
         flat: Tensor = _Product.apply(rows.flatten(0, -2).to(dtype), weight, bias)  # type: ignore[no-untyped-call]
         return flat.view(*rows.shape[:-1], self.out_features)
