@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
 import vizdoom
-from gymnasium import spaces
-from numpy.typing import NDArray
 
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
-from sample_profiler.envs.resize import NearestResize
 from sample_profiler.envs.wrappers import FrameStack
 from sample_profiler.errors import EnvError
-from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
+from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_options import VizdoomOptions
-from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
+from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
 
-__all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario", "make_resize"]
-
-Observation = NDArray[np.uint8]
+__all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario"]
 
 _NUM_SEEDS = 2**32
 _CURE_FOR_LOST_GAME = " If its process was killed, look for who did it, and for a lack of memory"
@@ -70,22 +65,11 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self.name = scenario.name
         self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
         self.render_mode = render_mode
-        self._configure = functools.partial(
-            configure_game,
-            scenario,
-            find_scenario_file(options.doom_scenario or scenario.file),
-            is_wide=options.wide_aspect_ratio,
-            is_replaced=options.doom_scenario is not None,
-            is_visible=render_mode == "human",
-        )
-        self._configure()  # a scenario file that cannot be played is known now, not at the first reset
+        self._player = DoomPlayer(scenario, options, is_visible=render_mode == "human")
         self._scenario = scenario
         self._frameskip = frameskip
-        self._rows = scenario.rows()
-        self._resize = make_resize(options)
-        self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
-        choices = [spaces.Discrete(len(rows)) for rows in self._rows]
-        self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
+        self.observation_space = self._player.observation_space
+        self.action_space = self._player.action_space
         self._game: vizdoom.DoomGame | None = None
         self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
@@ -126,7 +110,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             raise EnvError(f"{self.name}: step() before reset(); call reset() first")
         try:
             with self._watched:
-                reward = game.make_action(self._held(action), self._frameskip) * self._scenario.reward_scale
+                reward = game.make_action(self._player.held(action), self._frameskip) * self._scenario.reward_scale
             if game.is_episode_finished():
                 is_truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
                 return self._observation, reward, not is_truncated, is_truncated, {}
@@ -152,7 +136,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             self._watched = contextlib.nullcontext()
 
     def _start_game(self) -> vizdoom.DoomGame:
-        game = self._configure()
+        game = self._player.make_game()
         game.set_seed(self._draw_seed())
         others = children_of_this_process()
         game.init()
@@ -165,21 +149,11 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         # in the same instant differ.
         return int(self.np_random.integers(_NUM_SEEDS))
 
-    def _held(self, action: Any) -> list[float]:
-        """Returns one number for each button of the game."""
-        if len(self._rows) == 1:
-            return self._rows[0][action]
-        rows = [rows[choice] for rows, choice in zip(self._rows, action, strict=True)]
-        return [sum(amounts) for amounts in zip(*rows, strict=True)]
-
     def _look(self, game: vizdoom.DoomGame) -> None:
-        # Typed as always there, but a game whose episode ended in this instant has nothing to show.
-        state = cast("vizdoom.GameState | None", game.get_state())
-        if state is None:
-            return
-        # Both are new arrays each time: nobody's earlier observation changes under them.
-        self._frame = state.screen_buffer
-        self._observation = self._frame if self._resize is None else self._resize(self._frame)
+        frame = self._player.frame(game)
+        if frame is not None:
+            # Nobody's earlier observation changes under them: each is a new array.
+            self._frame, self._observation = frame, self._player.observe(frame)
 
     def _reward_health(self, game: vizdoom.DoomGame) -> float:
         before, self._health = self._health, self._read_health(game)
@@ -218,11 +192,3 @@ def make_doom_env_of_scenario(
     env_index = None if env_config is None else env_config.env_id
     env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index)
     return FrameStack(env, framestack) if framestack > 1 else env
-
-
-def make_resize(options: VizdoomOptions) -> NearestResize | None:
-    """Returns what makes observations of frames, or ``None`` if they are of that size already."""
-    height, width = (144, 256) if options.wide_aspect_ratio else (120, 160)
-    if (height, width) == (options.res_h, options.res_w):
-        return None
-    return NearestResize((3, height, width), options.res_h, options.res_w)

@@ -12,24 +12,20 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import psutil
 import vizdoom
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
 from sample_profiler.errors import EnvError
 from sample_profiler.runtime.child import end_stuck_process
-from sf_examples.vizdoom.doom_env import make_resize
-from sf_examples.vizdoom.doom_game import GAME_ERRORS, configure_game
+from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VizdoomOptions
-from sf_examples.vizdoom.doom_scenarios import find_scenario_file
+from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
 from sf_examples.vizdoom.match_port import reserve_port
 
 __all__ = ["DoomMatchEnv", "make_doom_match_env"]
-
-Observation = NDArray[np.uint8]
 
 _PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
 _PATIENCE_OF_START_S = 60.0
@@ -82,22 +78,11 @@ class DoomMatchEnv:
         self.num_agents = match.num_players
         self.render_mode = render_mode
         self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
-        self._configure = functools.partial(
-            configure_game,
-            scenario,
-            find_scenario_file(options.doom_scenario or scenario.file),
-            is_wide=options.wide_aspect_ratio,
-            is_replaced=options.doom_scenario is not None,
-            is_visible=render_mode == "human",
-        )
-        self._configure()
+        self._player = DoomPlayer(scenario, options, is_visible=render_mode == "human")
         self._match = match
         self._frameskip = frameskip
-        self._rows = scenario.rows()
-        self._resize = make_resize(options)
-        self.observation_space = spaces.Box(0, 255, (3, options.res_h, options.res_w), np.uint8)
-        choices = [spaces.Discrete(len(rows)) for rows in self._rows]
-        self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
+        self.observation_space = self._player.observation_space
+        self.action_space = self._player.action_space
         self._rng = np.random.default_rng()
         self._threads: ThreadPoolExecutor | None = None
         self._port: socket.socket | None = None
@@ -146,7 +131,7 @@ class DoomMatchEnv:
             raise EnvError(f"{self.name}: step() before reset(); call reset() first")
         try:
             for game, action in zip(self._games, actions, strict=True):
-                game.set_action(self._held(action))
+                game.set_action(self._player.held(action))
             is_over = False
             for tic in range(self._frameskip):
                 # Only the last tic is rendered.
@@ -180,7 +165,7 @@ class DoomMatchEnv:
         seed, self._port = int(self._rng.integers(_NUM_SEEDS)), reserve_port()
         port = self._port.getsockname()[1]
         minutes = self._match.scenario.episode_timeout_tics / _TICS_PER_MINUTE
-        self._games = [self._configure() for _ in range(self.num_agents)]
+        self._games = [self._player.make_game() for _ in range(self.num_agents)]
         for player, game in enumerate(self._games):
             game.set_episode_timeout(0)  # the match has a time limit of its own
             game.set_seed(seed)
@@ -213,18 +198,12 @@ class DoomMatchEnv:
             failed.result()
         raise EnvError(f"{self._title}: the games of the match have not answered each other for {patience_s:g} s")
 
-    def _held(self, action: Any) -> list[float]:
-        choices = [action] if len(self._rows) == 1 else action
-        rows = [rows[choice] for rows, choice in zip(self._rows, choices, strict=True)]
-        return [sum(amounts) for amounts in zip(*rows, strict=True)]
-
     def _look(self) -> list[Observation]:
         for player, game in enumerate(self._games):
-            # Typed as always there, but a game whose episode ended in this instant has nothing to show.
-            state = cast("vizdoom.GameState | None", game.get_state())
-            if state is not None:
-                self._frames[player] = state.screen_buffer
-        return self._frames[:] if self._resize is None else [self._resize(frame) for frame in self._frames]
+            frame = self._player.frame(game)
+            if frame is not None:
+                self._frames[player] = frame
+        return [self._player.observe(frame) for frame in self._frames]
 
     def _reward(self) -> list[float]:
         change, self._variables = -self._variables, self._read_variables()

@@ -80,7 +80,7 @@ def test_each_decision_holds_its_own_button():
     assert rows[0][2][buttons.index("MOVE_BACKWARD")] == 1.0
     assert [row[buttons.index("TURN_LEFT_RIGHT_DELTA")] for row in rows[5]] == [0, -10, -8, -6, -4, -2, 2, 4, 6, 8, 10]
     env = DoomEnv(scenario, VizdoomOptions())
-    held = env._held((1, 0, 2, 1, 0, 10))
+    held = env._player.held((1, 0, 2, 1, 0, 10))
     assert {button: amount for button, amount in zip(buttons, held, strict=True) if amount} == {
         "MOVE_FORWARD": 1.0, "SELECT_NEXT_WEAPON": 1.0, "ATTACK": 1.0, "TURN_LEFT_RIGHT_DELTA": 10.0
     }  # fmt: skip
