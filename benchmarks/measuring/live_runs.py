@@ -20,7 +20,7 @@ from unittest import mock
 import psutil
 
 from benchmarks.measuring.alternation import Sample
-from sample_profiler.components import run as runs
+from sample_profiler.components import wiring
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
@@ -106,7 +106,7 @@ class LiveRun:
         watch = threading.Thread(target=self._watch, args=(is_over,), name="counters")
         watch.start()
         try:
-            with mock.patch.object(runs, "Runner", self._make_runner):
+            with mock.patch.object(wiring, "Runner", self._make_runner):
                 self.result = execute_run(self.config, env_spec, device, self.folder, observers)
         finally:
             is_over.set()

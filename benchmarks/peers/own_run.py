@@ -43,11 +43,11 @@ def main() -> int:
     from unittest import mock
 
     from benchmarks.peers.watching import Watch
-    from sample_profiler.components import run
+    from sample_profiler.components import wiring
 
     output, family, *flags = sys.argv[1:]
     peek = _Peek()
-    with mock.patch.object(run, "Runner", peek.make_runner), Watch(output, peek.frames):
+    with mock.patch.object(wiring, "Runner", peek.make_runner), Watch(output, peek.frames):
         status: int = importlib.import_module(_MODULES[family]).main(flags)
     return status
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import signal
 import threading
 import time
@@ -15,25 +14,18 @@ from types import FrameType
 from typing import Any
 
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
-from sample_profiler.components.course import keep_course
-from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
-from sample_profiler.components.runner import Runner
-from sample_profiler.components.topology import describe_processes, plan_components, recording_options
+from sample_profiler.components.topology import describe_processes, recording_options
+from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
-from sample_profiler.profiling import TWIN, Session, set_timing
-from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel
-from sample_profiler.runtime.child import Failure, finish_component, report_end
-from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
-from sample_profiler.runtime.machine import Machine, draw_seed, tame_numerical_libraries
-from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.profiling import TWIN, Session
+from sample_profiler.runtime.channels import LocalChannel, PipeChannel
+from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.recording import Recording
-from sample_profiler.runtime.supervisor import Supervisor
-from sample_profiler.runtime.turns import Turns
 from sample_profiler.spaces import is_discrete
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import TrajectoryLayout
@@ -43,7 +35,6 @@ __all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_e
 logger = logging.getLogger(__name__)
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_GRACE_AFTER_FAILURE_S = 4.0
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
 
 
@@ -187,7 +178,7 @@ def execute_run(
 
     with contextlib.ExitStack() as stack:
         with _signals_held():
-            make_wiring = _SerialWiring if is_serial else _ParallelWiring
+            make_wiring = SerialWiring if is_serial else ParallelWiring
             wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
             recording.attach(runner)
@@ -274,130 +265,3 @@ def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None])
     finally:
         for number, handler in zip(_ENDING_SIGNALS, previous, strict=True):
             signal.signal(number, handler)
-
-
-class _ParallelWiring:
-    """Every component in a process of its own; the Runner in this one."""
-
-    def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
-    ) -> None:
-        self._supervisor = Supervisor()
-        start_s = time.monotonic()
-        try:
-            for plan in plan_components(blueprint):
-                self._supervisor.spawn(plan.settings, plan.make)
-        except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
-            self._supervisor.kill()
-            raise
-        children = self._supervisor.children
-        self.runner = Runner(
-            blueprint.config,
-            blueprint.counters,
-            [child.reports for child in children],
-            [child.exit for child in children],
-            observers,
-            start_s,
-            blueprint.run_folder,
-        )
-        self.runner.timing.backdate(started_ns)
-        self.runner.guard.expect(child.name for child in children)
-        answers = LocalReports()
-        self.runner.command([LocalMember(self.runner, answers), *children], answers)
-        timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
-        self.runner.stop_loop = self._loop.stop
-        self.runner.refresh_loop = self._loop.refresh
-        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
-
-    def run(self) -> None:
-        self._loop.run()
-
-    def stop(self) -> None:
-        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
-        end_captures()
-        with self.runner.timing.add_time("wait_components"):
-            killed = self._supervisor.stop(grace_s, self._take_reports)
-        for child in killed:
-            message = f"it did not end within {min(grace_s, child.patience_s):g} seconds and was killed"
-            if child.name.startswith("Learner"):
-                lost = "; what it had learned since its last checkpoint is lost"
-                self.runner.fail(Failure(child.name, message + lost, ""))
-            else:
-                logger.warning("%s: %s", child.name, message)
-
-    def kill(self) -> None:
-        self._supervisor.kill()
-
-    def active_component(self) -> str:
-        return self.runner.name
-
-    def _take_reports(self) -> None:
-        for child in self._supervisor.children:
-            self.runner.handle_reports(child.reports.receive())
-
-
-class _SerialWiring:
-    """All components in this process, one loop for all of them."""
-
-    def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
-    ) -> None:
-        self._blueprint = blueprint
-        self._recording = recording
-        self._started_ns = started_ns
-        self._turns = Turns()
-        self._components: list[Component] = []
-        self._reports = LocalReports()
-        self._active = ""
-        self._loop: EventLoop | None = None
-        self.runner = Runner(
-            blueprint.config,
-            blueprint.counters,
-            [self._reports],
-            [],
-            observers,
-            time.monotonic(),
-            blueprint.run_folder,
-        )
-        self.runner.timing.backdate(started_ns)
-
-    def run(self) -> None:
-        tame_numerical_libraries()
-        turns, runner = self._turns, self.runner
-        turns.begin(runner.name)
-        turns.join(runner.name, runner.timing)
-        for plan in plan_components(self._blueprint):
-            self._active = plan.settings.name
-            turns.begin(self._active)
-            component = plan.make(self._reports)
-            turns.join(self._active, component.timing)
-            component.timing.backdate(self._started_ns)
-            self._recording.attach(component)
-            self._components.append(component)
-        if not runner.reason:
-            answers = LocalReports()
-            runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
-            timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-            self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
-            runner.stop_loop = self._loop.stop
-            keep_course(self._blueprint, self._components, self._loop)
-            self._loop.run()
-
-    def stop(self) -> None:
-        for component in self._components:
-            self._turns.begin(component.name)
-            set_timing(component.timing, process_wide=True)
-            finish_component(component, self._reports)
-        self._turns.begin(self.runner.name)
-        end_captures()
-        self._turns.settle()
-        for component in self._components:
-            report_end(component, self._reports)
-        self.runner.handle_reports(self._reports.receive())
-
-    def kill(self) -> None:
-        """Nothing but this process is there to be ended."""
-
-    def active_component(self) -> str:
-        return self._loop.active.name if self._loop else self._active

@@ -1,0 +1,185 @@
+"""Puts the components of a run together: each in a process of its own, or all in one, and lets them run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+
+from sample_profiler.components.blueprint import Blueprint
+from sample_profiler.components.course import keep_course
+from sample_profiler.components.crew import LocalMember
+from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.rescue import Rescue
+from sample_profiler.components.runner import Runner
+from sample_profiler.components.topology import plan_components
+from sample_profiler.profiling import set_timing
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.child import Failure, finish_component, report_end
+from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
+from sample_profiler.runtime.machine import tame_numerical_libraries
+from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.recording import Recording
+from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.turns import Turns
+
+__all__ = ["ParallelWiring", "SerialWiring"]
+
+logger = logging.getLogger(__name__)
+
+_GRACE_AFTER_FAILURE_S = 4.0
+
+
+class ParallelWiring:
+    """Every component in a process of its own; the Runner in this one.
+
+    Args:
+        blueprint: of the run.
+        observers: who is told how the run goes.
+        recording: of this process.
+        started_ns: when the run began, on the clock of blocks.
+
+    Attributes:
+        runner: of the run.
+    """
+
+    def __init__(
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+    ) -> None:
+        self._supervisor = Supervisor()
+        start_s = time.monotonic()
+        try:
+            for plan in plan_components(blueprint):
+                self._supervisor.spawn(plan.settings, plan.make)
+        except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
+            self._supervisor.kill()
+            raise
+        children = self._supervisor.children
+        self.runner = Runner(
+            blueprint.config,
+            blueprint.counters,
+            [child.reports for child in children],
+            [child.exit for child in children],
+            observers,
+            start_s,
+            blueprint.run_folder,
+        )
+        self.runner.timing.backdate(started_ns)
+        self.runner.guard.expect(child.name for child in children)
+        answers = LocalReports()
+        self.runner.command([LocalMember(self.runner, answers), *children], answers)
+        timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
+        self.runner.stop_loop = self._loop.stop
+        self.runner.refresh_loop = self._loop.refresh
+        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
+
+    def run(self) -> None:
+        """Let the components work until the run ends."""
+        self._loop.run()
+
+    def stop(self) -> None:
+        """End all components, and take what they still report."""
+        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
+        end_captures()
+        with self.runner.timing.add_time("wait_components"):
+            killed = self._supervisor.stop(grace_s, self._take_reports)
+        for child in killed:
+            message = f"it did not end within {min(grace_s, child.patience_s):g} seconds and was killed"
+            if child.name.startswith("Learner"):
+                lost = "; what it had learned since its last checkpoint is lost"
+                self.runner.fail(Failure(child.name, message + lost, ""))
+            else:
+                logger.warning("%s: %s", child.name, message)
+
+    def kill(self) -> None:
+        """End all processes at once."""
+        self._supervisor.kill()
+
+    def active_component(self) -> str:
+        """Return who is at work in this process."""
+        return self.runner.name
+
+    def _take_reports(self) -> None:
+        for child in self._supervisor.children:
+            self.runner.handle_reports(child.reports.receive())
+
+
+class SerialWiring:
+    """All components in this process, one loop for all of them.
+
+    Args:
+        blueprint: of the run.
+        observers: who is told how the run goes.
+        recording: of this process.
+        started_ns: when the run began, on the clock of blocks.
+
+    Attributes:
+        runner: of the run.
+    """
+
+    def __init__(
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+    ) -> None:
+        self._blueprint = blueprint
+        self._recording = recording
+        self._started_ns = started_ns
+        self._turns = Turns()
+        self._components: list[Component] = []
+        self._reports = LocalReports()
+        self._active = ""
+        self._loop: EventLoop | None = None
+        self.runner = Runner(
+            blueprint.config,
+            blueprint.counters,
+            [self._reports],
+            [],
+            observers,
+            time.monotonic(),
+            blueprint.run_folder,
+        )
+        self.runner.timing.backdate(started_ns)
+
+    def run(self) -> None:
+        """Let the components work until the run ends."""
+        tame_numerical_libraries()
+        turns, runner = self._turns, self.runner
+        turns.begin(runner.name)
+        turns.join(runner.name, runner.timing)
+        for plan in plan_components(self._blueprint):
+            self._active = plan.settings.name
+            turns.begin(self._active)
+            component = plan.make(self._reports)
+            turns.join(self._active, component.timing)
+            component.timing.backdate(self._started_ns)
+            self._recording.attach(component)
+            self._components.append(component)
+        if not runner.reason:
+            answers = LocalReports()
+            runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
+            timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+            self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
+            runner.stop_loop = self._loop.stop
+            keep_course(self._blueprint, self._components, self._loop)
+            self._loop.run()
+
+    def stop(self) -> None:
+        """End all components, and take what they still report."""
+        for component in self._components:
+            self._turns.begin(component.name)
+            set_timing(component.timing, process_wide=True)
+            finish_component(component, self._reports)
+        self._turns.begin(self.runner.name)
+        end_captures()
+        self._turns.settle()
+        for component in self._components:
+            report_end(component, self._reports)
+        self.runner.handle_reports(self._reports.receive())
+
+    def kill(self) -> None:
+        """Nothing but this process is there to be ended."""
+
+    def active_component(self) -> str:
+        """Return who is at work in this process."""
+        return self._loop.active.name if self._loop else self._active
