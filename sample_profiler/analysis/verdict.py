@@ -42,6 +42,7 @@ MIN_SECONDS = 8.0
 MIN_DATASETS = 4
 
 _SATURATED = 0.92  # of all cores: what is left is switching and waking up
+_CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
 _LITTLE, _MUCH, _NEARLY_ALL = 0.15, 0.3, 0.8
 _SLOW_ENV_RATIO, _SLOW_ENV_SHARE = 4.0, 0.2
 _SLOW_WORKER_RATIO = 1.7
@@ -387,7 +388,8 @@ def _inference(run: _Run) -> _Finding | None:
     if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < _MUCH:
         return None
     load = max(run.inference, key=lambda each: each.busy)
-    if run.is_saturated and load.busy - (load.starved or 0.0) < _OWN_WORK:
+    is_crowded = run.facts.machine_busy is not None and run.facts.machine_busy >= _CROWDED
+    if is_crowded and load.busy - (load.starved or 0.0) < _OWN_WORK:
         return None  # it is busy waiting for a processor, as everybody is
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
@@ -405,14 +407,24 @@ def _inference(run: _Run) -> _Finding | None:
                 run.gain(run.room(min(wanted, more / (more - 1))), 0.0),
             )
         )
-    sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
-    if sending >= _MUCH_SENDING and run.facts.flag("inference", "process") == "process":
-        why = f"{_share(sending)} of its time goes into waking workers"
-        advice.append(Advice("--inference=worker", why, run.gain(min(1 / (1 - sending), wanted), 0.1)))
+    advice += _own_inference(run)
     if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.3, wanted), 0.1)))
     advice.append(Advice("a smaller network", "for actions", run.gain(wanted, 0.1)))
     return _Finding("inference", load.name, "Inference is the limit: workers wait for actions", evidence, advice)
+
+
+def _own_inference(run: _Run) -> list[Advice]:
+    """Advise inference in the workers where the InferenceWorkers mostly wake them."""
+    if not run.inference:
+        return []
+    load = max(run.inference, key=lambda each: each.busy)
+    sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
+    if sending < _MUCH_SENDING or run.facts.flag("inference", "process") != "process":
+        return []
+    factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
+    why = f"{_share(sending)} of the time of {load.name} goes into waking workers"
+    return [Advice("--inference=worker", why, run.gain(run.learner_room(factor), 0.1))]
 
 
 def _environments(run: _Run) -> _Finding | None:
@@ -490,6 +502,7 @@ def _processor(run: _Run) -> _Finding | None:
     advice = [Advice("more cores, or a GPU for the network", "no component waits for another one for long")]
     if run.may_gain_by_bf16 and used["Learner"] + used["InferenceWorker"] > 0.5:
         advice.insert(0, Advice("--precision=bf16", "where the processor has it", run.gain(1.35, 0.1)))
+    advice = _own_inference(run) + advice
     return _Finding(
         "processor",
         largest,
@@ -506,7 +519,8 @@ def _balanced(run: _Run) -> _Finding:
     ]
     if run.facts.machine_busy is not None:
         evidence.append(f"all cores together are {_share(run.facts.machine_busy)} busy")
-    return _Finding("balanced", "", "Nothing limits the run more than the rest", evidence, [])
+    headline = "Nothing limits the run more than the rest"
+    return _Finding("balanced", "", headline, evidence, _own_inference(run))
 
 
 def _describe_blocks(load: ComponentLoad) -> str:

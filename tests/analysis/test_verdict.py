@@ -124,8 +124,17 @@ def test_inference_that_mostly_wakes_workers_moves_to_them(sending: float, flag:
     first = verdict.advice[0]
     assert (first.change == "--inference=worker") == is_advised
     if is_advised:
-        assert "30 % of its time" in first.why
+        assert "30 % of the time of InferenceWorker_p0-w0" in first.why
         assert first.fps is not None and first.fps[0] < 5000 * 1.2 < first.fps[1]
+
+
+def test_inference_that_waits_for_a_processor_as_everybody_does_is_not_the_limit():
+    workers = [worker(index, busy=0.35, inference=0.6, learner=0.0) for index in range(2)]
+    for machine_busy, starved, cause in ((0.88, 0.45, "balanced"), (0.88, 0.1, "inference"), (0.5, 0.45, "inference")):
+        loads = [*workers, inference(0.94, sending=0.3, starved=starved), learner(0.57)]
+        verdict = judge_run(*loads, machine_busy=machine_busy)
+        assert verdict.cause == cause
+        assert "--inference=worker" in [advice.change for advice in verdict.advice]
 
 
 def test_without_idle_cores_more_workers_are_no_advice():
