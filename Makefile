@@ -7,7 +7,7 @@ TEST_FLAGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
-# Comparisons of whole runs take an hour or more: each has a target, or is called by hand.
+# Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
 LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))

@@ -1,9 +1,9 @@
 """Print how often comparisons of eight pairs err, resampled from many recorded runs.
 
 Two settings take turns, run after run: CartPole as it is, and with environments that compute so much longer that it is
-some ten per cent slower. Comparisons are drawn from these runs: of a setting with itself (neighbours in time are pairs,
-in an order that chance decides), where every difference that is found is an error; and of both, where none should be
-missed. All runs are kept, and go on where they were interrupted.
+some ten per cent slower. Comparisons are drawn from these runs: of a setting with itself, neighbours in time in turn as
+`sample-profiler compare` makes them, where every difference that is found is an error; and of both, where none should
+be missed. All runs are kept, and go on where they were interrupted.
 
     python -m benchmarks.comparison_check --runs 60 --seconds 12
 """
@@ -49,20 +49,30 @@ def run(seconds: float, env_ms: float) -> float:
             check=False,
         )
         if done.returncode:
-            raise SystemExit(f"status {done.returncode}:\n{done.stdout[-3000:]}")
+            raise SystemExit(f"status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-999:]}")
         return float(json.loads(Path(folder, "run", "benchmark.json").read_text())["steady_fps"])
 
 
-def draw_same(runs: Sequence[float], rng: random.Random) -> list[tuple[float, float]]:
-    """Draw pairs of neighbouring runs of one setting."""
-    begin = rng.randrange(2)
-    neighbours = list(zip(runs[begin::2], runs[begin + 1 :: 2], strict=False))
-    return [pair if rng.random() < 0.5 else pair[::-1] for pair in rng.sample(neighbours, _NUM_PAIRS)]
+def same_setting(runs: Sequence[float]) -> list[list[tuple[float, float]]]:
+    """Return all comparisons of a setting with itself: neighbours in time are pairs, every second one turned round."""
+    windows = [runs[begin : begin + 2 * _NUM_PAIRS] for begin in range(len(runs) - 2 * _NUM_PAIRS + 1)]
+    return [_in_turn(list(zip(window[::2], window[1::2], strict=True))) for window in windows]
 
 
-def draw_both(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[tuple[float, float]]:
-    """Draw pairs of one run of each setting that followed each other."""
-    return rng.sample(list(zip(plain, slow, strict=True)), _NUM_PAIRS)
+def both_settings(plain: Sequence[float], slow: Sequence[float]) -> list[list[tuple[float, float]]]:
+    """Return all comparisons of both: runs that followed each other are pairs."""
+    pairs = list(zip(plain, slow, strict=False))  # an interrupted recording has one more of the one
+    return [pairs[begin : begin + _NUM_PAIRS] for begin in range(len(pairs) - _NUM_PAIRS + 1)]
+
+
+def _in_turn(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Turn every second pair round, as a comparison does: A B, then B A."""
+    return [pair if number % 2 == 0 else pair[::-1] for number, pair in enumerate(pairs)]
+
+
+def count(comparisons: Sequence[Sequence[tuple[float, float]]], rng: random.Random) -> Counter[str]:
+    """Return how often each outcome comes out of 40 of them, drawn with replacement."""
+    return Counter(compare_pairs(pairs).outcome for pairs in rng.choices(comparisons, k=_NUM_COMPARISONS))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=RESULTS / "comparison-check.json", help="file of the runs")
     options = parser.parse_args(argv)
     if options.runs < 4 * _NUM_PAIRS:
-        parser.error(f"--runs: {4 * _NUM_PAIRS} or more are needed to draw {_NUM_PAIRS} pairs of one setting")
+        parser.error(f"--runs: {4 * _NUM_PAIRS} or more are needed for {_NUM_PAIRS} pairs of one setting")
     setting = {"seconds": options.seconds, "env_ms": options.env_ms, "machine": Machine.this().to_dict()}
     document = {**setting, "plain": [], "slow": []}
     if options.output.exists():
@@ -90,12 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"run {number + 1}, {name}: {document[name][-1]:,.0f} frames/s", flush=True)
     plain, slow = document["plain"], document["slow"]
     rng = random.Random(1)
-    change = median(b / a for a, b in zip(plain, slow, strict=True)) - 1
-    print(f"\n{len(plain)} pairs: slower environments {100 * change:+.1f} % (median)")
-    same = Counter(compare_pairs(draw_same(plain, rng)).outcome for _ in range(_NUM_COMPARISONS))
+    change = median(b / a for a, b in zip(plain, slow, strict=False)) - 1
+    print(f"\n{min(len(plain), len(slow))} pairs: slower environments {100 * change:+.1f} % (median)")
+    same = count(same_setting(plain), rng)
     num_errors = same["higher"] + same["lower"]
     print(f"a setting with itself: called different in {num_errors} of {_NUM_COMPARISONS} ({dict(same)})")
-    both = Counter(compare_pairs(draw_both(plain, slow, rng)).outcome for _ in range(_NUM_COMPARISONS))
+    both = count(both_settings(plain, slow), rng)
     share = both["lower"] / _NUM_COMPARISONS
     print(f"both: found in {100 * share:.0f} % ({dict(both)})")
     is_good = num_errors <= _MOST_ERRORS and share >= _LEAST_FOUND

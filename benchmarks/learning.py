@@ -10,6 +10,7 @@ again, so an interrupted comparison goes on where it stopped. `scripts/make_lear
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import subprocess
@@ -123,11 +124,11 @@ def read_curve(summary: Path, begin_s: float) -> list[list[float]]:
 
 
 def describe(result: dict[str, Any], threshold: float) -> str:
-    """Return one line: where the curve ended, and when it passed the threshold for more than one point."""
+    """Return one line: where the curve ended, and the first of two points in a row that had passed the threshold."""
     curve = result["curve"]
     frames, _, reward = curve[-1]
     best = max(point[2] for point in curve)
-    pairs = zip(curve, [*curve[1:], curve[-1]], strict=True)
+    pairs = itertools.pairwise(curve)
     passed = next((point for point, following in pairs if min(point[2], following[2]) >= threshold), None)
     reached = "not reached" if passed is None else f"after {passed[0]:,.0f} frames, {passed[1]:.0f} s"
     return (

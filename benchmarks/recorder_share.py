@@ -3,8 +3,8 @@
 Blocks and points of flows are counted by the recorder itself, between two looks at the record files of a live run, some
 seconds after its start and at its end. What each costs is measured in this process by the loops of `block_cost`, with a
 record file and its ring of events attached as in a run; the quickest of several repeats. The share is of the processor
-time that the process has had meanwhile, and of the wall time. With `--run_dir` the run is
-one that somebody else has started: a live one is looked at twice, a finished one counts from its start.
+time that the process has had meanwhile, and of the wall time. With `--run_dir` the run is one that somebody else has
+started: a live one is looked at twice, a finished one counts from its start.
 
     python -m benchmarks.recorder_share --envs doom_benchmark CartPole-v1
     python -m benchmarks.recorder_share --run_dir train_dir/make_run

@@ -77,7 +77,7 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
     predicted = next((advice for advice in verdict.advice if advice.fps is not None), None)
     if follows and predicted is not None and predicted.fps is not None:
         is_flag = predicted.change.startswith("--")
-        flags = (*case.flags, predicted.change) if is_flag else case.flags
+        flags = (*case.flags, *predicted.change.split()) if is_flag else case.flags
         fps = _train(case.injected if is_flag else {}, flags, seconds).facts.fps
         low, high = predicted.fps
         result["followed"] = {

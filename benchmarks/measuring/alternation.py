@@ -65,7 +65,7 @@ class Alternation(RunObserver):
 
     Attributes:
         phases: that are over.
-        at_end: called when the run ends, before its processes do.
+        at_end: called when the run is over and its processes have ended.
     """
 
     def __init__(self, run: LiveRun, switch: Callable[[bool], None], phase_s: float, warm_up_s: float) -> None:

@@ -377,8 +377,7 @@ def _small_inference_batches(run: _Run) -> _Finding | None:
     advice = [
         Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", run.gain(2.0, 0.1))
     ]
-    if run.facts.flag("inference", "process") == "process":
-        advice.append(Advice("--inference=worker", "without messages between processes", run.gain(1.3, 0.0)))
+    advice.append(Advice(_inference_in_workers(run), "without messages between processes", run.gain(1.3, 0.0)))
     return _Finding(
         "small inference batches", load.name, "Inference works on too few observations at once", evidence, advice
     )
@@ -420,11 +419,17 @@ def _own_inference(run: _Run) -> list[Advice]:
         return []
     load = max(run.inference, key=lambda each: each.busy)
     sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
-    if sending < _MUCH_SENDING or run.facts.flag("inference", "process") != "process":
+    if sending < _MUCH_SENDING:
         return []
     factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
     why = f"{_share(sending)} of the time of {load.name} goes into waking workers"
-    return [Advice("--inference=worker", why, run.gain(run.learner_room(factor), 0.1))]
+    return [Advice(_inference_in_workers(run), why, run.gain(run.learner_room(factor), 0.1))]
+
+
+def _inference_in_workers(run: _Run) -> str:
+    """Return the flags for it; several inference workers and none exclude each other."""
+    is_single = int(run.facts.flag("policy_workers_per_policy", 1)) == 1
+    return "--inference=worker" + ("" if is_single else " --policy_workers_per_policy=1")
 
 
 def _environments(run: _Run) -> _Finding | None:

@@ -1,6 +1,6 @@
 """Makes components, each in the process where it runs, from the blueprint of the run.
 
-What a component imports is imported here, inside the function that makes it: a RolloutWorker has no use for torch.
+What needs torch is imported inside the function that makes it: a RolloutWorker has no use for it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model.registry import import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.machine import (
-    derive_seed,
-    keep_freed_memory,
-)
+from sample_profiler.runtime.machine import derive_seed, keep_freed_memory
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import Evaluator

@@ -22,11 +22,7 @@ from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
-from sample_profiler.runtime.machine import (
-    choose_cpus,
-    choose_inference_threads,
-    choose_learner_threads,
-)
+from sample_profiler.runtime.machine import choose_cpus, choose_inference_threads, choose_learner_threads
 from sample_profiler.runtime.recording import RecordingOptions
 
 __all__ = [

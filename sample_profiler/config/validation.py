@@ -63,7 +63,8 @@ def _fit_workers(values: Assignments) -> None:
     """Puts the environments of a family that has more workers than there are cores into fewer workers.
 
     What is learned stays the same, as many environments play; but workers beyond the cores only take turns on them, and
-    each of their small groups is a small batch for inference. Who gives one of both flags gets what was given.
+    each of their small groups is a small batch for inference. The same number of environments in each is worth a core
+    without a worker, not half of them: then all stays as it is. Who gives one of both flags gets what was given.
     """
     num_workers, num_envs = values["num_workers"], values["num_envs_per_worker"]
     num_cores = num_usable_cores()
@@ -74,8 +75,9 @@ def _fit_workers(values: Assignments) -> None:
         return
     total = num_workers.value * num_envs.value
     fitting = next(number for number in range(num_cores, 0, -1) if total % number == 0)
-    values["num_workers"] = Assigned(fitting, "automatic")
-    values["num_envs_per_worker"] = Assigned(total // fitting, "automatic")
+    if 2 * fitting >= num_cores:
+        values["num_workers"] = Assigned(fitting, "automatic")
+        values["num_envs_per_worker"] = Assigned(total // fitting, "automatic")
 
 
 def _choose_num_envs(values: Assignments) -> int:

@@ -118,7 +118,7 @@ class Linear(nn.Linear):
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
         if not is_large or not can_multiply(rows, dtype):
             return F.linear(rows, weight, bias)
-        flat: Tensor = _Product.apply(rows.flatten(0, -2).to(dtype), weight, bias)  # type: ignore[no-untyped-call]
+        flat: Tensor = _Product.apply(rows.reshape(-1, self.in_features).to(dtype), weight, bias)  # type: ignore[no-untyped-call]
         return flat.view(*rows.shape[:-1], self.out_features)
 
     def __getstate__(self) -> dict[str, Any]:

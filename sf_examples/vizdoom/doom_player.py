@@ -63,7 +63,11 @@ class DoomPlayer:
         )
 
     def held(self, action: Any) -> list[float]:
-        """Returns one number for each button of the game."""
+        """Returns one number for each button of the game.
+
+        Args:
+            action: Of the action space; one index, or one for each part.
+        """
         if len(self._rows) == 1:
             return self._rows[0][action]
         rows = [rows[choice] for rows, choice in zip(self._rows, action, strict=True)]
@@ -76,7 +80,7 @@ class DoomPlayer:
         return None if state is None else state.screen_buffer
 
     def observe(self, frame: Observation) -> Observation:
-        """Returns the observation that a frame makes."""
+        """Returns the observation [3, res_h, res_w] that a frame [3, height, width] makes."""
         return frame if self._resize is None else self._resize(frame)
 
 

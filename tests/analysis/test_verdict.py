@@ -9,6 +9,7 @@ import pytest
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts
 from sample_profiler.analysis.verdict import Cause, judge
+from sample_profiler.config import parse_config
 from sample_profiler.reports.verdict import format_verdict, verdict_to_dict
 
 SECONDS = 60.0
@@ -117,15 +118,24 @@ def test_advice_is_flags_with_values():
     assert RUNS["small inference batches"]().advice[0].change == "--num_envs_per_worker=32"
 
 
-@pytest.mark.parametrize(("sending", "flag", "is_advised"), [(0.3, "process", True), (0.05, "process", False)])
-def test_inference_that_mostly_wakes_workers_moves_to_them(sending: float, flag: str, is_advised: bool):
+@pytest.mark.parametrize(
+    ("sending", "num_inference_workers", "change"),
+    [(0.3, 1, "--inference=worker"), (0.3, 2, "--inference=worker --policy_workers_per_policy=1"), (0.05, 1, None)],
+)
+def test_inference_that_mostly_wakes_workers_moves_to_them(
+    sending: float, num_inference_workers: int, change: str | None
+):
     workers = [worker(index, inference=0.7, learner=0.0) for index in range(2)]
-    verdict = judge_run(*workers, inference(0.95, sending=sending), learner(0.4), config={"inference": flag})
-    first = verdict.advice[0]
-    assert (first.change == "--inference=worker") == is_advised
-    if is_advised:
-        assert "30 % of the time of InferenceWorker_p0-w0" in first.why
-        assert first.fps is not None and first.fps[0] < 5000 * 1.2 < first.fps[1]
+    config = {"policy_workers_per_policy": num_inference_workers}
+    first = judge_run(*workers, inference(0.95, sending=sending), learner(0.4), config=config).advice[0]
+    if change is None:
+        assert "--inference" not in first.change
+        return
+    assert first.change == change
+    assert "30 % of the time of InferenceWorker_p0-w0" in first.why
+    assert first.fps is not None and first.fps[0] < 5000 * 1.2 < first.fps[1]
+    before = f"--env=none --policy_workers_per_policy={num_inference_workers}"
+    assert parse_config([*before.split(), *change.split()]).sampling.inference == "worker"
 
 
 def test_inference_that_waits_for_a_processor_as_everybody_does_is_not_the_limit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import defaultdict
 
@@ -15,6 +16,7 @@ from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
+from sample_profiler.profiling.flows import REQUEST, STEP, flow_point
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.runtime.heartbeats import Heartbeat
 
@@ -197,6 +199,40 @@ def test_each_policy_gets_one_message_for_all_groups(local_run):
     run.requests[:] = [Sends(run), Sends(run)]
     run.workers[0]._on_actions(run.actions[0].receive())
     assert [[groups for groups, _ in sends.messages] for sends in run.requests] == [[[0, 1]], [[0, 1]]]
+
+
+class Noting:
+    """A Timing that notes which blocks are open at each point of a flow."""
+
+    def __init__(self, timing):
+        self.timing, self.open, self.marked = timing, [], []
+
+    @contextlib.contextmanager
+    def add_time(self, key):
+        self.open.append(key)
+        with self.timing.add_time(key):
+            yield
+        self.open.pop()
+
+    def mark_flow(self, point):
+        self.marked.append((point, tuple(self.open)))
+
+
+def test_points_of_flows_lie_in_blocks(local_run):
+    """A timeline keeps a point with the block that it lies in, and none that lies in no block."""
+    run = local_run(num_envs_per_worker=2, worker_num_splits=2, rollout=2, decorrelate_envs_on_one_worker=False)
+    (worker,) = run.workers
+    worker.timing = noting = Noting(worker.timing)
+    run.start()
+    for _ in range(2):
+        for group in run.requests[0].receive():
+            run.answer(0, group)
+        run.dispatch()
+    assert all(blocks for _, blocks in noting.marked)
+    requests = [flow_point(STEP, REQUEST, group) for group in range(2)]
+    asked = [(point, blocks) for point, blocks in noting.marked if point in requests]
+    assert asked == [(point, ("enqueue_policy_requests",)) for point in requests] * (len(asked) // 2)
+    assert len(asked) >= 4
 
 
 def test_how_long_a_group_steps_is_an_average(local_run, monkeypatch):

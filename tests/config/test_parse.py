@@ -169,13 +169,19 @@ def test_the_number_of_workers_is_the_number_of_usable_cores(monkeypatch: pytest
         (2, "--num_envs_per_worker=8", (8, 8), "family"),
     ],
 )
-def test_the_environments_of_a_family_go_into_as_many_workers_as_cores(
+def test_the_environments_of_a_family_go_into_no_more_workers_than_cores(
     monkeypatch: pytest.MonkeyPatch, num_cores: int, flags: str, expected: tuple[int, int], origin: str
 ):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)), raising=False)
     cfg = parse(flags, defaults={"num_workers": 8, "num_envs_per_worker": 8})
     assert (cfg.num_workers, cfg.num_envs_per_worker) == expected
     assert cfg.origin("num_workers") == origin
+
+
+def test_cores_are_not_left_idle_for_a_number_that_cannot_be_divided(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(12)), raising=False)
+    cfg = parse("", defaults={"num_workers": 13, "num_envs_per_worker": 1})
+    assert (cfg.num_workers, cfg.num_envs_per_worker) == (13, 1)
 
 
 def test_a_family_may_leave_the_number_of_environments_open(monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -91,3 +94,13 @@ def test_without_memory_nothing_changes():
     block, states = torch.randn(2, 3, 5), torch.randn(2, 1)
     assert torch.equal(core.sequence(block, states, torch.ones(2, 3, dtype=torch.bool)), block)
     assert [torch.equal(a, b) for a, b in zip(core.step(block[:, 0], states), (block[:, 0], states), strict=True)]
+
+
+def test_a_copy_of_a_packed_core_is_not_packed():
+    core = make("gru", 2)
+    core.pack()
+    rows, states = torch.randn(3, 5), torch.randn(3, core.state_size)
+    for twin in (copy.deepcopy(core), pickle.loads(pickle.dumps(core))):
+        assert twin._packed is None
+        with torch.no_grad():
+            torch.testing.assert_close(twin.step(rows, states), core.step(rows, states))

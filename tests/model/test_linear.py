@@ -175,3 +175,8 @@ values.sum().backward()
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_single_large_row_is_a_row():
+    layer, row = make_layer(2048, 1024), torch.randn(2048)
+    torch.testing.assert_close(layer(row), F.linear(row, layer.weight, layer.bias), rtol=1e-4, atol=1e-4)
