@@ -1,0 +1,59 @@
+"""What components are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sample_profiler.components.batcher import Batcher
+from sample_profiler.components.rollout_worker import RolloutWorker
+from sample_profiler.envs import registry
+
+
+def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):
+    blueprint = make_blueprint("--num_policies=2", "--num_workers=2")
+    worker, _ = make_component(blueprint, "RolloutWorker_w1")
+    assert isinstance(worker, RolloutWorker)
+    worker.start()
+    assert [channel.receive() for channel in blueprint.channels.requests[1]] == [[1], [1]]
+    assert [i.source for i in worker.inputs()] == [blueprint.channels.actions[1], blueprint.channels.free[1]]
+    worker.finish()
+
+
+def test_environments_are_seeded_from_the_seed_of_the_run_and_their_number_alone(make_blueprint, make_component):
+    def first_observations(seed, *flags):
+        blueprint = make_blueprint("--num_envs_per_worker=2", *flags, seed=seed)
+        for worker in range(blueprint.config.sampling.num_workers):
+            component, _ = make_component(blueprint, f"RolloutWorker_w{worker}")
+            component.start()
+            component.finish()
+        slots = blueprint.trajectories.row_slot
+        return blueprint.trajectories.observations["obs"][slots, 0]
+
+    first = first_observations(1, "--num_workers=2")
+    assert (first == first_observations(1, "--num_workers=2")).all()
+    assert (first == first_observations(1, "--num_workers=2", "--worker_num_splits=2")).all()
+    assert (first != first_observations(2, "--num_workers=2")).any()
+    assert len(np.unique(first, axis=0)) == 4
+
+
+def test_a_registered_environment_reaches_workers_that_have_not_registered_it(
+    make_blueprint, make_component, monkeypatch
+):
+    blueprint = make_blueprint()
+    monkeypatch.setattr(registry, "_makers", {})
+    worker, _ = make_component(blueprint, "RolloutWorker_w0")
+    worker.start()
+    worker.finish()
+
+
+@pytest.mark.parametrize(("flags", "max_datasets"), [
+    (("--async_rl=True", "--num_batches_to_accumulate=3"), 4),
+    (("--async_rl=False", "--num_batches_to_accumulate=3"), 1),
+])  # fmt: skip
+def test_the_learner_may_have_as_many_datasets_as_the_options_say(make_blueprint, make_component, flags, max_datasets):
+    blueprint = make_blueprint(*flags, "--batch_size=4")
+    batcher, _ = make_component(blueprint, "Batcher_0")
+    assert isinstance(batcher, Batcher)
+    batcher.inputs()[0].handle([0, 1, 2, 3, 4, 5])
+    assert len(blueprint.channels.datasets[0].receive()) == max_datasets
