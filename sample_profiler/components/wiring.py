@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.course import keep_course
@@ -56,15 +57,8 @@ class ParallelWiring:
             self._supervisor.kill()
             raise
         children = self._supervisor.children
-        self.runner = Runner(
-            blueprint.config,
-            blueprint.counters,
-            [child.reports for child in children],
-            [child.exit for child in children],
-            observers,
-            start_s,
-            blueprint.run_folder,
-        )
+        reports, exits = [child.reports for child in children], [child.exit for child in children]
+        self.runner = _make_runner(blueprint, reports, exits, observers, start_s)
         self.runner.timing.backdate(started_ns)
         self.runner.guard.expect(child.name for child in children)
         answers = LocalReports()
@@ -107,17 +101,7 @@ class ParallelWiring:
 
 
 class SerialWiring:
-    """All components in this process, one loop for all of them.
-
-    Args:
-        blueprint: of the run.
-        observers: who is told how the run goes.
-        recording: of this process.
-        started_ns: when the run began, on the clock of blocks.
-
-    Attributes:
-        runner: of the run.
-    """
+    """All components in this process, one loop for all of them; arguments and attributes are those of the other."""
 
     def __init__(
         self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
@@ -130,15 +114,7 @@ class SerialWiring:
         self._reports = LocalReports()
         self._active = ""
         self._loop: EventLoop | None = None
-        self.runner = Runner(
-            blueprint.config,
-            blueprint.counters,
-            [self._reports],
-            [],
-            observers,
-            time.monotonic(),
-            blueprint.run_folder,
-        )
+        self.runner = _make_runner(blueprint, [self._reports], [], observers, time.monotonic())
         self.runner.timing.backdate(started_ns)
 
     def run(self) -> None:
@@ -183,3 +159,9 @@ class SerialWiring:
     def active_component(self) -> str:
         """Return who is at work in this process."""
         return self._loop.active.name if self._loop else self._active
+
+
+def _make_runner(
+    blueprint: Blueprint, reports: Sequence[Any], exits: Sequence[Any], observers: Sequence[RunObserver], start_s: float
+) -> Runner:
+    return Runner(blueprint.config, blueprint.counters, reports, exits, observers, start_s, blueprint.run_folder)

@@ -44,6 +44,7 @@ def test_a_registered_environment_reaches_workers_that_have_not_registered_it(
     monkeypatch.setattr(registry, "_makers", {})
     worker, _ = make_component(blueprint, "RolloutWorker_w0")
     worker.start()
+    assert blueprint.channels.requests[0][0].receive() == [0], "its environments have begun"
     worker.finish()
 
 
