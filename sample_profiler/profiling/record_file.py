@@ -80,6 +80,7 @@ class RecordFile:
             self._map: mmap.mmap | None = _map_new_file(temporary, sizes.file_size)
             self._memory: RecordMemory | None = RecordMemory(self._map, sizes, _string_adder())
             self._memory.write_header(anchor_now(), started_ns, is_compiled=_is_compiled(), metadata=text)
+            self._memory.prepare_ring()
             os.replace(temporary, self.path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -144,6 +145,7 @@ class RecordFile:
                 try:
                     self._memory.write_thread_names(thread_names())
                     self._memory.mark_flushed(anchor_now().monotonic_ns)
+                    self._memory.prepare_ring()
                 finally:
                     self._memory.end()
 

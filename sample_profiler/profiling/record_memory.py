@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,6 +22,12 @@ _NUM_NODES, _STRINGS_USED, _NUM_GAUGES, _METADATA_USED, _EVENTS_WRITTEN, _NODES_
 _FLUSHED_NS, _IS_CLOSED, _NUM_THREADS = range(_LIVE + 6, _LIVE + 9)
 _THREAD_NAMES = (_LIVE + 9) * 2
 _END_ANCHORS = (layout.HEADER_FIXED.size - 4 * 8) // 8
+
+# A page of a mapped file that is written to for the first time, or again after the kernel has saved it, is a fault
+# amid whatever is measured: with what it does to caches 30 to 50 µs, 300 ns for each of the events in it. Many pages at
+# once are 4 µs each. Linux has a call for that since 5.14, which Python has no name for.
+_POPULATE_WRITE = 23 if sys.platform == "linux" else None
+_LEAST_EVENTS_AHEAD = 8192
 
 
 class RecordMemory:
@@ -49,6 +56,8 @@ class RecordMemory:
         self._halves = self._view.cast("I")
         self._gauges: dict[str, int | None] = {}
         self._num_threads_named = 0
+        self._num_events_seen = 0
+        self._populate_write = _POPULATE_WRITE
 
     def begin(self) -> bool:
         """Let the current thread write until `end`; return False, without one, where it must not.
@@ -161,6 +170,26 @@ class RecordMemory:
         offset = self._sizes.ring_offset + number % self._sizes.num_events * layout.EVENT.size
         layout.EVENT.pack_into(self._memory, offset, start_ns, end_ns, node, thread, flow)
         self._words[_EVENTS_WRITTEN] = number + 1
+
+    def prepare_ring(self) -> None:
+        """Have the pages at hand that the next events go to: for twice as many as came since this was called last."""
+        number, num_events = self._words[_EVENTS_WRITTEN], self._sizes.num_events
+        ahead = min(num_events, max(_LEAST_EVENTS_AHEAD, 2 * (number - self._num_events_seen)))
+        self._num_events_seen = number
+        first = number % max(1, num_events)
+        self._populate(first, min(num_events, first + ahead))
+        self._populate(0, first + ahead - num_events)
+
+    def _populate(self, first: int, end: int) -> None:
+        if self._populate_write is None or end <= first:
+            return
+        start = self._sizes.ring_offset + first * layout.EVENT.size
+        start -= start % mmap.PAGESIZE
+        stop = self._sizes.ring_offset + end * layout.EVENT.size
+        try:
+            self._memory.madvise(self._populate_write, start, stop - start)
+        except OSError:  # an older kernel: pages come one by one
+            self._populate_write = None
 
     def write_thread_names(self, names: Mapping[int, str]) -> None:
         """Write the names of threads by number, from 1 on; there is room for so many."""
