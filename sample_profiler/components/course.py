@@ -118,7 +118,8 @@ class _Course:
         except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the course of the run in its checkpoint is of another version ({type(error).__name__}: {error}): use "
-                "--load_checkpoint_kind=best, another --experiment, or --restart_behavior=overwrite"
+                "--load_checkpoint_kind=best if a best one was saved, another --experiment, or "
+                "--restart_behavior=overwrite"
             ) from error
         logger.info("Environments go on where they were")
 

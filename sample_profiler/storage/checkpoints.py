@@ -73,7 +73,7 @@ class CheckpointFolder:
             What was saved; None if nothing was.
 
         Raises:
-            CheckpointError: there are checkpoints, and none of them can be read.
+            CheckpointError: there are checkpoints, and none of them can be read, or is the best.
         """
         paths = self._paths("checkpoint" if kind == "latest" else "best")
         for path in reversed(paths):
@@ -89,6 +89,12 @@ class CheckpointFolder:
             raise CheckpointError(
                 f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
                 "--restart_behavior=overwrite, or remove the damaged files"
+            )
+        # Who takes this for a new run replaces all that was learned.
+        if kind == "best" and (others := self._paths("checkpoint")):
+            raise CheckpointError(
+                f"there is no best checkpoint in {self.path}, only {others[-1].name}: use "
+                "--load_checkpoint_kind=latest or another --experiment"
             )
         return None
 

@@ -155,6 +155,16 @@ def test_a_checkpoint_of_another_network_is_an_error_that_says_what_to_do(make_l
         make_learner("--use_rnn=True", *flags)
 
 
+def test_a_run_without_a_best_policy_is_not_begun_anew_where_that_is_to_be_loaded(make_learner):
+    run = make_learner().start()
+    run.hand_over(0, 1)
+    run.learner.finish()
+    before = run.checkpoints()
+    with pytest.raises(CheckpointError, match="there is no best checkpoint"):
+        make_learner("--load_checkpoint_kind=best").start()
+    assert run.checkpoints() == before == ["checkpoint_000000000_0.pth", "checkpoint_000000001_8.pth"]
+
+
 @pytest.mark.parametrize("state", [{"something": "else"}, [1, 2], torch.zeros(3)])
 def test_a_checkpoint_of_something_else_is_an_error_too(make_learner, tmp_path, state):
     folder = CheckpointFolder(tmp_path, 0, 2)

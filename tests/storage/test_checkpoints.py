@@ -62,8 +62,14 @@ def test_what_was_saved_is_loaded(folder):
 def test_nothing_saved_is_nothing_loaded(folder):
     assert folder.load("latest") is None
     assert folder.load("best") is None
+
+
+def test_no_best_one_beside_others_is_no_new_run(folder):
     folder.save(make_state(1), 1, 1)
-    assert folder.load("best") is None
+    message = r"no best checkpoint .* only checkpoint_000000001_1.pth: use --load_checkpoint_kind=latest"
+    with pytest.raises(CheckpointError, match=message):
+        folder.load("best")
+    assert names(folder) == ["checkpoint_000000001_1.pth"]
 
 
 def test_the_latest_is_that_of_most_steps_whatever_its_name_sorts_like(folder):
