@@ -394,6 +394,7 @@ class Learner:
                 f"the checkpoint in {self._memory.checkpoints.path} is not of this network ({reason}): use the flags "
                 "it was trained with, another --experiment, or --restart_behavior=overwrite"
             ) from error
+        self._trainer.set_progress(self._frames)
         self._steps_saved = self._trainer.num_steps
 
     def course(self) -> dict[str, Any]:

@@ -138,6 +138,20 @@ def test_a_resumed_run_goes_on_where_it_was(make_learner):
     assert are_equal(first.weights(), resumed.weights())
 
 
+def test_the_first_dataset_after_a_resume_is_trained_on_at_the_rate_of_its_frames(make_learner):
+    flags = ("--lr_schedule=linear_decay", "--learning_rate=0.01", "--train_for_env_steps=32")
+    run = make_learner(*flags).start()
+    assert run.learner._trainer._optimizer.learning_rate == 0.01
+    run.hand_over(0, 1)
+    run.learner.finish()
+    resumed = make_learner(*flags)
+    assert resumed.learner._trainer._optimizer.learning_rate == 0.01 * (1 - 8 / 32)
+    resumed.start()
+    for each in (run, resumed):
+        each.hand_over(0, 1)
+    assert are_equal(run.weights(), resumed.weights())
+
+
 def test_a_run_resumed_past_its_target_ends_at_once(make_learner):
     run = make_learner().start()
     run.hand_over(0, 1)

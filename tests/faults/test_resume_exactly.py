@@ -53,7 +53,7 @@ def test_a_run_of_three_parts_ends_as_a_whole_one(begin: Begin, tmp_path: Path, 
 
 
 def test_a_run_that_was_interrupted_in_the_middle_of_a_turn_ends_as_a_whole_one(begin: Begin, tmp_path: Path) -> None:
-    flags = ("--env=walk", LAYOUTS["several datasets"], "--train_for_env_steps=1500")
+    flags = ("--env=walk", LAYOUTS["several datasets"], "--train_for_env_steps=1500", "--lr_schedule=linear_decay")
     assert begin(*flags, "--experiment=whole") == 0
     for steps in (101, 402, 207):
         Stroll.steps_to_interrupt = steps
