@@ -147,6 +147,7 @@ class Learner:
         with self.timing.add_time("load_checkpoint"):
             memory.checkpoints.remove_partials()
             self._load_checkpoint()
+            self._best_metric = max(self._best_metric, self._metric_of_best())
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher."""
@@ -396,6 +397,14 @@ class Learner:
             ) from error
         self._trainer.set_progress(self._frames)
         self._steps_saved = self._trainer.num_steps
+
+    def _metric_of_best(self) -> float:
+        """Return the metric of the best checkpoint, which may have been saved after the latest; -inf: there is none."""
+        best = -math.inf
+        for state in self._memory.checkpoints.best_states():
+            with contextlib.suppress(*_UNFITTING):  # it is of something else
+                best = max(best, float(state["best_metric"]))
+        return best
 
     def course(self) -> dict[str, Any]:
         """Return what waits to be trained on, for `follow`; the rest is in every checkpoint."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,7 @@ class CheckpointFolder:
             CheckpointError: there are checkpoints, and none of them can be read, or is the best.
         """
         paths = self._paths("checkpoint" if kind == "latest" else "best")
-        for path in reversed(paths):
-            try:
-                state = _read(path)
-            except Exception as error:  # a damaged file can raise anything
-                reason = str(error).strip().splitlines()
-                logger.warning("Cannot read the checkpoint %s: %s", path, reason[0] if reason else type(error).__name__)
-                continue
+        for path, state in _read_whole(paths):
             logger.info("Loaded the checkpoint %s", path)
             return state
         if paths:
@@ -97,6 +92,10 @@ class CheckpointFolder:
                 "--load_checkpoint_kind=latest or another --experiment"
             )
         return None
+
+    def best_states(self) -> Iterator[dict[str, Any]]:
+        """Yield what the best checkpoints hold: one, or two after a kill in between; damaged files are passed over."""
+        return (state for _, state in _read_whole(self._paths("best")))
 
     def remove_partials(self) -> None:
         """Remove what a run that was killed while it saved has left; for whoever has the run's folder for itself."""
@@ -129,6 +128,18 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         logger.warning("Cannot remove the old checkpoint %s: %s", path, error.strerror or error)
+
+
+def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the checkpoints that can be read, the newest first, and warn of the others."""
+    for path in reversed(paths):
+        try:
+            state = _read(path)
+        except Exception as error:  # a damaged file can raise anything
+            reason = str(error).strip().splitlines()
+            logger.warning("Cannot read the checkpoint %s: %s", path, reason[0] if reason else type(error).__name__)
+            continue
+        yield path, state
 
 
 def _read(path: Path) -> dict[str, Any]:

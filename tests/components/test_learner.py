@@ -249,6 +249,41 @@ def test_the_best_so_far_is_remembered_over_a_resume(make_learner):
     assert run.checkpoints("best") == ["best_000000000_0_reward_3.000.pth"]
 
 
+def save_best(run, metric):
+    run.counters.metric[0] = metric
+    next(timer for timer in run.learner.timers() if timer.interval_s == 5).callback()
+
+
+def test_the_best_so_far_is_remembered_over_a_kill(make_learner):
+    """The best one was saved after the latest, which does not know of it."""
+    flags = ("--save_best_every_sec=5", "--save_best_after=0")
+    killed = make_learner(*flags).start()
+    save_best(killed, 0.0004)
+    killed.hand_over(0, 1)
+    resumed = make_learner(*flags).start()
+    resumed.hand_over(0, 1)
+    save_best(resumed, 0.0003)
+    assert resumed.checkpoints("best") == ["best_000000000_0_reward_0.000.pth"]
+    save_best(resumed, 0.0005)
+    assert resumed.checkpoints("best") == ["best_000000001_8_reward_0.001.pth"]
+
+
+@pytest.mark.parametrize("content", ["damaged", {}, {"best_metric": "high"}, {"best_metric": None}])
+def test_a_best_checkpoint_that_cannot_be_used_is_no_obstacle(make_learner, content):
+    flags = ("--save_best_every_sec=5", "--save_best_after=0")
+    killed = make_learner(*flags).start()
+    save_best(killed, 9.0)
+    path = killed.blueprint.run_folder / "checkpoint_p0" / "best_000000000_0_reward_9.000.pth"
+    if content == "damaged":
+        path.write_bytes(path.read_bytes()[:500])
+    else:
+        torch.save(content, path)
+    resumed = make_learner(*flags).start()
+    resumed.hand_over(0, 1)
+    save_best(resumed, 1.0)
+    assert resumed.checkpoints("best") == ["best_000000001_8_reward_1.000.pth"]
+
+
 def test_a_benchmark_saves_no_best_policy(make_learner):
     intervals = {timer.interval_s for timer in make_learner("--save_best_every_sec=7").learner.timers()}
     assert 7 in intervals
