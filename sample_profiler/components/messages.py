@@ -100,7 +100,7 @@ class Counters:
         training_iterations: `[num_policies]` int64: datasets that were trained on in this run.
         optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
         first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
-        metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: unknown yet.
+        metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: too few yet.
         lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
     """
 

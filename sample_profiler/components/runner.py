@@ -63,6 +63,7 @@ class Runner:
         observers: who is told how the run goes.
         start_s: when the first component was started (monotonic clock).
         run_folder: where the run's files are.
+        num_agents: that follow each policy.
 
     Attributes:
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
@@ -84,12 +85,13 @@ class Runner:
         observers: Sequence[RunObserver],
         start_s: float,
         run_folder: Path,
+        num_agents: Sequence[int],
     ) -> None:
         self.name = "Runner"
         self.timing = Timing("Runner profile")
         self.statistics = RunStatistics(
             counters,
-            config.sampling.num_policies,
+            num_agents,
             config.saving.train_for_env_steps,
             frames_per_step(config),
             config.machine.stats_avg,

@@ -6,7 +6,7 @@ import bisect
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -17,6 +17,7 @@ __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 logger = logging.getLogger(__name__)
 
 FPS_WINDOWS_S = (10, 60, 300)
+_FEWEST_AVERAGED = 20  # a mean over less is mostly chance, and where episodes are long, more take too many frames
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class RunStatistics:
 
     Args:
         counters: that the components share.
-        num_policies: of the run.
+        num_agents: that follow each policy.
         target_frames: at which the run ends, per policy.
         frameskip: frames per agent step.
         num_averaged: how many of the latest episodes means are taken over.
@@ -121,7 +122,7 @@ class RunStatistics:
     def __init__(
         self,
         counters: Counters,
-        num_policies: int,
+        num_agents: Sequence[int],
         target_frames: int,
         frameskip: int,
         num_averaged: int,
@@ -131,7 +132,8 @@ class RunStatistics:
         self._target_frames = target_frames
         self._frameskip = frameskip
         self._num_averaged = num_averaged
-        self._episodes = [_PolicyEpisodes() for _ in range(num_policies)]
+        self._num_agents = num_agents
+        self._episodes = [_PolicyEpisodes() for _ in num_agents]
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
@@ -161,15 +163,23 @@ class RunStatistics:
         self._evaluation[evaluation.policy] = evaluation
 
     def metric(self, policy: int, name: str) -> float | None:
-        """Return the mean of something over the latest episodes; None before the first of them that has it."""
-        known = self._episodes[policy].latest
+        """Return the mean of something over the latest episodes; None while they are too few to choose a policy by.
+
+        The first episodes that end after a start are the short ones, which may be the best or the worst of all. So the
+        mean is known when as many have ended as there are agents, and at least so many that a mean means something.
+        """
+        episodes = self._episodes[policy]
+        known = episodes.latest
         if known and name not in known and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "No episode of policy %d has a statistic %r so far, so no best policy is saved; there are %s",
                 *(policy, name, ", ".join(sorted(known))),
             )
-        return fmean(known[name]) if name in known else None
+        if episodes.num_episodes < self._num_agents[policy]:
+            return None
+        values = known.get(name, ())
+        return fmean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
 
     def sample(self) -> None:
         """Note the frames at this moment."""

@@ -164,4 +164,13 @@ class SerialWiring:
 def _make_runner(
     blueprint: Blueprint, reports: Sequence[Any], exits: Sequence[Any], observers: Sequence[RunObserver], start_s: float
 ) -> Runner:
-    return Runner(blueprint.config, blueprint.counters, reports, exits, observers, start_s, blueprint.run_folder)
+    return Runner(
+        blueprint.config,
+        blueprint.counters,
+        reports,
+        exits,
+        observers,
+        start_s,
+        blueprint.run_folder,
+        blueprint.plan.num_agents_of_policy,
+    )

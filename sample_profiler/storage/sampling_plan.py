@@ -96,6 +96,12 @@ class SamplingPlan:
         """Number of trajectories that fit in memory."""
         return len(self.slot_worker)
 
+    @property
+    def num_agents_of_policy(self) -> tuple[int, ...]:
+        """Number of agents of all environments that follow each policy."""
+        policies = [policy for group in self.groups for policy in group.policies]
+        return tuple(policies.count(policy) for policy in range(len(self.worker_slots[0])))
+
     def groups_of(self, worker: int) -> list[Group]:
         """Return the groups of one worker."""
         return [group for group in self.groups if group.worker == worker]

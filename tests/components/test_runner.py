@@ -73,7 +73,8 @@ def make_runner(tmp_path):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
         counters = Counters(2, config.sampling.num_policies)
         observer, folder = Observer(), tmp_path / "my_run"
-        runner = Runner(config, counters, [LocalReports()], [], [observer], time.monotonic() - started_s_ago, folder)
+        start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
+        runner = Runner(config, counters, [LocalReports()], [], [observer], start_s, folder, num_agents)
         runner.num_stops = 0
 
         def stop():
@@ -184,10 +185,12 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
 
 
 def test_episodes_set_the_metric_that_the_best_policy_is_chosen_by(make_runner):
-    runner = make_runner("--num_policies=2", "--save_best_metric=kills")
+    runner = make_runner("--num_policies=2", "--save_best_metric=kills", "--stats_avg=2")
     runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {}),))])
     assert all(math.isnan(metric) for metric in runner.counters.metric)
-    runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {"kills": 3.0}),))])
+    runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {"kills": 2.0}),))])
+    assert all(math.isnan(metric) for metric in runner.counters.metric), "a single one says nothing"
+    runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {"kills": 4.0}),))])
     assert math.isnan(runner.counters.metric[0])
     assert runner.counters.metric[1] == 3.0
 
@@ -305,7 +308,7 @@ def test_a_document_that_cannot_be_written_does_not_end_the_run_and_others_still
 def test_the_runner_listens_to_reports_and_ends_of_all_components(tmp_path):
     config = parse_config(["--env=fake"])
     reports, exits = [LocalReports() for _ in range(3)], ["exit a", "exit b"]
-    runner = Runner(config, Counters(1, 1), reports, exits, [], time.monotonic(), tmp_path)
+    runner = Runner(config, Counters(1, 1), reports, exits, [], time.monotonic(), tmp_path, [1])
     assert [i.source for i in runner.inputs()] == [*reports, *exits]
     assert runner.wait_block() == "wait_components"
     assert runner.name == "Runner"

@@ -61,7 +61,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def run_statistics(counters, clock):
-    return RunStatistics(counters, 2, target_frames=1000, frameskip=4, num_averaged=3, start_s=100.0)
+    return RunStatistics(counters, (1, 4), target_frames=1000, frameskip=4, num_averaged=3, start_s=100.0)
 
 
 def episode(policy, reward, length=8, **extra):
@@ -76,15 +76,33 @@ def test_means_are_over_the_latest_episodes_of_each_policy(run_statistics):
     assert status.num_episodes == {0: 5, 1: 1}
 
 
-def test_a_metric_is_unknown_before_the_first_episode_that_has_it(run_statistics):
-    assert run_statistics.metric(0, "reward") is None
-    run_statistics.add_episodes([episode(0, 2.0)])
-    assert run_statistics.metric(0, "reward") == 2.0
+def test_a_metric_is_unknown_before_enough_episodes_have_it(run_statistics):
+    for reward in (2.0, 4.0):
+        assert run_statistics.metric(0, "reward") is None
+        run_statistics.add_episodes([episode(0, reward)])
+    assert run_statistics.metric(0, "reward") is None, "means are over three episodes"
+    run_statistics.add_episodes([episode(0, 6.0, kills=1.0)])
+    assert run_statistics.metric(0, "reward") == 4.0
     assert run_statistics.metric(0, "kills") is None
+    run_statistics.add_episodes([episode(0, 6.0, kills=kills) for kills in (2.0, 3.0)])
+    assert run_statistics.metric(0, "kills") == 2.0
     assert run_statistics.metric(1, "reward") is None
-    run_statistics.add_episodes([episode(0, 4.0, kills=1.0)])
-    assert run_statistics.metric(0, "reward") == 3.0
-    assert run_statistics.metric(0, "kills") == 1.0
+
+
+def test_a_metric_is_unknown_before_as_many_episodes_have_ended_as_there_are_agents(run_statistics):
+    """Those that end first are the short ones."""
+    run_statistics.add_episodes([episode(1, 9.0, length=1) for _ in range(3)])
+    assert run_statistics.metric(1, "reward") is None
+    run_statistics.add_episodes([episode(1, 0.0)])
+    assert run_statistics.metric(1, "reward") == 6.0
+
+
+def test_a_metric_of_long_episodes_need_not_wait_until_its_mean_is_over_all_that_are_wanted(counters):
+    run_statistics = RunStatistics(counters, (1,), target_frames=1, frameskip=1, num_averaged=10**6, start_s=0.0)
+    run_statistics.add_episodes([episode(0, 1.0)] * 19)
+    assert run_statistics.metric(0, "reward") is None
+    run_statistics.add_episodes([episode(0, 3.0)])
+    assert run_statistics.metric(0, "reward") == 1.1
 
 
 def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_statistics, caplog):
@@ -130,5 +148,5 @@ def test_the_latest_training_statistics_count_and_a_status_does_not_change_later
 
 
 def test_episodes_with_strange_rewards_are_taken_as_they_are(run_statistics):
-    run_statistics.add_episodes([episode(0, math.inf), episode(0, 1.0)])
+    run_statistics.add_episodes([episode(0, math.inf), episode(0, 1.0), episode(0, 1.0)])
     assert run_statistics.metric(0, "reward") == math.inf

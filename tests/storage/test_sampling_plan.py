@@ -76,6 +76,8 @@ def test_every_environment_and_agent_is_in_exactly_one_group(run):
         pairs = [(env, agent) for env in group.envs for agent in range(num_agents)]
         assert len(group.rows) == len(pairs)
         assert group.policies == tuple(default_policy_of_agent(*pair, options.num_policies) for pair in pairs)
+    of_rows = [policy for group in plan.groups for policy in group.policies]
+    assert plan.num_agents_of_policy == tuple(Counter(of_rows)[policy] for policy in range(options.num_policies))
 
 
 @settings(QUIET)
