@@ -155,6 +155,8 @@ class Trainer:
         """Add up gradients: through the core, and from there through each piece of the encoder's work."""
         loss.backward()  # type: ignore[no-untyped-call]
         assert joined.grad is not None
+        if not heads[0].requires_grad:  # an encoder that has nothing to learn
+            return
         torch.autograd.backward(heads, torch.split(joined.grad, [len(head) for head in heads]))
 
     @profile_range("Trainer.step_optimizer")

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from sample_profiler.config import Config, parse_config
 from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActorCritic, make_actor_critic
+from sample_profiler.model.registry import ModelParts
 from sample_profiler.ppo.optimizers import make_optimizer
 from sample_profiler.ppo.schedules import make_schedule
 from sample_profiler.ppo.trainer import Trainer
@@ -29,10 +31,10 @@ def make_config(*flags: str) -> Config:
     return parse_config([*small, *flags])
 
 
-def make_trainer(config: Config, *, skips_bad_numbers: bool = False) -> Trainer:
+def make_trainer(config: Config, *, skips_bad_numbers: bool = False, parts: ModelParts | None = None) -> Trainer:
     torch.manual_seed(1)
     space = spaces.Dict({"obs": spaces.Box(-1, 1, (5,), np.float32)})
-    model = make_actor_critic(config.model, config.observations, space, spaces.Discrete(NUM_ACTIONS))
+    model = make_actor_critic(config.model, config.observations, space, spaces.Discrete(NUM_ACTIONS), parts)
     return Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -213,3 +215,22 @@ def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
     data, observations, states = make_data()
     with pytest.raises(TrainingError, match="last checkpoint is sound"):
         trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+
+
+class Flat(nn.Module):
+    """An encoder of the user's own that has nothing to learn."""
+
+    output_size = 5
+
+    def forward(self, observations):
+        return observations["obs"].flatten(1)
+
+
+@pytest.mark.parametrize("parts", [ModelParts(), ModelParts(encoder=lambda _: Flat())], ids=["no layers", "registered"])
+def test_a_network_whose_encoder_has_no_parameters_is_trained(parts: ModelParts) -> None:
+    trainer = make_trainer(make_config("--encoder_mlp_layers"), parts=parts)
+    before = copy.deepcopy(list(trainer.model.parameters()))
+    data, observations, states = make_data()
+    trainer.train_minibatch(cut(data, observations, states, [4, 2]), 20.0)
+    assert trainer.num_steps == 1
+    assert not any(map(torch.equal, before, trainer.model.parameters())), "core and heads learn"
