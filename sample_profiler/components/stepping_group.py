@@ -98,9 +98,11 @@ class SteppingGroup:
         # A worker that was lost may have left final observations for whose values nobody will ask any more.
         self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
-            observations = self._mended(i, range(self._num_agents), env.reset())
+            agents = range(self._num_agents)
+            observations = self._mended(i, agents, env.reset())
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
+                observations = self._mended(i, agents, observations, "a random step before the first rollout")
                 if ended := env.ended_agents(terminated, truncated):
                     for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
                         observations[agent] = observation
@@ -223,21 +225,28 @@ class SteppingGroup:
                 values = memory.observations[key][slot, step + 1]
                 if not _is_finite(values):
                     self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
-                    np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+                    mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+                    memory.observations[key][slot, step + 1] = mended
                     memory.inactive[slot, step] = True
                     self._spoiled_rows.append(row)
 
     def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
         return self._mended(i, agents, self._envs[i].begin_episodes(agents))
 
-    def _mended(self, i: int, agents: Sequence[int], observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Put zeros in the place of what is not finite in the first observations of these agents' episodes."""
+    def _mended(
+        self,
+        i: int,
+        agents: Sequence[int],
+        observations: list[dict[str, Any]],
+        where: str = "the reset of an episode",
+    ) -> list[dict[str, Any]]:
+        """Put zeros in the place of what is not finite in observations of these agents that no step has written."""
         for index, agent in enumerate(agents):
             for key in self._float_keys:
                 values = np.asarray(observations[index][key])
                 if not _is_finite(values):
                     bad = describe_bad(key, values)
-                    self._bad_numbers.report(self._first_env + i, agent, bad, "the reset of an episode")
+                    self._bad_numbers.report(self._first_env + i, agent, bad, where)
                     mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
                     observations[index] = observations[index] | {key: mended}
                     self._spoiled_rows.append(i * self._num_agents + agent)

@@ -146,18 +146,26 @@ MakeRun = Callable[..., tuple[SamplingPlan, Trajectories]]
 
 @pytest.fixture
 def make_run() -> MakeRun:
-    """Lays out a run: keywords are sampling options, and `num_agents`; all that matters has a small default."""
+    """Lays out a run: keywords are sampling options, `num_agents` and `observation_space`; all have small defaults."""
 
-    def make(num_agents: int = 1, **options: Any) -> tuple[SamplingPlan, Trajectories]:
+    def make(
+        num_agents: int = 1, observation_space: spaces.Dict = OBSERVATION_SPACE, **options: Any
+    ) -> tuple[SamplingPlan, Trajectories]:
         small = {
             "num_workers": 1, "num_envs_per_worker": 2, "worker_num_splits": 1, "rollout": 4, "batch_size": 8,
         } | options  # fmt: skip
         sampling = SamplingOptions(recurrence=1, **small)
         plan = make_sampling_plan(sampling, num_agents)
-        spec = EnvSpec(observation_space=OBSERVATION_SPACE, action_space=spaces.Discrete(1000), num_agents=num_agents)
+        spec = EnvSpec(observation_space=observation_space, action_space=spaces.Discrete(1000), num_agents=num_agents)
         return plan, Trajectories(TrajectoryLayout.of(plan, spec, STATE_SIZE))
 
     return make
+
+
+@pytest.fixture
+def observation_space() -> spaces.Dict:
+    """Of scripted environments."""
+    return OBSERVATION_SPACE
 
 
 @pytest.fixture

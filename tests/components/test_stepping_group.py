@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.stepping_group import SteppingGroup
@@ -382,6 +383,29 @@ def test_a_reset_that_is_not_finite_is_told_and_mended(make_driver, make_env, ca
     driver.do_rollout([0, 1])
     assert driver.memory.inactive[0].tolist() == [True, False, False, False]
     assert "the reset of an episode" in caplog.text
+
+
+def test_the_observation_after_the_last_random_step_is_mended_too(make_driver, make_env, caplog):
+    spoiled = Spoiled(make_env(1), step=4, observation=np.nan)
+    driver = make_driver([make_env(0), spoiled], num_random_steps=4)
+    driver.do_rollout([0, 1])
+    assert driver.places(1)[:2] == [[1, 0, 0, 0], [1, 0, 5, 0]]
+    assert driver.memory.inactive[:2].tolist() == [[False] * 4, [True, False, False, False]]
+    assert "NaN in 2 of 4 numbers of observation 'place' in a random step" in caplog.text
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_an_observation_that_is_a_single_number_is_mended_too(make_driver, make_env, observation_space, bad):
+    class Timed(make_env):
+        def _observe(self):
+            time = np.float32(bad if self.step_in_episode == 2 else self.step_in_episode)
+            return [observation | {"time": time} for observation in super()._observe()]
+
+    space = spaces.Dict(observation_space.spaces | {"time": spaces.Box(-np.inf, np.inf, (), np.float32)})
+    driver = make_driver([Timed(0), Timed(1)], observation_space=space)
+    driver.do_rollout([0, 1])
+    assert driver.memory.observations["time"][0].tolist() == [0, 1, 0, 3, 4]
+    assert driver.memory.inactive[0].tolist() == [False, True, True, False]
 
 
 def test_bad_numbers_end_the_run_if_that_is_wanted():

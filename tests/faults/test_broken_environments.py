@@ -103,6 +103,19 @@ def test_a_dictionary_where_the_space_is_none(begin, capsys, where):
     assert f"{where}() returned a dictionary as observation; observation_space is Box" in text
 
 
+@pytest.mark.parametrize("where", ["reset_result", "step_result"])
+def test_numbers_that_are_not_finite_at_the_very_start(begin, capsys, where):
+    """They are left out of training, as they are later, or end the run where that is wanted."""
+    bad = np.full(3, np.nan, np.float32)
+    made = type("Env", (Broken,), {where: (bad, *getattr(Broken, where)[1:])})()
+    register_env("mine", lambda *_, **__: made)
+    flags = ("--env=mine", "--batch_size=64", "--train_for_env_steps=64")
+    assert begin(*flags, "--experiment=skip") == 0
+    assert "agent 0, returned NaN in 3 of 3 numbers of observation 'obs'" in capsys.readouterr().out
+    assert begin(*flags, "--experiment=stop", "--on_bad_numbers=stop") == 1
+    assert "--on_bad_numbers=skip to leave such steps out of training" in capsys.readouterr().out
+
+
 def test_a_space_that_raises(begin, capsys):
     class Raising(Broken):
         @property
