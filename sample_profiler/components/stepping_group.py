@@ -93,21 +93,22 @@ class SteppingGroup:
         Args:
             num_random_steps: environment i of the group then takes i (modulo 16) times as many random steps, so that
                 episodes of a fixed length do not end all at once; 0: none.
-            after_each: is called after each environment.
+            after_each: is called after each reset of an environment and each of its random steps.
         """
         # A worker that was lost may have left final observations for whose values nobody will ask any more.
         self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
             agents = range(self._num_agents)
             observations = self._mended(i, agents, env.reset())
+            after_each()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
                 observations = self._mended(i, agents, observations, "a random step before the first rollout")
                 if ended := env.ended_agents(terminated, truncated):
                     for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
                         observations[agent] = observation
+                after_each()
             self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
-            after_each()
 
     def course(self) -> dict[str, Any]:
         """Return where the group is, without its environments and trajectories, as data for `follow`."""

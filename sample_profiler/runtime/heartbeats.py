@@ -48,6 +48,7 @@ class Pulse:
         self._component = component
         self._reports = reports
         self._next_s = 0.0
+        self._patience_s = 0.0
 
     def beat(self, patience_s: float = 0.0) -> None:
         """Give a sign of life, unless the last one was just now; call it as often as you like.
@@ -56,8 +57,9 @@ class Pulse:
             patience_s: that is to be had until the next one, if more than usual: something long begins.
         """
         now_s = time.monotonic()
-        if now_s >= self._next_s or patience_s:
-            self._next_s = 0.0 if patience_s else now_s + _PULSE_S
+        if now_s >= self._next_s or patience_s != self._patience_s:
+            self._next_s = now_s + _PULSE_S
+            self._patience_s = patience_s
             self._reports.send(Heartbeat(self._component, patience_s))
 
 

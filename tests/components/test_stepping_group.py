@@ -279,6 +279,15 @@ def test_decorrelation_takes_each_environment_a_rollout_further_than_the_one_bef
     assert [driver.places(slot)[0] for slot in range(3)] == [[0, 0, 0, 0], [1, 1, 1, 0], [2, 2, 2, 0]]
 
 
+def test_decorrelation_gives_signs_of_life_with_each_step(make_driver, make_env):
+    """The random steps of one slow environment may take longer than a start may be silent."""
+    envs = [make_env(index, lengths=(3,)) for index in range(3)]
+    driver = make_driver(envs)
+    signs = []
+    driver.group.reset(4, lambda: signs.append(sum(env.num_random_steps for env in envs)))
+    assert signs == [0, 0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+
+
 def test_resets_are_a_part_of_the_step_in_the_tree(make_driver, make_env):
     driver = make_driver([make_env(0, lengths=(1,))])
     with driver.timing.add_time("env_step"):

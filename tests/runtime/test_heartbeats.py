@@ -84,6 +84,10 @@ def test_a_pulse_beats_at_most_once_a_second(clock):
     pulse.beat(patience_s=9)
     pulse.beat()
     assert reports.receive() == [Heartbeat("Learner_0", 9), Heartbeat("Learner_0")], "the wait is over at once"
+    for _ in range(40):
+        pulse.beat(patience_s=9)
+        clock.now_s += 0.1
+    assert reports.receive() == [Heartbeat("Learner_0", 9)] * 4
 
 
 def test_a_silent_runner_is_only_believed_after_several_looks(clock):
