@@ -1,0 +1,131 @@
+"""Without policy lag the Learner computes what inference did; what a mask forbids is neither drawn nor learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.envs import register_env
+
+COMPONENTS = ("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0")
+NUM_DATASETS = 4  # the statistics of observations have changed several times by then
+FORBIDDEN = 1  # this value of the first part of an action, always; of others some, now and then
+
+
+def sizes_of(action_space):
+    """Return how many values each part of an action has."""
+    return [int(size) for size in getattr(action_space, "nvec", [getattr(action_space, "n", 0)])]
+
+
+class Masked(gymnasium.Env):
+    """Random observations and masks; episodes of seven steps."""
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+        self._sizes = sizes_of(action_space)
+        mask = spaces.Box(0, 1, (sum(self._sizes),), np.int8)
+        self.observation_space = spaces.Dict({"obs": spaces.Box(-9, 9, (3,), np.float32), "action_mask": mask})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._step += 1
+        reward = float(np.sum(action)) + float(self.np_random.normal())
+        return self._observe(), reward, False, self._step == 7, {}
+
+    def _observe(self):
+        masks = [self.np_random.integers(0, 2, size, dtype=np.int8) for size in self._sizes]
+        masks[0][FORBIDDEN] = 0
+        for mask in masks:
+            mask[-1] |= not mask.any()
+        return {"obs": self.np_random.uniform(-9, 9, 3).astype(np.float32), "action_mask": np.concatenate(masks)}
+
+
+class Run:
+    """All components of a synchronous run, whose datasets are sampled with the weights that are trained next."""
+
+    def __init__(self, blueprint, make_component):
+        self.blueprint = blueprint
+        self.components = [make_component(blueprint, name)[0] for name in COMPONENTS]
+        self.trainer = self.components[0]._trainer
+        self.inputs = [each for component in self.components for each in component.inputs()]
+        for component in self.components:
+            component.start()
+
+    def train(self, num_steps, look=lambda batches: None):
+        """Take so many optimizer steps, and have `look` see the micro-batches of each before it is taken."""
+        train_minibatch = self.trainer.train_minibatch
+
+        def look_and_train(micro_batches, num_valid):
+            batches = [replace(batch, observations=list(batch.observations)) for batch in micro_batches]
+            look(batches)
+            train_minibatch(batches, num_valid)
+
+        self.trainer.train_minibatch = look_and_train
+        while self.trainer.num_steps < num_steps:
+            for source in self.inputs:
+                if values := source.source.receive():
+                    source.handle(values)
+
+
+@pytest.fixture
+def make_masked_run(make_blueprint, make_component):
+    def make(action_space, *flags):
+        register_env("wandering", lambda *_, **__: Masked(action_space))
+        flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", "--num_epochs=1", "--learning_rate=0.05", *flags)
+        return Run(make_blueprint(*flags, env=Masked(action_space)), make_component)
+
+    return make
+
+
+@pytest.fixture(params=[spaces.Discrete(5), spaces.MultiDiscrete([3, 4])], ids=["one part", "two parts"])
+def action_space(request):
+    return request.param
+
+
+@pytest.mark.parametrize("flags", [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=4")], ids=["MLP", "RNN"])
+def test_the_learner_computes_the_log_probabilities_and_values_that_inference_computed(
+    make_masked_run, action_space, flags
+):
+    run, differences = make_masked_run(action_space, *flags), []
+
+    def compare(batches):
+        for batch in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            differences.append((ratios.log().abs().max().item(), (values - batch.values).abs().max().item()))
+
+    run.train(NUM_DATASETS, compare)
+    assert run.blueprint.counters.lag_max[0] == 0
+    assert len(differences) == NUM_DATASETS
+    assert np.max(differences) < 1e-5
+
+
+def test_what_the_mask_forbids_is_never_drawn_and_carries_no_gradient(make_masked_run, action_space):
+    run = make_masked_run(action_space)
+    head = run.trainer.model.action_head
+    logits = (head.heads[0] if hasattr(head, "heads") else head).logits
+    # Where the masks of the parts of an action begin.
+    offsets = np.cumsum([0, *sizes_of(action_space)])[:-1]
+    drawn, gradients = [], []
+
+    def note(batches):
+        for batch in batches:
+            masks = torch.cat([observations["action_mask"] for observations in batch.observations])
+            drawn.append(masks.gather(-1, batch.actions + torch.from_numpy(offsets)))
+        if logits.weight.grad is not None:
+            gradients.append(torch.cat([logits.weight.grad, logits.bias.grad[:, None]], dim=-1))
+
+    run.train(NUM_DATASETS, note)
+    assert torch.cat(drawn).shape == (NUM_DATASETS * 16, len(offsets))
+    assert torch.cat(drawn).all()
+    assert len(gradients) == NUM_DATASETS - 1, "those of the step before"
+    for gradient in gradients:
+        assert [bool(of_value.any()) for of_value in gradient] == [v != FORBIDDEN for v in range(len(gradient))]
