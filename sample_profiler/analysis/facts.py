@@ -65,6 +65,8 @@ class RunFacts:
         is_serial: whether all components share one process.
         components: all but the timers.
         config: values of the run's flags.
+        is_steady: False where the window is a whole run that was over before it was steady; `start_s` is then a part
+            of it.
     """
 
     seconds: float
@@ -75,6 +77,7 @@ class RunFacts:
     is_serial: bool
     components: tuple[ComponentLoad, ...]
     config: dict[str, Any] = field(default_factory=dict)
+    is_steady: bool = True
 
     def of_kind(self, kind: str) -> list[ComponentLoad]:
         """Return the components of a kind."""

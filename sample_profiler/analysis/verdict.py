@@ -167,19 +167,35 @@ def _share(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
+_ENOUGH_DATA = Advice(
+    "a longer run", f"at least {MIN_SECONDS:.0f} s and {MIN_DATASETS} datasets after the first training"
+)
+
+
+def _no_records(run: _Run) -> _Finding | None:
+    if run.facts.workers and run.facts.learners:
+        return None
+    return _Finding("not enough data", "", "There are no records of a training run's components", [], [])
+
+
+def _never_steady(run: _Run) -> _Finding | None:
+    facts = run.facts
+    if facts.is_steady:
+        return None
+    headline = f"The run was over before it was steady: its start took {facts.start_s:.0f} s of {facts.seconds:.0f} s"
+    evidence = [f"datasets that it trained on: {facts.num_datasets}; it is steady after the first few"]
+    is_start = facts.start_s >= facts.seconds / 2
+    return _Finding("start-up" if is_start else "not enough data", "", headline, evidence, _longer_run(is_start))
+
+
 def _not_enough_data(run: _Run) -> _Finding | None:
     facts = run.facts
-    if not facts.components or not facts.workers or not facts.learners:
-        return _Finding("not enough data", "", "There are no records of a training run's components", [], [])
     if facts.seconds >= MIN_SECONDS and facts.num_datasets >= MIN_DATASETS:
         return None
     headline = (
         f"There is too little to judge: {facts.seconds:.0f} s and {facts.num_datasets} datasets in its steady part"
     )
-    advice = Advice(
-        "a longer run", f"at least {MIN_SECONDS:.0f} s and {MIN_DATASETS} datasets after the first training"
-    )
-    return _Finding("not enough data", "", headline, [], [advice])
+    return _Finding("not enough data", "", headline, [], [_ENOUGH_DATA])
 
 
 def _start_up(run: _Run) -> _Finding | None:
@@ -187,11 +203,16 @@ def _start_up(run: _Run) -> _Finding | None:
     if start_s < max(10.0, seconds):
         return None
     evidence = [f"{start_s:.0f} s went by before the run was steady, and {seconds:.0f} s after that"]
-    advice = [
+    return _Finding("start-up", "", "Most of the run was its start", evidence, _longer_run(is_start=True))
+
+
+def _longer_run(is_start: bool) -> list[Advice]:
+    if not is_start:
+        return [_ENOUGH_DATA]
+    return [
         Advice("a longer run", "starting costs the same whatever its length"),
         Advice("fewer --num_workers or --num_envs_per_worker", "if starting environments takes most of it"),
     ]
-    return _Finding("start-up", "", "Most of the run was its start", evidence, advice)
 
 
 def _serial(run: _Run) -> _Finding | None:
@@ -540,8 +561,10 @@ def _describe_blocks(load: ComponentLoad) -> str:
 
 
 _RULES: tuple[Callable[[_Run], _Finding | None], ...] = (
-    _not_enough_data,
+    _no_records,
+    _never_steady,
     _start_up,
+    _not_enough_data,
     _serial,
     _slow_environment,
     _slow_worker,

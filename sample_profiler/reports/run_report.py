@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
-from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.analysis.steady import facts_of_run
 from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
@@ -50,7 +51,7 @@ class RunReport:
     Attributes:
         name: of the run.
         session: of the whole run.
-        facts: of its steady part.
+        facts: of its steady part, or of all of it where there is none.
         verdict: on that.
         accounts: of the whole run.
         trees: blocks by component.
@@ -74,9 +75,10 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
     Args:
         name: of the run.
         session: of the whole run.
-        steady: of its steady part; None: there is none, as of a run that was killed; then all of it counts.
+        steady: of its steady part, without processes where it was over before that began; None: there is none, as of a
+            run that was killed.
     """
-    facts = run_facts(steady or session)
+    facts = facts_of_run(session, steady)
     trees: dict[str, BlockFigures] = {}
     slowest: list[tuple[str, str, float]] = []
     for record in session.processes:

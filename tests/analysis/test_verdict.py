@@ -105,6 +105,21 @@ def test_each_cause_is_named_with_evidence_and_a_way_out(cause):
             assert 4750.0 <= low <= high < 60_000
 
 
+def test_a_start_that_was_longer_than_the_rest_is_named_however_short_the_rest_was():
+    loads = [worker(0), inference(), learner(0.5)]
+    assert judge_run(*loads, start_s=60.0, seconds=5.0).cause == "start-up"
+    assert judge_run(*loads, start_s=9.0, seconds=5.0).cause == "not enough data"
+
+
+@pytest.mark.parametrize(("start_s", "cause"), [(4.0, "start-up"), (1.0, "not enough data")])
+def test_a_run_that_was_over_before_it_was_steady_is_told_so(start_s, cause):
+    loads = (worker(0), inference(), learner(0.5))
+    verdict = judge(RunFacts(5.0, start_s, 0.0, 2, 0.5, False, loads, is_steady=False))
+    assert verdict.cause == cause
+    assert verdict.headline == f"The run was over before it was steady: its start took {start_s:.0f} s of 5 s"
+    assert verdict.advice
+
+
 def test_the_slowest_are_named():
     assert RUNS["slow worker"]().component == "RolloutWorker_w0"
     assert "Environment 3 is slow" in RUNS["slow environment"]().headline

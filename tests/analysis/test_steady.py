@@ -1,0 +1,73 @@
+"""Which part of a run its facts are about."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.analysis.steady import facts_of_run
+from sample_profiler.profiling.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.tree import TreeNode
+
+S = 1_000_000_000
+
+
+def make_node(key, seconds, children=()):
+    node = TreeNode(key)
+    node.statistics.add([round(seconds * S)])
+    node.children = {child.key: child for child in children}
+    return node
+
+
+def make_record(name, started_s, wall_s, **blocks_s):
+    root = make_node("", wall_s, [make_node(key, seconds) for key, seconds in blocks_s.items()])
+    return ProcessRecord(
+        name=name,
+        pid=1,
+        host="here",
+        is_compiled=False,
+        is_closed=True,
+        state="ended",
+        process_started_ns=round(started_s * S),
+        read_ns=0,
+        start_anchor=Anchor(0, 0, 0),
+        end_anchor=None,
+        trees={name: root},
+    )
+
+
+def make_session(**run):
+    records = [
+        make_record("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0),
+        make_record("Learner_0", 100.5, 7.0, start_up=3.0, load_checkpoint=0.5, wait_batcher=3.0),
+        make_record("RolloutWorker_w0", 100.5, 7.0, start_up=1.0, make_envs=2.0, env_reset=1.5, wait_inference=2.0),
+    ]
+    return Session(0.0, processes=records, run=run)
+
+
+def test_of_a_run_that_has_a_steady_part_that_counts():
+    steady = make_session(start_s=3.0)
+    del steady.processes[1]
+    facts = facts_of_run(make_session(), steady)
+    assert facts.is_steady
+    assert facts.start_s == 3.0
+    assert not facts.learners
+
+
+def test_of_a_run_that_was_over_before_it_was_steady_all_counts_and_its_start_ends_with_the_last_component():
+    facts = facts_of_run(make_session(), Session(0.0))
+    assert not facts.is_steady
+    assert [load.name for load in facts.components] == ["Runner", "Learner_0", "RolloutWorker_w0"]
+    assert facts.seconds == pytest.approx(8.0)
+    assert facts.start_s == pytest.approx(5.0), "0.5 s until the worker's process began, then 1.0 + 2.0 + 1.5 s"
+
+
+def test_where_it_is_not_known_what_was_steady_all_counts():
+    facts = facts_of_run(make_session(), None)
+    assert facts.is_steady
+    assert (facts.start_s, len(facts.components)) == (0.0, 3)
+
+
+def test_without_records_there_is_nothing_to_tell():
+    facts = facts_of_run(Session(0.0), Session(0.0))
+    assert (facts.seconds, facts.start_s, facts.components) == (0.0, 0.0, ())
