@@ -1,0 +1,127 @@
+"""What the rules of a verdict have in common: the figures of a judged run, what a gain is, and what a rule finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
+
+__all__ = ["LITTLE", "MUCH", "NEARLY_ALL", "Advice", "Cause", "Finding", "JudgedRun", "describe_blocks", "percent"]
+
+Cause = Literal[
+    "not enough data",
+    "start-up",
+    "serial",
+    "slow environment",
+    "slow worker",
+    "too many threads",
+    "taking turns",
+    "buffers",
+    "learner",
+    "small inference batches",
+    "inference",
+    "environments",
+    "too few environments",
+    "processor",
+    "balanced",
+]
+"""What limits a run; "balanced" where nothing does more than the rest."""
+
+LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
+"""Shares of the wall from which on a wait, or work, counts."""
+
+_SATURATED = 0.92  # of all cores: what is left is switching and waking up
+_CAUTION = 0.95  # what a change that gives nothing costs, and the noise
+_OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
+_LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to change.
+
+    Attributes:
+        change: as a flag with its value, or in words.
+        why: what it does.
+        fps: lowest and highest frames per second that are expected then; None: it cannot be told.
+    """
+
+    change: str
+    why: str
+    fps: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule that holds says: the parts of a Verdict."""
+
+    cause: Cause
+    component: str
+    headline: str
+    evidence: list[str]
+    advice: list[Advice]
+
+
+class JudgedRun:
+    """The facts, and what several rules need of them."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+        self.workers = facts.workers
+        self.inference = facts.of_kind("InferenceWorker")
+        self.learner = max(facts.learners, key=lambda load: load.busy, default=None)
+        self.learner_waits = self.learner.waits.get("batcher", 0.0) if self.learner else 0.0
+        self.worker_busy = fmean(load.busy for load in self.workers) if self.workers else 0.0
+        self.waits_for_learner = mean_share(self.workers, "learner")
+        self.waits_for_inference = mean_share(self.workers, "inference")
+        self.inference_busy = max((load.busy for load in self.inference), default=0.0)
+        # Environments in processes of their own count for the machine alone.
+        self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
+        self.num_envs = int(facts.flag("num_envs_per_worker", 1))
+        self.num_idle = 0.0
+        if facts.machine_busy is not None and facts.num_cores:
+            self.num_idle = facts.num_cores * (1 - facts.machine_busy)
+
+    @property
+    def may_gain_by_bf16(self) -> bool:
+        """Whether the network is large enough for bfloat16 to pay, and does not use it yet."""
+        seconds = self.learner.seconds_per_pass("train/calculate_losses/forward_head") if self.learner else 0.0
+        return self.facts.flag("precision", "fp32") == "fp32" and seconds >= _LARGE_NETWORK_S
+
+    def gain(self, factor: float, certainty: float = 0.4) -> tuple[float, float] | None:
+        """Return the throughput expected if what limits the run became so many times faster.
+
+        Args:
+            factor: of the throughput, at best.
+            certainty: how much of the gain is there at worst.
+        """
+        if self.facts.fps is None:
+            return None
+        return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * max(1.0, factor) * _OPTIMISM
+
+    def room(self, wanted: float) -> float:
+        """Return by which factor the throughput can grow before the processors are used up, `wanted` at most."""
+        busy = self.facts.machine_busy
+        return min(wanted, 1 / max(busy, 0.01)) if busy is not None else wanted
+
+    def learner_room(self, wanted: float) -> float:
+        """Return by which factor the throughput can grow before the Learner is busy all the time."""
+        return min(wanted, 1 / max(1 - self.learner_waits, 0.01))
+
+
+def percent(value: float) -> str:
+    """Return a share as evidence shows it."""
+    return f"{100 * value:.0f} %"
+
+
+def describe_blocks(load: ComponentLoad) -> str:
+    """Name the blocks that take most of a component's time by themselves, without the blocks inside them."""
+    own = dict(load.blocks)
+    for path, share in load.blocks.items():
+        outer = path.rpartition("/")[0]
+        if outer:
+            own[outer] -= share
+    largest = sorted(own.items(), key=lambda block: -block[1])[:3]
+    return ", ".join(f"{path.rpartition('/')[2]} {percent(share)}" for path, share in largest if share >= 0.01)

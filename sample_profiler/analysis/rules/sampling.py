@@ -1,0 +1,147 @@
+"""What holds up sampling: inference, the environments, or that there are too few of them."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, describe_blocks, percent
+
+__all__ = ["environments", "inference", "own_inference", "small_inference_batches", "too_few_environments"]
+
+_CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
+_FEW_ROWS = 6
+_OWN_WORK = 0.6
+_MUCH_SENDING = 0.15
+
+
+def small_inference_batches(run: JudgedRun) -> Finding | None:
+    """Inference is busy with calls of the network on a few observations each."""
+    if not run.inference or run.inference_busy < MUCH:
+        return None
+    load = max(run.inference, key=lambda each: each.busy)
+    rows = load.gauges.get("batch_rows", 0.0)
+    in_flight = run.num_envs * len(run.workers)
+    if not 0 < rows < _FEW_ROWS or run.waits_for_inference < LITTLE:
+        return None
+    more = max(2, run.num_envs * 2)
+    evidence = [
+        f"{load.name} takes {rows:.1f} observations through the network at once",
+        f"it works {percent(load.busy)} of the time, workers wait {percent(run.waits_for_inference)} of theirs for it",
+        f"{in_flight} environments are in flight",
+    ]
+    advice = [
+        Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", run.gain(2.0, 0.1))
+    ]
+    advice.append(Advice(_inference_in_workers(run), "without messages between processes", run.gain(1.3, 0.0)))
+    return Finding(
+        "small inference batches", load.name, "Inference works on too few observations at once", evidence, advice
+    )
+
+
+def inference(run: JudgedRun) -> Finding | None:
+    """Workers wait for actions, and inference works nearly all the time."""
+    if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < MUCH:
+        return None
+    load = max(run.inference, key=lambda each: each.busy)
+    is_crowded = run.facts.machine_busy is not None and run.facts.machine_busy >= _CROWDED
+    if is_crowded and load.busy - (load.starved or 0.0) < _OWN_WORK:
+        return None  # it is busy waiting for a processor, as everybody is
+    wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
+    evidence = [
+        f"{load.name} works {percent(load.busy)} of the time, {load.gauges.get('batch_rows', 0.0):.0f} rows at once",
+        f"workers wait {percent(run.waits_for_inference)} of their time for actions",
+        f"most of it: {describe_blocks(load)}",
+    ]
+    advice = []
+    if run.num_idle >= 0.8:
+        more = int(run.facts.flag("policy_workers_per_policy", 1)) + 1
+        advice.append(
+            Advice(
+                f"--policy_workers_per_policy={more}",
+                "cores are idle",
+                run.gain(run.room(min(wanted, more / (more - 1))), 0.0),
+            )
+        )
+    advice += own_inference(run)
+    if run.may_gain_by_bf16:
+        advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.3, wanted), 0.1)))
+    advice.append(Advice("a smaller network", "for actions", run.gain(wanted, 0.1)))
+    return Finding("inference", load.name, "Inference is the limit: workers wait for actions", evidence, advice)
+
+
+def own_inference(run: JudgedRun) -> list[Advice]:
+    """Advise inference in the workers where the InferenceWorkers mostly wake them."""
+    if not run.inference:
+        return []
+    load = max(run.inference, key=lambda each: each.busy)
+    sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
+    if sending < _MUCH_SENDING:
+        return []
+    factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
+    why = f"{percent(sending)} of the time of {load.name} goes into waking workers"
+    return [Advice(_inference_in_workers(run), why, run.gain(run.learner_room(factor), 0.1))]
+
+
+def _inference_in_workers(run: JudgedRun) -> str:
+    """Return the flags for it; several inference workers and none exclude each other."""
+    is_single = int(run.facts.flag("policy_workers_per_policy", 1)) == 1
+    return "--inference=worker" + ("" if is_single else " --policy_workers_per_policy=1")
+
+
+def environments(run: JudgedRun) -> Finding | None:
+    """Workers step environments nearly all the time, and the Learner waits for what they make."""
+    if run.worker_busy < 0.7 or run.learner_waits < LITTLE:
+        return None
+    stepping = fmean(load.blocks.get("env_step", 0.0) for load in run.workers)
+    if stepping < 0.4:
+        return None
+    wanted = run.learner_room(4.0)
+    evidence = [
+        f"workers step environments {percent(stepping)} of the time",
+        f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
+    ]
+    advice = []
+    cores = run.facts.num_cores or 0
+    num_workers = len(run.workers)
+    if run.num_idle >= 0.5:
+        more = max(num_workers + 1, cores)
+        factor = run.room(min(wanted, more / num_workers))
+        advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
+    resets = fmean(load.blocks.get("env_step/env_reset", 0.0) for load in run.workers)
+    why = "nothing else is busy enough to matter"
+    if resets > 0.3 * stepping:
+        why = f"{percent(resets / stepping)} of it is resetting"
+    advice.append(Advice("a faster environment", why, run.gain(min(wanted, 1 / max(1 - 0.5 * stepping, 0.05)), 0.1)))
+    return Finding("environments", "RolloutWorker", "Stepping environments is the limit", evidence, advice)
+
+
+def too_few_environments(run: JudgedRun) -> Finding | None:
+    """Everybody waits for a message, and nobody is busy."""
+    if run.is_saturated or run.facts.machine_busy is None or run.learner is None:
+        return None
+    if run.learner_waits < MUCH or run.waits_for_inference < MUCH or run.inference_busy > 0.7:
+        return None
+    more = max(2, run.num_envs * 2)
+    evidence = [
+        f"nobody is busy: workers {percent(run.worker_busy)}, inference {percent(run.inference_busy)}, "
+        f"{run.learner.name} {percent(run.learner.busy)}, all cores together {percent(run.facts.machine_busy)}",
+        f"workers wait {percent(run.waits_for_inference)} of their time for actions, inference for requests",
+    ]
+    advice = [
+        Advice(
+            f"--num_envs_per_worker={more}",
+            "while some wait others step",
+            run.gain(run.room(run.learner_room(1.8)), 0.1),
+        )
+    ]
+    if int(run.facts.flag("worker_num_splits", 2)) < 2 and run.num_envs > 1:
+        advice.insert(
+            0, Advice("--worker_num_splits=2", "one half steps while the other waits", run.gain(run.room(1.5), 0.1))
+        )
+    return Finding(
+        "too few environments",
+        "RolloutWorker",
+        "Too few environments are under way to keep anybody busy",
+        evidence,
+        advice,
+    )

@@ -1,0 +1,84 @@
+"""What holds up the way of trajectories to the Learner, and the Learner itself."""
+
+from __future__ import annotations
+
+from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, Advice, Finding, JudgedRun, describe_blocks, percent
+
+__all__ = ["buffers", "learner", "taking_turns"]
+
+
+def taking_turns(run: JudgedRun) -> Finding | None:
+    """The Learner and the workers wait for each other since one of them works at a time."""
+    if run.facts.flag("async_rl", True) or run.learner is None:
+        return None
+    if run.learner_waits < LITTLE or run.waits_for_learner < LITTLE:
+        return None
+    factor = run.room(min(1 / max(1 - run.learner_waits, 0.05), 1 / max(1 - run.waits_for_learner, 0.05)))
+    evidence = [
+        f"{run.learner.name} waits {percent(run.learner_waits)} of the time for workers to finish their rollouts",
+        f"workers wait {percent(run.waits_for_learner)} of the time for the Learner",
+    ]
+    advice = [
+        Advice(
+            "--async_rl=True", "both then work at the same time; samples are some optimizer steps old", run.gain(factor)
+        )
+    ]
+    return Finding("taking turns", run.learner.name, "Sampling and training take turns", evidence, advice)
+
+
+def buffers(run: JudgedRun) -> Finding | None:
+    """The Learner waits for a dataset, and workers wait for the memory that would complete it."""
+    if run.learner is None or run.learner_waits < 0.2 or run.waits_for_learner < 0.2:
+        return None
+    factor = run.room(run.learner_room(1 / max(1 - min(run.learner_waits, run.waits_for_learner), 0.05)))
+    batch_size = int(run.facts.flag("batch_size", 0))
+    accumulated = int(run.facts.flag("num_batches_to_accumulate", 2))
+    evidence = [
+        f"{run.learner.name} waits {percent(run.learner_waits)} of the time for a dataset",
+        f"and workers wait {percent(run.waits_for_learner)} of it for memory that the Learner holds",
+    ]
+    advice = [
+        Advice(f"--batch_size={max(1, batch_size // 2)}", "half as much has to be complete at once", run.gain(factor)),
+        Advice(
+            f"--num_batches_to_accumulate={accumulated + 2}",
+            "workers then have more memory to fill meanwhile",
+            run.gain(factor, 0.1),
+        ),
+    ]
+    return Finding(
+        "buffers", run.learner.name, "The batch is too large for the memory that workers fill", evidence, advice
+    )
+
+
+def learner(run: JudgedRun) -> Finding | None:
+    """The Learner works nearly all the time, and workers wait for it."""
+    learner = run.learner
+    if learner is None or learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE:
+        return None
+    wanted = 1 / max(1 - run.waits_for_learner, 0.2)
+    evidence = [
+        f"{learner.name} trains {percent(learner.busy)} of the time and waits {percent(run.learner_waits)} for data",
+        f"workers wait {percent(run.waits_for_learner)} of their time for it",
+        f"most of it: {describe_blocks(learner)}",
+    ]
+    advice = []
+    epochs = int(run.facts.flag("num_epochs", 1))
+    if epochs > 1:
+        training = learner.blocks.get("train", learner.busy)
+        factor = 1 / max(1 - training * (1 - (epochs - 1) / epochs), 0.1)
+        change = f"--num_epochs={epochs - 1}"
+        advice.append(
+            Advice(
+                change,
+                f"each sample is trained on {epochs} times; watch the learning curve",
+                run.gain(min(factor, wanted)),
+            )
+        )
+    if run.may_gain_by_bf16:
+        advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.35, wanted), 0.1)))
+    advice.append(
+        Advice("a smaller network or a GPU", "more workers give nothing: they wait already", run.gain(wanted, 0.1))
+    )
+    return Finding(
+        "learner", learner.name, "Training is the limit: the Learner cannot keep up with the workers", evidence, advice
+    )

@@ -1,0 +1,47 @@
+"""Runs whose figures are made up, and the verdict on them."""
+
+from __future__ import annotations
+
+from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.facts import ComponentLoad, RunFacts
+from sample_profiler.analysis.verdict import judge
+
+SECONDS = 60.0
+
+
+def load(name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None):
+    wall_ns = round(SECONDS * 1e9)
+    account = ComponentAccount(name, name, 1, wall_ns, {}, {}, 0, 0, is_parallel=False)
+    kind = name.partition("_")[0]
+    return ComponentLoad(
+        name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}
+    )  # fmt: skip
+
+
+def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=1000, **gauges):
+    return load(
+        f"RolloutWorker_w{index}",
+        busy,
+        {"inference": inference, "learner": learner},
+        {"env_step": env_step},
+        {"env_step": steps},
+        gauges=gauges,
+    )
+
+
+def learner(busy, **options):
+    forward_head = "train/calculate_losses/forward_head"
+    blocks = {"train": 0.9 * busy, "train/update": 0.6 * busy, "train/calculate_losses": 0.3 * busy}
+    counts = {"train": 100, forward_head: 100}
+    return load("Learner_0", busy, {"batcher": 1 - busy}, blocks | {forward_head: 0.2 * busy}, counts, **options)
+
+
+def inference(busy=0.4, rows=16.0, sending=0.0, **options):
+    blocks = {"handle_policy_step": 0.9 * busy, "handle_policy_step/send_messages": sending}
+    gauges = {"batch_rows": rows}
+    return load("InferenceWorker_p0-w0", busy, {"requests": 1 - busy}, blocks, gauges=gauges, **options)
+
+
+def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False):
+    flags = {"num_envs_per_worker": 16, "batch_size": 2048, "async_rl": True, "precision": "fp32"} | (config or {})
+    return judge(RunFacts(seconds, start_s, 5000.0, 2, machine_busy, is_serial, loads, flags))

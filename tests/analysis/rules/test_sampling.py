@@ -1,0 +1,52 @@
+"""What holds up sampling, and what is advised then."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.config import parse_config
+from tests.analysis.made_runs import inference, judge_run, learner, worker
+
+
+@pytest.mark.parametrize(
+    ("sending", "num_inference_workers", "change"),
+    [(0.3, 1, "--inference=worker"), (0.3, 2, "--inference=worker --policy_workers_per_policy=1"), (0.05, 1, None)],
+)
+def test_inference_that_mostly_wakes_workers_moves_to_them(
+    sending: float, num_inference_workers: int, change: str | None
+):
+    workers = [worker(index, inference=0.7, learner=0.0) for index in range(2)]
+    config = {"policy_workers_per_policy": num_inference_workers}
+    first = judge_run(*workers, inference(0.95, sending=sending), learner(0.4), config=config).advice[0]
+    if change is None:
+        assert "--inference" not in first.change
+        return
+    assert first.change == change
+    assert "30 % of the time of InferenceWorker_p0-w0" in first.why
+    assert first.fps is not None and first.fps[0] < 5000 * 1.2 < first.fps[1]
+    before = f"--env=none --policy_workers_per_policy={num_inference_workers}"
+    assert parse_config([*before.split(), *change.split()]).sampling.inference == "worker"
+
+
+def test_inference_that_waits_for_a_processor_as_everybody_does_is_not_the_limit():
+    workers = [worker(index, busy=0.35, inference=0.6, learner=0.0) for index in range(2)]
+    for machine_busy, starved, cause in ((0.88, 0.45, "balanced"), (0.88, 0.1, "inference"), (0.5, 0.45, "inference")):
+        loads = [*workers, inference(0.94, sending=0.3, starved=starved), learner(0.57)]
+        verdict = judge_run(*loads, machine_busy=machine_busy)
+        assert verdict.cause == cause
+        assert "--inference=worker" in [advice.change for advice in verdict.advice]
+
+
+def test_without_idle_cores_more_workers_are_no_advice():
+    changes = [
+        advice.change
+        for advice in judge_run(
+            *(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)),
+            inference(),
+            learner(0.4),
+        ).advice
+    ]
+    assert not any(change.startswith("--num_workers") for change in changes)
+    loads = [*(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)), learner(0.4)]
+    changes = [advice.change for advice in judge_run(*loads, machine_busy=0.5).advice]
+    assert changes[0] == "--num_workers=3"
