@@ -33,6 +33,8 @@ class ComponentLoad:
         cpu: processor time of its process per second of wall: cores. None: not known.
         starved: threads that were ready and had no processor, on average; None: not known.
         gauges: latest values by name.
+        device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
+            where that was not measured. Its mean over all passes counts, also where the wall is a window's.
     """
 
     name: str
@@ -45,6 +47,7 @@ class ComponentLoad:
     cpu: float | None
     starved: float | None
     gauges: dict[str, float]
+    device: dict[str, float] = field(default_factory=dict)
 
     def seconds_per_pass(self, block: str) -> float:
         """Return how long a block takes on average; 0 without passes."""
@@ -136,7 +139,7 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
     prefix = f"{name}/"
     gauges = {key.removeprefix(prefix): gauge.value for key, gauge in record.gauges.items() if gauge.count}
     cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
-    shares, counts = _blocks(record.trees[name], own.wall_ns)
+    shares, counts, device = _blocks(record.trees[name], own.wall_ns)
     return ComponentLoad(
         name=name,
         kind=next((kind for kind in _KINDS if name.startswith(kind)), name),
@@ -148,12 +151,14 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
         cpu=cpu_s / wall_s if cpu_s is not None and wall_s else None,
         starved=delay_s / wall_s if delay_s is not None and wall_s else None,
         gauges=gauges,
+        device=device,
     )
 
 
-def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, int]]:
+def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, int], dict[str, float]]:
     shares: dict[str, float] = {}
     counts: dict[str, int] = {}
+    device: dict[str, float] = {}
     loop = root.children.get(_LOOP, root)
     stack = [(child, child.key) for child in reversed(loop.children.values())]
     while stack:
@@ -162,5 +167,7 @@ def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, i
             continue
         shares[path] = node.statistics.total_ns / wall_ns if wall_ns else 0.0
         counts[path] = node.statistics.count
+        if node.device is not None and node.device.count and wall_ns:
+            device[path] = node.device.total_ns / node.device.count * node.statistics.count / wall_ns
         stack.extend((child, f"{path}/{child.key}") for child in reversed(node.children.values()))
-    return shares, counts
+    return shares, counts, device

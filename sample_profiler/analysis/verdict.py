@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
-from sample_profiler.analysis.rules import extent, processors, sampling, stragglers, training
+from sample_profiler.analysis.rules import extent, processors, sampling, stragglers, training, trajectories, transfer
 
 __all__ = ["Advice", "Cause", "Verdict", "judge"]
 
@@ -66,13 +66,19 @@ _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     stragglers.slow_environment,
     stragglers.slow_worker,
     processors.too_many_threads,
+    trajectories.batching,
+    trajectories.left_out,
     training.taking_turns,
     training.buffers,
+    transfer.learner_transfer,
+    processors.too_few_threads,
     training.learner,
     sampling.small_inference_batches,
+    transfer.inference_transfer,
     sampling.inference,
     sampling.environments,
     sampling.too_few_environments,
+    trajectories.old_samples,
     processors.processor,
     processors.balanced,
 )

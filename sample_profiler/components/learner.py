@@ -138,6 +138,7 @@ class Learner:
         self._random = np.random.default_rng(options.seed)
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
+        self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
         self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
         self.loaded_course: dict[str, Any] | None = None
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
@@ -164,8 +165,13 @@ class Learner:
         return timers
 
     def gauges(self) -> dict[str, float]:
-        """Measure what waits to be trained on, and how old the latest of it was."""
-        return {"pending_trajectories": len(self._pending), "policy_lag": self._latest_lag}
+        """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
+        return {
+            "pending_trajectories": len(self._pending),
+            "policy_lag": self._latest_lag,
+            "left_out_share": self._left_out_share,
+            "num_threads": torch.get_num_threads(),
+        }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer to be made slower."""
@@ -358,6 +364,7 @@ class Learner:
     def _count(self, lag: torch.Tensor) -> None:
         counters, policy = self._memory.counters, self._policy
         self._latest_lag = float(lag.mean())
+        self._left_out_share = float((lag > self._options.sampling.max_policy_lag).float().mean())
         counters.lag_sum[policy] += float(lag.sum())
         counters.lag_count[policy] += lag.numel()
         counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))

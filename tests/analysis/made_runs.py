@@ -9,12 +9,12 @@ from sample_profiler.analysis.verdict import judge
 SECONDS = 60.0
 
 
-def load(name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None):
+def load(name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None):
     wall_ns = round(SECONDS * 1e9)
     account = ComponentAccount(name, name, 1, wall_ns, {}, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
     return ComponentLoad(
-        name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}
+        name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}, device or {}
     )  # fmt: skip
 
 
@@ -29,17 +29,23 @@ def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=100
     )
 
 
-def learner(busy, **options):
+def learner(busy, more_blocks=None, **options):
     forward_head = "train/calculate_losses/forward_head"
     blocks = {"train": 0.9 * busy, "train/update": 0.6 * busy, "train/calculate_losses": 0.3 * busy}
     counts = {"train": 100, forward_head: 100}
-    return load("Learner_0", busy, {"batcher": 1 - busy}, blocks | {forward_head: 0.2 * busy}, counts, **options)
+    blocks |= {forward_head: 0.2 * busy} | (more_blocks or {})
+    return load("Learner_0", busy, {"batcher": 1 - busy}, blocks, counts, **options)
 
 
-def inference(busy=0.4, rows=16.0, sending=0.0, **options):
-    blocks = {"handle_policy_step": 0.9 * busy, "handle_policy_step/send_messages": sending}
+def inference(busy=0.4, rows=16.0, sending=0.0, more_blocks=None, **options):
+    blocks = {"handle_policy_step": 0.9 * busy, "handle_policy_step/send_messages": sending} | (more_blocks or {})
     gauges = {"batch_rows": rows}
     return load("InferenceWorker_p0-w0", busy, {"requests": 1 - busy}, blocks, gauges=gauges, **options)
+
+
+def batcher(busy=0.01, finished=3.0, at_learner=64.0, **options):
+    gauges = {"finished_trajectories": finished, "trajectories_at_learner": at_learner}
+    return load("Batcher_0", busy, {"rollout_workers": 1 - busy}, {"batching": busy}, gauges=gauges, **options)
 
 
 def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False):

@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from sample_profiler.analysis.verdict import Cause
+from sample_profiler.config import parse_config
 from sample_profiler.reports.verdict import format_verdict, verdict_to_dict
-from tests.analysis.made_runs import inference, judge_run, learner, worker
+from tests.analysis.made_runs import batcher, inference, judge_run, learner, worker
 
 RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
@@ -21,10 +22,24 @@ RUNS = {
     "too many threads": lambda: judge_run(
         worker(0), worker(1), inference(), learner(0.9, cpu=1.5, starved=6.0), machine_busy=1.0
     ),
+    "too few threads": lambda: judge_run(
+        *(worker(i, learner=0.4) for i in range(2)), inference(),
+        learner(0.97, cpu=0.95, gauges={"num_threads": 1}), machine_busy=0.5,
+    ),
+    "batching": lambda: judge_run(
+        *(worker(i, learner=0.4) for i in range(2)), inference(), learner(0.5), batcher(0.9, finished=300)
+    ),
+    "policy lag": lambda: judge_run(
+        *(worker(i, learner=0.4) for i in range(2)), inference(), batcher(finished=200),
+        learner(0.97, gauges={"policy_lag": 30.0, "left_out_share": 0.4}), config={"max_policy_lag": 20},
+    ),
     "taking turns": lambda: judge_run(
         worker(0, learner=0.5), worker(1, learner=0.5), inference(), learner(0.5), config={"async_rl": False}
     ),
     "buffers": lambda: judge_run(worker(0, learner=0.4), worker(1, learner=0.4), inference(), learner(0.6)),
+    "device transfer": lambda: judge_run(
+        *(worker(i, learner=0.4) for i in range(2)), inference(), learner(0.97, device={"prepare_batch": 0.6})
+    ),
     "learner": lambda: judge_run(worker(0, learner=0.4), worker(1, learner=0.4), inference(), learner(0.97)),
     "small inference batches": lambda: judge_run(
         worker(0, inference=0.7, learner=0.0), worker(1, inference=0.7, learner=0.0), inference(0.9, 2.0), learner(0.4)
@@ -60,6 +75,13 @@ def test_each_cause_is_named_with_evidence_and_a_way_out(cause):
         if advice.fps is not None:
             low, high = advice.fps
             assert 4750.0 <= low <= high < 60_000
+
+
+@pytest.mark.parametrize("cause", RUNS)
+def test_advice_that_is_flags_is_taken_by_the_program(cause):
+    for advice in RUNS[cause]().advice:
+        if advice.change.startswith("--"):
+            parse_config(["--env=none", "--batch_size=2048", "--num_envs_per_worker=16", *advice.change.split()])
 
 
 def test_the_slowest_are_named():

@@ -94,6 +94,10 @@ def test_minibatches_and_epochs_are_optimizer_steps(make_learner):
     assert run.counters.trained_frames[0] == 4 * 4
 
 
+def test_it_tells_how_many_threads_it_has(make_learner):
+    assert make_learner().learner.gauges()["num_threads"] == torch.get_num_threads()
+
+
 def test_half_a_dataset_waits_for_the_rest_and_two_are_two(make_learner):
     run = make_learner().start()
     run.hand_over(3)
@@ -298,9 +302,11 @@ def test_experience_that_is_too_old_is_not_trained_on(make_learner):
     run.hand_over(0, 1)
     assert are_equal(before, dict(run.learner._trainer.model.named_parameters()))
     assert run.trained() == [0, 1], "it is handed back all the same"
+    assert run.learner.gauges()["left_out_share"] == 1.0
     run.memory.policy_versions[:] = -2
     run.hand_over(0, 1)
     assert not are_equal(before, dict(run.learner._trainer.model.named_parameters()))
+    assert run.learner.gauges()["left_out_share"] == 0.0
 
 
 @pytest.fixture

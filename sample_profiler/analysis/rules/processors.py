@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.sampling import own_inference
 
-__all__ = ["balanced", "processor", "too_many_threads"]
+__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
 
 _SPARE_THREADS = 1.5
+_IDLE_CORES = 0.8
+_USED = 0.8  # of the Learner's threads while it works: else more of them would idle, too
 
 
 def too_many_threads(run: JudgedRun) -> Finding | None:
@@ -32,6 +34,32 @@ def too_many_threads(run: JudgedRun) -> Finding | None:
         Advice("--force_envs_single_thread=True", "if environments start the threads"),
     ]
     return Finding("too many threads", name, headline, evidence, advice)
+
+
+def too_few_threads(run: JudgedRun) -> Finding | None:
+    """Workers wait for a Learner that uses all of its threads, fewer than there are cores, and others are idle."""
+    learner, cores = run.learner, run.facts.num_cores
+    if learner is None or not cores or learner.device:
+        return None
+    if learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE or run.num_idle < _IDLE_CORES:
+        return None
+    threads = int(learner.gauges.get("num_threads", 0.0))
+    if not 0 < threads < cores or (learner.cpu or 0.0) < _USED * threads * learner.busy:
+        return None
+    more = min(cores, threads + max(1, int(run.num_idle)))
+    policies = int(run.facts.flag("num_policies", 1))
+    factor = run.room(min(more / threads, 1 / max(1 - run.waits_for_learner, 0.2)))
+    evidence = [
+        f"{learner.name} works {percent(learner.busy)} of the time, with {threads} of {cores} cores at most",
+        f"workers wait {percent(run.waits_for_learner)} of their time for it",
+        f"{run.num_idle:.1f} cores are idle",
+    ]
+    why = f"where the network is made; by itself each Learner takes {max(1, cores // policies)}"
+    advice = [Advice(f"torch.set_num_threads({more})", why, run.gain(factor, 0.2))]
+    if cores // more < policies:
+        why = "the cores are divided between the Learners of all policies"
+        advice.append(Advice(f"--num_policies={max(1, cores // more)}", why))
+    return Finding("too few threads", learner.name, "The Learner has too few threads", evidence, advice)
 
 
 def processor(run: JudgedRun) -> Finding | None:

@@ -1,0 +1,49 @@
+"""A Learner with fewer threads than cores, and what else looks like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.made_runs import inference, judge_run, learner, worker
+
+
+def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, config=None, **options):
+    gauges = {"num_threads": num_threads} if num_threads else {}
+    loads = [*(worker(i, learner=waits) for i in range(2)), inference(), learner(busy, cpu=cpu, gauges=gauges)]
+    return judge_run(*loads, machine_busy=machine_busy, config=config, **options)
+
+
+def test_a_learner_that_uses_its_only_thread_while_a_core_is_idle_has_too_few():
+    verdict = judge_learner()
+    assert (verdict.cause, verdict.component) == ("too few threads", "Learner_0")
+    assert verdict.evidence == (
+        "Learner_0 works 97 % of the time, with 1 of 2 cores at most",
+        "workers wait 40 % of their time for it",
+        "1.0 cores are idle",
+    )
+    (advice,) = verdict.advice
+    assert advice.change == "torch.set_num_threads(2)"
+    assert advice.fps is not None
+    assert advice.fps[0] < 5000 * 1.2 < advice.fps[1] <= 5000 * 1.67 * 1.15
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"num_threads": 2},  # as many as cores
+        {"num_threads": 0},  # not known
+        {"cpu": 0.3},  # it sleeps or waits for a device: more threads would idle, too
+        {"machine_busy": 0.8},  # no core is idle
+    ],
+)
+def test_a_learner_that_more_threads_would_not_help_is_the_limit_by_itself(figures):
+    assert judge_learner(**figures).cause == "learner"
+
+
+def test_a_learner_that_nobody_waits_for_has_enough_threads():
+    assert judge_learner(waits=0.05).cause == "balanced"
+
+
+def test_cores_that_are_divided_between_policies_are_more_for_fewer():
+    changes = [advice.change for advice in judge_learner(config={"num_policies": 2}).advice]
+    assert changes == ["torch.set_num_threads(2)", "--num_policies=1"]
