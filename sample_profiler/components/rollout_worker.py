@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sample_profiler.components.bad_numbers import BadNumbers
+from sample_profiler.components.env_times import RecentEnvTimes
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
@@ -145,6 +146,7 @@ class RolloutWorker:
         except BaseException:
             self._close_envs()
             raise
+        self._env_times = RecentEnvTimes(len(self._envs), self._steps_of_an_env())
 
     def inputs(self) -> list[Input]:
         """Listen to inference and to the Batcher."""
@@ -343,8 +345,9 @@ class RolloutWorker:
                 group.episodes.clear()
 
     def _slowest_env(self) -> dict[str, float]:
-        """Compare the time in the slowest environment with that in the others of this worker, which step as often."""
-        times_ns = [time_ns for group in self._groups.values() for time_ns in group.env_ns]
+        """Compare the recent time in the slowest environment with that in the worker's others, which step as often."""
+        totals_ns = [time_ns for group in self._groups.values() for time_ns in group.env_ns]
+        times_ns = self._env_times.since_mark(totals_ns, self._steps_of_an_env())
         total_ns = sum(times_ns)
         if len(times_ns) < 2 or not total_ns:
             return {}
@@ -355,6 +358,10 @@ class RolloutWorker:
             "slowest_env_ratio": slowest_ns / max(others_ns, 1.0),
             "slowest_env_share": slowest_ns / total_ns,
         }
+
+    def _steps_of_an_env(self) -> float:
+        """Return how many steps an environment of this worker has taken, on average."""
+        return float(self._agent_steps.sum()) / sum(len(group.policies) for group in self._groups.values())
 
     def _close_envs(self) -> None:
         with self.timing.add_time("close_envs"):

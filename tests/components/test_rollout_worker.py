@@ -9,7 +9,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sample_profiler.components import rollout_worker, stepping_group
+from sample_profiler.components import env_times, rollout_worker, stepping_group
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters, EpisodesFinished
@@ -279,6 +279,28 @@ def test_a_worker_without_free_slots_waits_and_says_so(local_run):
         pass
     assert run.requests[0].receive() == [0, 1]
     assert worker.wait_block() == "wait_inference"
+
+
+def test_the_slowest_environment_is_that_of_the_last_seconds(local_run, monkeypatch):
+    monkeypatch.setattr(env_times, "_APART_S", 0.0)
+    monkeypatch.setattr(env_times, "_FEWEST_STEPS", 0)
+    run = local_run(num_envs_per_worker=3, worker_num_splits=2)
+    run.start()
+    (worker,) = run.workers
+
+    def step(*times_ns):
+        groups = worker._groups.values()
+        places = [(group, i) for group in groups for i in range(len(group.env_ns))]
+        for (group, i), time_ns in zip(places, times_ns, strict=True):
+            group.env_ns[i] += time_ns
+        return worker.gauges()
+
+    for _ in range(50):
+        assert step(40, 10, 10)["slowest_env"] == 0
+    step(10, 10, 60)
+    gauges = step(10, 10, 60)
+    assert (gauges["slowest_env"], gauges["slowest_env_ratio"]) == (2, 6.0)
+    assert gauges["slowest_env_share"] == 0.75
 
 
 def test_groups_that_wait_for_slots_begin_first_come_first_served(local_run):
