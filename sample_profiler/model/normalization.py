@@ -7,8 +7,9 @@ by tensor or through shared memory, has coefficients that belong to the weights;
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -259,9 +260,21 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
     squares = torch.zeros_like(sums)
     rows_per_piece = _rows_per_piece(rows)
-    for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
-        numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
-        sums += numbers.sum(0)
-        squares += numbers.square_().sum(0)
+    with _one_thread():
+        for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
+            numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
+            sums += numbers.sum(0)
+            squares += numbers.square_().sum(0)
     mean = sums / len(rows)
     return mean, (squares / len(rows) - mean.square()).clamp_min(0)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Computes without further threads: where other processes want the cores, each small piece would wait for them."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
