@@ -13,13 +13,15 @@ from sample_profiler.profiling.tree import TreeNode
 __all__ = ["COUNTERS", "window"]
 
 COUNTERS = frozenset({"cpu_s", "run_delay_s", "machine_busy_s", "frames"})
-"""Gauges that count up; of these a window has the difference."""
+"""Gauges that count up; of these a window has what they rose by in its time."""
 
 
 def window(later: Session, earlier: Session) -> Session:
     """Return what `later` has and `earlier` did not have yet; both stay as they are.
 
-    Of each block, count and total are differences; extremes and histograms remain those of `later`. A process that
+    Of each block, count and total are differences; extremes and histograms remain those of `later`. Gauges that count
+    up are written now and then, blocks at once: so these gauges' rates between the two times when they were written
+    count, for as long as the window is. One that was not written before and in between is left out. A process that
     began in between is in it as a whole, one that ended before is not.
     """
     before = {_identity(record): record for record in earlier.processes}
@@ -45,9 +47,18 @@ def _difference(later: ProcessRecord, earlier: ProcessRecord) -> ProcessRecord:
     gauges = {}
     for name, gauge in later.gauges.items():
         first = earlier.gauges.get(name)
-        is_counter = name.rpartition("/")[2] in COUNTERS
-        gauges[name] = GaugeNode(gauge.value - first.value) if is_counter and first is not None else gauge
+        if name.rpartition("/")[2] not in COUNTERS:
+            gauges[name] = gauge
+        elif first is not None and gauge.updated_ns > first.updated_ns:
+            gauges[name] = _rise(gauge, first, later.read_ns - earlier.read_ns)
     return replace(later, trees=trees, gauges=gauges)
+
+
+def _rise(later: GaugeNode, earlier: GaugeNode, wall_ns: int) -> GaugeNode:
+    """Return by how much a gauge rises in a time, at its rate between two readings."""
+    rise = GaugeNode((later.value - earlier.value) * wall_ns / (later.updated_ns - earlier.updated_ns))
+    rise.updated_ns = later.updated_ns
+    return rise
 
 
 def _subtract(node: TreeNode, earlier: TreeNode | None) -> None:

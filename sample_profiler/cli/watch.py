@@ -38,13 +38,16 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
     """
     show = _show_in_place if sys.stdout.isatty() else _show_below
     readings: deque[Session] = deque()
-    has_shown = False
+    has_looked = has_shown = False
     try:
         while True:
             session = read_live(run_dir, with_events=False, with_histograms=False)
             if not is_running(session):
-                return _conclude(run_dir, was_watched=bool(readings))
-            readings.append(session)
+                return _conclude(run_dir, was_watched=has_looked)
+            has_looked = True
+            # Without gauges the run is about to begin: there is nothing yet that throughput could be counted from.
+            if any(record.gauges for record in session.processes):
+                readings.append(session)
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:

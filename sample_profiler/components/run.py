@@ -182,6 +182,7 @@ def execute_run(
             wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
             recording.attach(runner)
+            runner.update_recording = recording.update
             stack.enter_context(_signals_calling(interrupt, wiring.kill))
         try:
             with runner.timing.add_time("main_loop"):

@@ -81,9 +81,14 @@ class RunRecords:
         for path in self._live.glob("*.rec"):
             path.unlink(missing_ok=True)
 
-    def begin_steady_part(self) -> None:
-        """Note what has been recorded so far, once: from here on the run is as it will be."""
+    def begin_steady_part(self, update_recording: Callable[[], None]) -> None:
+        """Note what has been recorded so far, once: from here on the run is as it will be.
+
+        Args:
+            update_recording: brings the record file of this process up to date; called before that.
+        """
         if self._warm_up is None:
+            update_recording()
             self._warm_up = read_live(self._folder, with_events=False, with_histograms=False)
 
     def end_steady_part(self) -> Session:

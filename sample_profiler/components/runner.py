@@ -68,6 +68,7 @@ class Runner:
     Attributes:
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
+        update_recording: brings the record file of this process up to date; set by whoever made the file.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
@@ -99,6 +100,7 @@ class Runner:
         )
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
+        self.update_recording: Callable[[], None] = lambda: None
         self.guard = Guard(config, self.fail, self._replace)
         self.failure: Failure | None = None
         self.reason = ""
@@ -324,7 +326,7 @@ class Runner:
             observer.on_status(status)
         self._seen_iterations = iterations
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
-            self.records.begin_steady_part()
+            self.records.begin_steady_part(self.update_recording)
         if not self.reason:
             self.guard.look()
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:

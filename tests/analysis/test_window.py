@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sample_profiler.analysis.window import window
@@ -43,9 +45,35 @@ def test_counts_totals_and_counters_are_differences(process):
     root, before, after = (s.processes[0].trees["Learner_0"] for s in (Session(0, processes=[record]), first, second))
     assert root.children["main_loop"].children["train"].statistics.count == 4
     assert root.statistics.total_ns == after.statistics.total_ns - before.statistics.total_ns
-    assert record.gauges["cpu_s"].value == 3.0
+    assert record.gauges["cpu_s"].value > 0
     assert record.gauges["memory_mib"].value == 120.0
     assert after.children["main_loop"].children["train"].statistics.count == 7, "the readings stay as they are"
+
+
+def read_at(session, read_ns, **updated_ns):
+    """Let the reading of the only process, and its gauges, be of these moments."""
+    record = session.processes[0]
+    record.read_ns = read_ns
+    for name, moment_ns in updated_ns.items():
+        record.gauges[name].updated_ns = moment_ns
+    return session
+
+
+def test_counters_are_rates_between_the_times_when_they_were_written(process):
+    _, file, read = process
+    file.set_gauge("cpu_s", 2.0)
+    file.set_gauge("frames", 100.0)
+    first = read_at(read(), 20_000, cpu_s=18_500, frames=18_500)
+    file.set_gauge("cpu_s", 5.0)
+    second = read_at(read(), 22_000, cpu_s=21_500, frames=18_500)
+    (record,) = window(second, first).processes
+    assert record.gauges["cpu_s"].value == pytest.approx(2.0), "3 s in 3 µs, over a window of 2 µs"
+    assert "frames" not in record.gauges, "not written in between: its rate is not known"
+    assert "cpu_s" not in window(second, with_gauges(first, {})).processes[0].gauges
+
+
+def with_gauges(session, gauges):
+    return replace(session, processes=[replace(record, gauges=gauges) for record in session.processes])
 
 
 def test_processes_that_began_later_are_whole(process):

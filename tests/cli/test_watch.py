@@ -19,6 +19,7 @@ def process(tmp_path):
     timing = Timing("Runner profile")
     file = RecordFile(folder / "Runner.1.rec", process_name="Runner", ring_bytes=0)
     file.attach(timing, "Runner")
+    file.set_gauge("frames", 0.0)
     yield timing, file
     file.close()
 
@@ -43,6 +44,27 @@ def test_throughput_accounts_and_verdict_are_shown_until_the_run_is_over(tmp_pat
     assert output.count("Verdict: ") == 3
     assert "component" in output and "Runner" in output
     assert output.splitlines()[-1].startswith("The run is over: sample-profiler report ")
+
+
+def test_nothing_is_counted_from_before_the_first_gauges(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run" / "profile" / "live"
+    folder.mkdir(parents=True)
+    timing, looks = Timing("Runner profile"), []
+    file = RecordFile(folder / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    file.attach(timing, "Runner")
+
+    def work(_seconds):
+        looks.append(1)
+        if len(looks) > 1:
+            file.set_gauge("frames", 1e12 + len(looks))
+        if len(looks) == 4:
+            file.close()
+
+    monkeypatch.setattr(watch_module.time, "sleep", work)
+    assert main(["watch", str(tmp_path / "run")]) == 0
+    output = capsys.readouterr().out
+    assert output.count("Verdict: ") == 1 and "frames/s" in output
+    assert "000,000,000 frames/s" not in output, "frames of the time before are none of this window"
 
 
 def test_a_run_that_is_over_is_no_run_to_watch(tmp_path, process, capsys):

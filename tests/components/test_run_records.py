@@ -20,6 +20,25 @@ def test_a_timeline_whose_window_never_began_is_missed_aloud(tmp_path, caplog):
     assert "the run ended before second 100" in caplog.text
 
 
+def test_the_steady_part_begins_with_the_figures_of_its_first_moment(tmp_path):
+    live_folder(tmp_path).mkdir(parents=True)
+    file = RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    file.set_gauge("frames", 0.0)
+    updates = []
+
+    def update():
+        updates.append(1)
+        file.set_gauge("frames", 1000.0)
+
+    records.begin_steady_part(update)
+    records.begin_steady_part(update)
+    assert updates == [1]
+    file.set_gauge("frames", 1000.0)
+    assert records.end_steady_part().processes[0].gauges["frames"].value == 0.0, "all frames came before it"
+    file.close()
+
+
 def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_session(tmp_path):
     live_folder(tmp_path).mkdir(parents=True)
     file = RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0)

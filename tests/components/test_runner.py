@@ -119,6 +119,16 @@ def test_a_run_ends_after_the_seconds_asked_for(make_runner):
     assert runner.failure is None
 
 
+def test_figures_of_this_process_are_fresh_when_the_steady_part_begins(runner):
+    updates = []
+    runner.update_recording = lambda: updates.append(runner.counters.training_iterations[0])
+    status, *_ = runner.timers()
+    for iterations in range(6):
+        runner.counters.training_iterations[0] = iterations
+        status.callback()
+    assert updates == [3]
+
+
 def test_the_first_failure_counts_and_all_are_in_the_log(runner, caplog):
     later = Failure("Learner_0", "BrokenPipeError: consequence", "")
     with caplog.at_level(logging.ERROR):
