@@ -27,10 +27,12 @@ from sample_profiler.profiling.session import (
     session_path,
     steady_path,
 )
+from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
+from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.timeline_capture import TimelineRecorder
 
 __all__ = ["RunRecords"]
@@ -112,13 +114,19 @@ class RunRecords:
         self._note(session)
         workers = [worker for record in session.processes for worker in worker_timers(record)]
         # Without record files at least what this process has recorded.
-        root = TimerNode() if workers else get_timer_root()
+        root = self._root() if workers else get_timer_root()
         document = make_run_document(root, {}, get_thread_stacks().current().metadata, workers)
         try:
             write_document(document, self._timers_path)
             write_document(self._history_facts(), history_path(self._folder))
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
+
+    def _root(self) -> TimerNode:
+        """Return a node that has been open since the run began, to merge others into."""
+        tree = TreeNode()
+        tree.statistics.add([round((time.monotonic() - self._begun_s) * NS_PER_S)])
+        return TimerNode.from_tree(tree)
 
     def _note(self, session: Session) -> None:
         """Keep the figures of this moment for the report; of a long run fewer and fewer."""
