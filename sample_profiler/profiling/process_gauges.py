@@ -11,17 +11,34 @@ _KIB_PER_MIB = 1024
 
 
 def process_gauges() -> dict[str, float]:
-    """Return the largest memory of this process, its processor time, and how long it was ready and had no processor.
+    """Return the memory of this process, its processor time, and how long it was ready and had no processor.
 
-    The memory is in MiB, times are in seconds and of all threads. The last one is missing where the kernel does not
-    tell it; of threads that have ended it is not known.
+    The memory is in MiB: what is resident now, or, where the system does not tell that, the most it ever was. Times
+    are in seconds and of all threads. The last one is missing where the kernel does not tell it; of threads that have
+    ended it is not known.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    gauges = {"memory_mib": usage.ru_maxrss / _KIB_PER_MIB, "cpu_s": usage.ru_utime + usage.ru_stime}
+    # The kernel's own maximum is inherited at fork and exec: children would show at least what their parent had.
+    memory_mib = _resident_mib()
+    gauges = {
+        "memory_mib": usage.ru_maxrss / _KIB_PER_MIB if memory_mib is None else memory_mib,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+    }
     delays_s = [delay_s for thread in _threads() if (delay_s := _run_delay_s(thread)) is not None]
     if delays_s:
         gauges["run_delay_s"] = sum(delays_s)
     return gauges
+
+
+def _resident_mib() -> float | None:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) / _KIB_PER_MIB
+    except (OSError, IndexError, ValueError):
+        pass
+    return None
 
 
 def _threads() -> list[str]:
