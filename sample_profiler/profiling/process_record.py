@@ -10,10 +10,12 @@ from sample_profiler.profiling.events import Event, Events
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState"]
+__all__ = ["THREAD_TIMERS", "TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState"]
 
 TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
+THREAD_TIMERS = f"{TIMERS}."
+"""How the names of such trees begin that are of a thread other than the main one."""
 
 ProcessState = Literal["alive", "stopped", "gone", "ended", "unknown"]
 """Of a process: it runs; it was stopped (SIGSTOP, a debugger); it ended without closing its file, as when killed; it
@@ -113,7 +115,7 @@ class ProcessRecord:
     @property
     def components(self) -> list[str]:
         """The components with a tree, without the timers."""
-        return [component for component in self.trees if component != TIMERS]
+        return [name for name in self.trees if name != TIMERS and not name.startswith(THREAD_TIMERS)]
 
     def wall_ns(self, monotonic_ns: int) -> int:
         """Return a moment of the monotonic clock on the clock of the wall, by the nearest anchor before it."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Mapping
 
 from sample_profiler.profiling.process_gauges import process_gauges
-from sample_profiler.profiling.process_record import TIMERS
+from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks, merge_gauges_into
 from sample_profiler.profiling.timing import Timing
 
 __all__ = ["ProcessRecording"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_THREADS = 32
+"""The room for blocks is the whole process's: threads that come and go must not take that of its components."""
 
 
 class ProcessRecording:
@@ -22,8 +29,30 @@ class ProcessRecording:
 
     def __init__(self, file: RecordFile) -> None:
         self._file = file
-        self._timers: Timing | None = None
-        self._attach_timers()
+        self._lock = threading.Lock()
+        self._shown: dict[str, Timing] = {}
+        self._threads: dict[str, TimerStack] = {}
+        self._num_threads = 0
+        self._show(TIMERS, get_thread_stacks().main)
+        get_thread_stacks().watch(self)
+
+    def add_stack(self, stack: TimerStack) -> None:
+        """Show the timers of a thread from its first one on: it may be over, or killed, before the next update."""
+        with self._lock:
+            if stack in self._threads.values():
+                return
+            self._num_threads += 1
+            name = f"{THREAD_TIMERS}{self._num_threads}"
+            if self._num_threads <= _MOST_THREADS:
+                self._threads[name] = stack
+        if self._num_threads <= _MOST_THREADS:
+            self._show(name, stack)
+        elif self._num_threads == _MOST_THREADS + 1:
+            logger.warning(
+                "More than %d threads of this process have used timers: those of further ones are not recorded. Give "
+                "the work to threads that stay, such as those of a pool",
+                _MOST_THREADS,
+            )
 
     def update(self, gauges: Mapping[str, float]) -> None:
         """Write what does not write itself, and whatever the pure-Python recorder holds back.
@@ -33,16 +62,28 @@ class ProcessRecording:
         """
         for name, value in (process_gauges() | dict(gauges)).items():
             self._file.set_gauge(name, value)
-        for name, gauge in get_thread_stacks().main.gauges.items():
+        stacks = get_thread_stacks()
+        timer_gauges = stacks.main.gauges
+        merge_gauges_into(timer_gauges, stacks.thread_gauges())
+        for name, gauge in timer_gauges.items():
             self._file.write_gauge(name, gauge)
-        self._attach_timers()
+        self._show(TIMERS, stacks.main)
+        with self._lock:
+            threads = dict(self._threads)
+        for name, stack in threads.items():
+            ended_ns = stack.recording.ended_ns
+            if ended_ns is None:
+                self._show(name, stack)
+            else:
+                self._file.end_tree(name, ended_ns)
+                del self._threads[name], self._shown[name]
         self._file.flush()
 
-    def _attach_timers(self) -> None:
+    def _show(self, name: str, stack: TimerStack) -> None:
         # Again after a reset, which begins anew with another Timing. Where a process has two record files, as a run
         # inside of a recorded script, the first one to attach has them.
-        timers = get_thread_stacks().main.recording.timing
-        if timers is None or timers is self._timers or timers.is_shown:
+        timers = stack.recording.timing
+        if timers is None or timers is self._shown.get(name) or timers.is_shown:
             return
-        self._timers = timers
-        self._file.attach(timers, TIMERS)
+        self._shown[name] = timers
+        self._file.attach(timers, name)

@@ -114,6 +114,18 @@ class RecordFile:
                 recorder.attach(self._map, component, timing.name)
             self._attached[component] = timing
 
+    def end_tree(self, component: str, ended_ns: int) -> None:
+        """Let a tree be as it is from now on: its root lasts until `ended_ns`, on the clock of blocks."""
+        with self._lock:
+            if component not in self._attached:
+                return
+            self._detach(component)
+            if self._memory is not None and self._memory.begin():
+                try:
+                    self._memory.end_root(component, ended_ns)
+                finally:
+                    self._memory.end()
+
     def set_gauge(self, name: str, value: float) -> None:
         """Set a gauge; NaN is ignored.
 

@@ -120,6 +120,21 @@ class RecordMemory:
         """Write when a root began."""
         self._words[self._slot(index) // 8 + 5] = started_ns
 
+    def end_root(self, name: str, ended_ns: int) -> None:
+        """Let a root last until a moment, not until it is read; nobody else writes to it any more.
+
+        Args:
+            name: of the tree; of several with this name the latest is meant.
+            ended_ns: on the clock of blocks.
+        """
+        for index in reversed(range(self._words[_NUM_NODES])):
+            _, parent, key, *_ = head = layout.SLOT_HEAD.unpack_from(self._memory, self._slot(index))
+            if parent < 0 and self._string(key) == name:
+                duration_ns = max(0, ended_ns - head[8])
+                self.write_root(index, 0)
+                self.write_node(index, (1, *[duration_ns] * 4, ended_ns, 0, 0, 0, 0), {}, [], 0)
+                return
+
     def write_node(
         self, index: int, figures: Sequence[int], histogram: Mapping[int, int], recent_ns: Sequence[int], flags: int
     ) -> None:
@@ -237,6 +252,11 @@ class RecordMemory:
         layout.GAUGE_VALUES.pack_into(self._memory, offset + layout.GAUGE_VALUES_OFFSET, 0, 0, 0, 0, 0)
         self._words[_NUM_GAUGES] = index + 1
         return offset
+
+    def _string(self, key: int) -> str:
+        start = self._sizes.strings_offset + key
+        length = self._halves[start // 4]
+        return str(self._view[start + 4 : start + 4 + length], "utf-8", "replace")
 
     def _add_string(self, string: str) -> int:
         if self._add_string_elsewhere is not None:

@@ -125,8 +125,8 @@ class Session:
 def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iterator[Timing]:
     """Record any script, by a ``with`` around its training.
 
-    Within, ``timing`` is also what `get_timing` returns. Its blocks, and those of `sample_profiler.timers` in the main
-    thread, can be read from outside at any time (`read_session`, ``sample-profiler status``), also after a kill. At the
+    Within, ``timing`` is also what `get_timing` returns. Its blocks, and those of `sample_profiler.timers` in all
+    threads, can be read from outside at any time (`read_session`, ``sample-profiler status``), also after a kill. At the
     end, however it comes, ``{run_dir}/profile/session.json`` is written. The time counts from here on.
 
     Args:

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
+from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, ProcessRecord
 from sample_profiler.profiling.timer_nodes import ROOT_NAME, GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import copy_gauges, merge_gauges_into
 
+THREADS = "threads"
+"""The node under which a document has the timers of all threads but the main one."""
 _WORKERS = "workers"
 _WORKERS_MERGED = "workers_merged"
 
@@ -53,22 +55,31 @@ class WorkerTimers:
 def worker_timers(record: ProcessRecord) -> list[WorkerTimers]:
     """Return what each component of a process has recorded.
 
-    Gauges named ``component/name`` are the component's; the others are the process's, and go to its first component, as
-    do the timers of code that has no Timing at hand.
+    Gauges named ``component/name`` are the component's; all others, with slashes or without, are the process's, and go
+    to its first component, as do the timers of code that has no Timing at hand: those of the main thread beside the
+    component's blocks, those of all others merged under ``threads``.
     """
     workers = []
+    owned = tuple(f"{component}/" for component in record.components)
     for component in record.components:
         root = TimerNode.from_tree(record.trees[component])
         prefix = f"{component}/"
         gauges = {name.removeprefix(prefix): g for name, g in record.gauges.items() if name.startswith(prefix)}
         if component == record.components[0]:
-            gauges |= {name: gauge for name, gauge in record.gauges.items() if "/" not in name}
-            if TIMERS in record.trees:
-                for name, child in TimerNode.from_tree(record.trees[TIMERS]).children.items():
-                    root.merge(child, root_name=name, is_parallel=False)
+            gauges |= {name: gauge for name, gauge in record.gauges.items() if not name.startswith(owned)}
+            _merge_timers(root, record)
         group = component.partition("_")[0]
         workers.append(WorkerTimers(worker=component, group=group, process=record.pid, root=root, gauges=gauges))
     return workers
+
+
+def _merge_timers(root: TimerNode, record: ProcessRecord) -> None:
+    for name, tree in record.trees.items():
+        if name == TIMERS:
+            for key, child in TimerNode.from_tree(tree).children.items():
+                root.merge(child, root_name=key, is_parallel=False)
+        elif name.startswith(THREAD_TIMERS) and tree.children:
+            root.merge(TimerNode.from_tree(tree), root_name=THREADS)
 
 
 def keep_latest(deliveries: Iterable[WorkerTimers]) -> list[WorkerTimers]:

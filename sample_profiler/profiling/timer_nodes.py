@@ -64,6 +64,11 @@ class Recording:
                 tree.statistics = Statistics()
             merge_trees(target, tree)
 
+    @property
+    def ended_ns(self) -> int | None:
+        """When its thread was over, on its clock; None: it is not."""
+        return self._ended_ns
+
     def end(self) -> None:
         """Let the root's total stay what it is now: its thread is over."""
         self._ended_ns = self._clock_ns()

@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from typing import Protocol
 
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.timer_metadata import describe_process
@@ -95,6 +96,14 @@ def merge_gauges_into(target: dict[str, GaugeNode], gauges: Mapping[str, GaugeNo
             target[name] = gauge.copy()
 
 
+class StackWatcher(Protocol):
+    """Whoever wants to know of new threads."""
+
+    def add_stack(self, stack: TimerStack) -> None:
+        """Take note of the stack of a thread; called in that thread, before its first timer."""
+        ...
+
+
 class _ThreadEnd:
     """Lives in a thread's local storage, which Python clears when the thread ends."""
 
@@ -113,7 +122,16 @@ class ThreadStacks:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._others: list[tuple[weakref.ref[threading.Thread], TimerStack]] = []
+        self._watchers: weakref.WeakSet[StackWatcher] = weakref.WeakSet()
         self._forget()
+
+    def watch(self, watcher: StackWatcher) -> None:
+        """Tell of the stacks of threads other than the main one: of those there are, and of each new one at once."""
+        with self._lock:
+            self._watchers.add(watcher)
+            stacks = [stack for _, stack in self._others]
+        for stack in stacks:
+            watcher.add_stack(stack)
 
     def _forget(self) -> None:
         self._settled = TimerNode()
@@ -174,6 +192,9 @@ class ThreadStacks:
         with self._lock:
             self._settle_forgotten()
             self._others.append((weakref.ref(thread), stack))
+            watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher.add_stack(stack)
         return stack
 
     def _settle_forgotten(self) -> None:

@@ -16,13 +16,11 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from sample_profiler.profiling.timer_documents import make_document, write_document
+from sample_profiler.profiling.timer_documents import THREADS, make_document, write_document
 from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks, merge_gauges_into
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_THREADS = "threads"
 
 _entered_last: ContextVar[_OpenTimer | None] = ContextVar("sample_profiler_timer_entered_last", default=None)
 _get_entered_last = _entered_last.get
@@ -175,7 +173,7 @@ def get_timer_tree(timer_stack: TimerStack | None = None) -> dict[str, Any]:
     if stack is stacks.main:
         threads = stacks.merged_threads()
         if threads is not None:
-            root.merge(threads, root_name=_THREADS)
+            root.merge(threads, root_name=THREADS)
         merge_gauges_into(gauges, stacks.thread_gauges())
     return make_document(root, gauges, stack.metadata)
 

@@ -9,11 +9,14 @@ import pickle
 import pytest
 
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_documents import (
     WorkerTimers,
     keep_latest,
     make_run_document,
     merge_workers,
+    worker_timers,
     write_document,
 )
 from sample_profiler.timers import GaugeNode, TimerNode, TimerStack, hierarchical_timer
@@ -110,6 +113,20 @@ def test_ml16_merging_leaves_the_parts_as_they_are(deliver, root):
     make_run_document(root, gauges, {}, [delivery, deliver(0, 3, process=2)])
     assert (root.to_dict(), delivery.root.to_dict()) == before
     assert (gauges["free_slots"].count, delivery.gauges["free_slots"].count) == (1, 1)
+
+
+def test_gauges_with_slashes_that_are_no_component_s_are_the_process_s(tmp_path):
+    file = RecordFile(tmp_path / "w.rec", process_name="RolloutWorker_w0", ring_bytes=0)
+    for component in ("RolloutWorker_w0", "Learner_0"):
+        file.attach(Timing(component), component)
+    for number, name in enumerate(("Environment/Return", "Learner_0/policy_lag", "cpu_s")):
+        file.set_gauge(name, number)
+    workers = worker_timers(read_record_file(file.path))
+    file.close()
+    gauges = make_run_document(TimerNode(), {}, {}, workers)["gauges"]
+    names = ["Environment/Return", "RolloutWorker_w0/Environment/Return", "policy_lag", "Learner_0/policy_lag", "cpu_s"]
+    assert set(gauges) == {*names, "RolloutWorker_w0/cpu_s"}
+    assert gauges["Environment/Return"]["value"] == 0.0
 
 
 def test_ml16_without_workers_there_are_no_nodes_for_them(root):

@@ -1,0 +1,117 @@
+"""What a record file shows of the timers of threads: rules ML13 and ML14 as seen from outside of the process."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+
+import pytest
+
+from sample_profiler import timers
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.process_recording import ProcessRecording
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.timer_documents import worker_timers
+
+
+@pytest.fixture(autouse=True)
+def _fresh_timers():
+    timers.reset_timers()
+    yield
+    timers.reset_timers()
+
+
+@pytest.fixture
+def process(tmp_path):
+    file = RecordFile(tmp_path / "main.1.rec", process_name="main", ring_bytes=0)
+    file.attach(Timing("main"), "main")
+    yield ProcessRecording(file), file
+    file.close()
+
+
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def help_out():
+    with timers.hierarchical_timer("fetch"), timers.hierarchical_timer("decode"):
+        timers.set_gauge("queue", 3)
+
+
+def read(file):
+    record = read_record_file(file.path)
+    (worker,) = worker_timers(record)
+    return record, worker
+
+
+def test_ml13_ml14_timers_and_gauges_of_threads_are_shown(process):
+    recording, file = process
+    with timers.hierarchical_timer("fetch"):
+        pass
+    for _ in range(2):
+        in_thread(help_out)
+        gc.collect()
+    recording.update({})
+    record, worker = read(file)
+    assert record.components == ["main"]
+    assert worker.gauges["queue"].value == 3.0
+    assert worker.root.children["fetch"].count == 1, "the main thread's own"
+    threads = worker.root.children["threads"]
+    assert (threads.count, threads.is_parallel) == (2, True)
+    assert threads.children["fetch"].count == threads.children["fetch"].children["decode"].count == 2
+
+
+def test_ml14_a_thread_s_time_is_that_to_its_end(process):
+    recording, file = process
+    in_thread(help_out)
+    recording.update({})
+    totals = [read(file)[1].root.children["threads"].total for _ in range(2)]
+    assert totals[0] == totals[1] > 0
+    assert totals[0] == pytest.approx(timers.get_timer_tree()["children"]["threads"]["total"], abs=0.01)
+
+
+def test_ml13_a_killed_process_loses_no_thread_that_began_after_the_last_update(process):
+    recording, file = process
+    recording.update({})
+    in_thread(help_out)
+    file.flush()  # what the recorder in pure Python does now and then, and the compiled one need not
+    assert read(file)[1].root.children["threads"].children["fetch"].count == 1
+
+
+def test_a_thread_that_goes_on_is_shown_after_a_reset_too(process):
+    recording, file = process
+    go_on, has_begun = threading.Event(), threading.Event()
+
+    def work():
+        help_out()
+        has_begun.set()
+        go_on.wait()
+        help_out()
+        timers.set_gauge("queue", 5)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    has_begun.wait()
+    timers.reset_timers()
+    recording.update({})
+    go_on.set()
+    thread.join()
+    recording.update({})
+    _, worker = read(file)
+    assert worker.root.children["threads"].children["fetch"].count == 1
+    assert worker.gauges["queue"].value == 5.0
+
+
+def test_threads_without_end_take_no_room_from_the_components(process, caplog):
+    recording, file = process
+    with caplog.at_level(logging.WARNING):
+        for _ in range(40):
+            in_thread(help_out)
+    recording.update({})
+    assert read(file)[1].root.children["threads"].count == 32
+    assert [message for message in caplog.messages if "More than 32 threads" in message] == caplog.messages
+    assert len(caplog.messages) == 1
