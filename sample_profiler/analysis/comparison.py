@@ -32,7 +32,7 @@ class PairedComparison:
 
     Attributes:
         ratio: B / A, geometric mean over the pairs.
-        low, high: ends of its 95 % bootstrap interval.
+        interval: ends of its 95 % bootstrap interval; None: one pair has none.
         p_value: of the sign-flip test; with several quantities corrected by `holm`.
         outcome: in one word.
         num_pairs: that it rests on.
@@ -40,8 +40,7 @@ class PairedComparison:
     """
 
     ratio: float
-    low: float
-    high: float
+    interval: tuple[float, float] | None
     p_value: float
     outcome: Outcome
     num_pairs: int
@@ -66,16 +65,16 @@ def compare_pairs(
     if not all(value > 0 and math.isfinite(value) for pair in pairs for value in pair):
         raise ValueError(f"figures have to be above 0: {list(pairs)}")
     logs = [math.log(b / a) for a, b in pairs]
-    low, high = _bootstrap(logs)
+    interval = _bootstrap(logs) if len(logs) > 1 else None
     p_value = sign_flip_p_value(logs) if p_value is None else p_value
     mean = fmean(logs)
     outcome: Outcome = "inconclusive"
     if p_value < LEVEL:
         outcome = "higher" if mean > 0 else "lower"
-    elif len(logs) > 1 and math.log(1 - margin) < low and high < math.log(1 + margin):
+    elif interval is not None and 1 - margin < interval[0] and interval[1] < 1 + margin:
         outcome = "equivalent"
     more = _num_more(logs, margin) if outcome == "inconclusive" else 0
-    return PairedComparison(math.exp(mean), math.exp(low), math.exp(high), p_value, outcome, len(logs), more)
+    return PairedComparison(math.exp(mean), interval, p_value, outcome, len(logs), more)
 
 
 def sign_flip_p_value(logs: Sequence[float]) -> float:
@@ -107,10 +106,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _bootstrap(logs: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a 95 % interval for the mean."""
+    """Return the ends of a 95 % interval for the geometric mean of the ratios."""
     draw = random.Random(1)
     means = sorted(fmean(draw.choices(logs, k=len(logs))) for _ in range(_NUM_DRAWS // 2))
-    return means[round(0.025 * (len(means) - 1))], means[round(0.975 * (len(means) - 1))]
+    return math.exp(means[round(0.025 * (len(means) - 1))]), math.exp(means[round(0.975 * (len(means) - 1))])
 
 
 def _num_more(logs: Sequence[float], margin: float) -> int:

@@ -9,7 +9,7 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["BlockCost", "RunCosts", "different_machines", "run_costs"]
+__all__ = ["BlockCost", "RunCosts", "different_machines", "pass_costs", "run_costs"]
 
 _LOOP = "main_loop"
 _MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "python")
@@ -49,20 +49,17 @@ def run_costs(steady: Session) -> RunCosts | None:
     if not facts.fps:
         return None
     thousands = facts.fps * facts.seconds / 1000
-    passes: dict[str, int] = {}
-    total_ns: dict[str, int] = {}
-    kinds = {load.name: load.kind for load in facts.components}
-    for record in steady.processes:
-        for component in record.components:
-            for path, node in _blocks(record.trees[component], kinds[component]):
-                passes[path] = passes.get(path, 0) + node.statistics.count
-                total_ns[path] = total_ns.get(path, 0) + node.statistics.total_ns
     blocks = {
-        path: BlockCost(count / thousands, total_ns[path] / NS_PER_S / thousands)
-        for path, count in passes.items()
-        if count
+        path: BlockCost(count / thousands, total_ns / NS_PER_S / thousands)
+        for path, (count, total_ns) in _totals(steady, facts).items()
     }
     return RunCosts(facts.fps, facts, blocks)
+
+
+def pass_costs(session: Session) -> dict[str, float]:
+    """Return how many seconds a pass through each block takes on average, by path; those with most time come first."""
+    totals = sorted(_totals(session, run_facts(session)).items(), key=lambda total: -total[1][1])
+    return {path: total_ns / NS_PER_S / count for path, (count, total_ns) in totals}
 
 
 def different_machines(first: Session, second: Session) -> list[str]:
@@ -72,6 +69,18 @@ def different_machines(first: Session, second: Session) -> list[str]:
         for fact in _MACHINE_FACTS
         if first.machine.get(fact) != second.machine.get(fact)
     ]
+
+
+def _totals(session: Session, facts: RunFacts) -> dict[str, tuple[int, int]]:
+    """Return the passes through each block, and the nanoseconds in it; components of a kind are added up."""
+    totals: dict[str, tuple[int, int]] = {}
+    kinds = {load.name: load.kind for load in facts.components}
+    for record in session.processes:
+        for component in record.components:
+            for path, node in _blocks(record.trees[component], kinds[component]):
+                count, total_ns = totals.get(path, (0, 0))
+                totals[path] = count + node.statistics.count, total_ns + node.statistics.total_ns
+    return {path: total for path, total in totals.items() if total[0]}
 
 
 def _blocks(root: TreeNode, kind: str) -> list[tuple[str, TreeNode]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sample_profiler import __version__
 from sample_profiler.cli.capture import CAPTURE_TOOLS, CaptureRequest, capture
-from sample_profiler.cli.compare import CompareRequest, compare, diff
+from sample_profiler.cli.compare import CompareRequest, compare
+from sample_profiler.cli.diff import diff
 from sample_profiler.cli.report import FORMATS, report
 from sample_profiler.cli.status import status
 from sample_profiler.cli.trace import trace
@@ -77,9 +78,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return status(arguments.run_dir, watch=arguments.watch)
         if arguments.command == "compare":
             command = arguments.training[1:] if arguments.training[:1] == ["--"] else arguments.training
-            flags = (arguments.a, arguments.b)
             return compare(
-                CompareRequest(command, flags, arguments.runs, arguments.blocks, arguments.margin, arguments.output)
+                CompareRequest(
+                    command=command,
+                    flags=(arguments.a, arguments.b),
+                    num_pairs=arguments.runs,
+                    blocks=arguments.blocks,
+                    margin=arguments.margin,
+                    output=arguments.output,
+                    allow_different_machines=arguments.allow_different_machines,
+                )
             )
         if arguments.command == "diff":
             return diff(
@@ -194,6 +202,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="DIR",
         help="for the runs; complete ones in it are kept; default: comparison",
     )
+    _add_allow_different_machines(parser)
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the training command")
 
 
@@ -208,6 +217,10 @@ def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument(
         "--fail-over", type=_percent, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
     )
+    _add_allow_different_machines(parser)
+
+
+def _add_allow_different_machines(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-different-machines", action="store_true", help="compare runs of different machines, too"
     )

@@ -19,7 +19,10 @@ _BY_THE_CLOCK = frozenset({"receive", "report_statistics", "save_checkpoint", "t
 def describe_throughput(comparison: PairedComparison, margin: float) -> str:
     """Say in a sentence or two whether B is faster than A."""
     percent = 100 * (comparison.ratio - 1)
-    interval = f"{100 * (comparison.low - 1):+.1f} % to {100 * (comparison.high - 1):+.1f} %"
+    if comparison.interval is None:
+        more = comparison.num_more
+        return f"It cannot be told from one pair which is faster: {percent:+.1f} %. About {more} more would tell"
+    interval = _format_interval(comparison.interval, 1)
     figures = f"{percent:+.1f} % (95 % interval {interval}, p = {comparison.p_value:.3f}, {comparison.num_pairs} pairs)"
     match comparison.outcome:
         case "higher":
@@ -62,16 +65,28 @@ def format_counts(first: RunCosts, second: RunCosts) -> str:
     return table + (f"\n… and {len(rows) - _MAX_ROWS} more" if len(rows) > _MAX_ROWS else "")
 
 
-def format_block_changes(changes: Mapping[str, PairedComparison], tested: Sequence[str]) -> str:
-    """Return a table of how much time blocks take per frame.
+def format_block_changes(
+    changes: Mapping[str, PairedComparison], tested: Sequence[str], title: str = "time per frame"
+) -> str:
+    """Return a table of how much time blocks take; intervals are in it only if any of these changes has one.
 
     Args:
         changes: by block.
         tested: those of them that were chosen, whose outcomes count; of the others there are intervals alone.
+        title: what is compared.
     """
+    has_intervals = any(comparison.interval is not None for comparison in changes.values())
     rows = []
     for path, comparison in changes.items():
-        interval = f"{100 * (comparison.low - 1):+.0f} % to {100 * (comparison.high - 1):+.0f} %"
+        row = [path, f"{100 * (comparison.ratio - 1):+.1f} %"]
+        if has_intervals:
+            row.append(_format_interval(comparison.interval, 0) if comparison.interval is not None else "")
         outcome = {"higher": "slower", "lower": "faster"}.get(comparison.outcome, comparison.outcome)
-        rows.append([path, f"{100 * (comparison.ratio - 1):+.1f} %", interval, outcome if path in tested else ""])
-    return format_table(["time per frame", "B to A", "95 % interval", ""], rows, right={1, 2})
+        rows.append([*row, outcome if path in tested else ""])
+    titles = [title, "B to A", *(["95 % interval"] if has_intervals else []), ""]
+    return format_table(titles, rows, right=set(range(1, len(titles) - 1)))
+
+
+def _format_interval(interval: tuple[float, float], digits: int) -> str:
+    low, high = (f"{100 * (end - 1):+.{digits}f} %" for end in interval)
+    return f"{low} to {high}"

@@ -287,7 +287,9 @@ def _speedup(pairs: Sequence[tuple[float, float]]) -> str:
     if any(value <= 0 for pair in pairs for value in pair):
         return "not measured"
     comparison = compare_pairs(pairs)
-    low, high = (100 * (1 / ratio - 1) for ratio in (comparison.high, comparison.low))
+    if comparison.interval is None:
+        return f"no measurable difference (one pair has no interval; {100 * (1 / comparison.ratio - 1):+.1f} %)"
+    high, low = (100 * (1 / ratio - 1) for ratio in comparison.interval)
     interval = f"95 % interval {low:+.1f} % to {high:+.1f} %, {len(pairs)} pairs"
     if comparison.outcome not in ("higher", "lower"):
         return f"no measurable difference ({interval})"

@@ -61,7 +61,12 @@ def test_what_cannot_be_told_says_how_many_more_pairs_would():
     comparison = compare_pairs([(100.0, 110.0), (100.0, 95.0), (100.0, 112.0)])
     assert comparison.outcome == "inconclusive"
     assert comparison.num_more >= 3, "fewer than six pairs cannot be significant"
-    assert comparison.low < comparison.ratio < comparison.high
+    low, high = comparison.interval
+    assert low < comparison.ratio < high
+
+
+def test_one_pair_has_no_interval():
+    assert compare_pairs([(100.0, 110.0)]).interval is None
 
 
 @pytest.mark.parametrize("pairs", [[], [(1.0, 0.0)], [(math.nan, 1.0)]])

@@ -20,6 +20,9 @@ flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:])
 if flags.get("speed") == "none":
     print("this cannot be trained")
     raise SystemExit(1)
+if flags.get("speed") == "elsewhere":
+    print("nobody told me where to")
+    raise SystemExit(0)
 folder = Path(flags["train_dir"]) / flags["experiment"]
 (folder / "profile" / "live").mkdir(parents=True, exist_ok=True)
 for name in ("Runner", "Learner_0"):
@@ -88,25 +91,32 @@ def test_a_block_that_is_not_there_is_told_with_those_that_are(compare, capsys):
     assert "no blocks are called forward; there are Learner/train" in capsys.readouterr().err
 
 
-def test_a_difference_between_two_runs_can_fail_a_build(compare, tmp_path, capsys):
+def test_kept_runs_are_told_and_a_mark_that_was_cut_off_counts_as_none(compare, tmp_path, capsys):
+    assert compare("--speed=1000", "--speed=1000", num_pairs=1) == 0
+    assert "kept from" not in capsys.readouterr().out
+    mark = tmp_path / "out" / "b_00" / "compared.json"
+    mark.write_text(mark.read_text()[:20])
+    assert compare("--speed=1000", "--speed=1000", num_pairs=1) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "kept from" in line]
+    assert len(told) == 1 and told[0].startswith(f"{tmp_path / 'out' / 'a_00'}: kept from 2")
+
+
+def test_kept_runs_of_another_machine_are_compared_only_if_asked(compare, capsys):
+    flags = ("--speed=1000", "--speed=900 --host=there")
+    assert compare(*flags, num_pairs=1) == 2
+    assert "different machines (host here and there): give another --output" in capsys.readouterr().err
+    assert compare(*flags, "--allow-different-machines", num_pairs=1) == 0
+
+
+def test_a_command_that_leaves_no_run_is_told_so(compare, capsys):
+    assert compare("--speed=elsewhere", "--speed=1") == 2
+    error = capsys.readouterr().err
+    assert "left no run in" in error and "takes --train_dir and --experiment:\nnobody told me where to" in error
+
+
+def test_one_pair_has_no_interval(compare, tmp_path, capsys):
     assert compare("--speed=1000", "--speed=900", num_pairs=1) == 0
-    a, b = (str(tmp_path / "out" / name) for name in ("a_00", "b_00"))
-    capsys.readouterr()
-    assert main(["diff", a, b]) == 0
-    assert "900 frames/s over 1 s, -10.0 %" in capsys.readouterr().out
-    assert main(["diff", a, b, "--fail-over", "5%"]) == 1
-    assert main(["diff", b, a, "--fail-over", "5%"]) == 0
-
-
-def test_runs_of_different_machines_are_compared_only_if_asked(compare, tmp_path, capsys):
-    assert compare("--speed=1000", "--speed=900 --host=there", num_pairs=1) == 0
-    a, b = (str(tmp_path / "out" / name) for name in ("a_00", "b_00"))
-    capsys.readouterr()
-    assert main(["diff", a, b]) == 2
-    assert "host here and there" in capsys.readouterr().err
-    assert main(["diff", a, b, "--allow-different-machines"]) == 0
-
-
-def test_folders_without_a_steady_part_are_told(tmp_path, capsys):
-    assert main(["diff", str(tmp_path), str(tmp_path)]) == 2
-    assert "steady.json cannot be read" in capsys.readouterr().err
+    output = capsys.readouterr().out
+    assert "It cannot be told from one pair which is faster: -10.0 %. About 5 more would tell" in output
+    assert "interval" not in output
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["throughput"]["interval"] is None

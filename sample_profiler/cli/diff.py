@@ -1,0 +1,102 @@
+"""Owns `sample-profiler diff`: in what two runs differ that are there, whatever has become of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sample_profiler.analysis.comparison import compare_pairs
+from sample_profiler.analysis.cost_changes import MOST_SHOWN, SHORTEST_S, cost_changes, is_wait, largest_blocks
+from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
+from sample_profiler.errors import SessionError
+from sample_profiler.profiling.session import Session, read_session, steady_path
+from sample_profiler.reports.comparison import format_block_changes, format_counts
+
+__all__ = ["diff"]
+
+_SLOWER, _BAD_USAGE = 1, 2
+_NOISE = "One run of each: only compare with several pairs tells a difference from noise"
+
+
+def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_machines: bool) -> int:
+    """Print in what two runs differ: in their steady parts; as a whole, if one of them has none.
+
+    Runs that tell of no frames, such as scripts of one's own, are compared by the time of a pass through their blocks.
+
+    Args:
+        run_a: folder of the one run.
+        run_b: of the other one.
+        fail_over: share by which B may be slower; None: any.
+        allow_different_machines: whether runs of different machines are compared.
+
+    Returns:
+        Exit status: 0; 1: B is slower by more than `fail_over`; 2: the runs cannot be compared.
+    """
+    folders = (run_a, run_b)
+    try:
+        sessions, costs, is_steady = _load(run_a, run_b)
+        differences = different_machines(*sessions)
+        if differences and not allow_different_machines:
+            raise SessionError(
+                f"the runs are of different machines ({'; '.join(differences)}): --allow-different-machines compares "
+                "them all the same"
+            )
+        if not is_steady:
+            print("One of the runs has no steady part: both are compared as a whole, with start-up and end")
+        if costs is None:
+            print(_describe_passes(folders, sessions, fail_over))
+            return 0
+    except SessionError as error:
+        print(f"sample-profiler diff: {error}", file=sys.stderr)
+        return _BAD_USAGE
+    a, b = costs
+    change = b.fps / a.fps - 1
+    print(f"A {run_a}: {a.fps:,.0f} frames/s over {a.facts.seconds:.0f} s")
+    print(f"B {run_b}: {b.fps:,.0f} frames/s over {b.facts.seconds:.0f} s, {100 * change:+.1f} %")
+    print(f"{_NOISE}\n\n{format_counts(a, b)}\n")
+    print(format_block_changes(cost_changes([(a, b)], largest_blocks([(a, b)])), tested=()))
+    if fail_over is not None and change < -fail_over:
+        print(f"sample-profiler diff: B is slower by more than {100 * fail_over:g} %", file=sys.stderr)
+        return _SLOWER
+    return 0
+
+
+def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunCosts, RunCosts] | None, bool]:
+    """Return what is compared of two runs: sessions, costs if both tell of frames, and whether that is steady parts.
+
+    Raises:
+        SessionError: one of them is no run, or cannot be read.
+    """
+    if steady_path(run_a).exists() and steady_path(run_b).exists():
+        steady = Session.load(steady_path(run_a)), Session.load(steady_path(run_b))
+        costs = _costs(*steady)
+        if costs is not None:
+            return steady, costs, True
+    # Killed, over before it was steady, or no run of this framework.
+    whole = read_session(run_a, with_events=False), read_session(run_b, with_events=False)
+    return whole, _costs(*whole), False
+
+
+def _costs(a: Session, b: Session) -> tuple[RunCosts, RunCosts] | None:
+    cost_a, cost_b = run_costs(a), run_costs(b)
+    return None if cost_a is None or cost_b is None else (cost_a, cost_b)
+
+
+def _describe_passes(folders: tuple[Path, Path], sessions: tuple[Session, Session], fail_over: float | None) -> str:
+    """Return how the time of a pass through blocks differs.
+
+    Raises:
+        SessionError: the runs have no block in common, or throughput is asked for.
+    """
+    without = [folder for folder, session in zip(folders, sessions, strict=True) if run_costs(session) is None]
+    reason = f"{' and '.join(map(str, without))} tell{'s' if len(without) == 1 else ''} of no frames trained on"
+    if fail_over is not None:
+        raise SessionError(f"{reason}, so there is no throughput for --fail-over: leave it out to compare blocks")
+    a, b = (pass_costs(session) for session in sessions)
+    common = [path for path in a if path in b and not is_wait(path)][:MOST_SHOWN]
+    if not common:
+        raise SessionError(f"{reason}, and the runs have no block in common: there is nothing to compare")
+    changes = {path: compare_pairs([(max(a[path], SHORTEST_S), max(b[path], SHORTEST_S))]) for path in common}
+    return f"A {folders[0]}, B {folders[1]}: {reason}, so blocks are compared pass by pass. {_NOISE}\n\n" + (
+        format_block_changes(changes, tested=(), title="time per pass")
+    )

@@ -1,0 +1,94 @@
+"""`sample-profiler diff`: of runs that ended well, were killed, or are no runs of this framework."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.cli.main import main
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.session import live_folder, profile_session, read_live, session_path, steady_path
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Leave a run of one second; whether it has a steady part, and which is its machine, are given."""
+
+    def make(name, fps, *, passes=10, host="here", is_steady=True):
+        folder = tmp_path / name
+        live_folder(folder).mkdir(parents=True)
+        for process in ("Runner", "Learner_0"):
+            timing = Timing(f"{process} profile")
+            file = RecordFile(live_folder(folder) / f"{process}.1.rec", process_name=process, ring_bytes=0)
+            file.attach(timing, process)
+            for _ in range(passes):
+                with timing.add_time("main_loop"), timing.add_time("train"), timing.add_time("backward"):
+                    pass
+            if fps:
+                file.set_gauge("frames", fps)
+            file.close()
+        session = read_live(folder, with_events=False)
+        session.machine["host"] = host
+        for record in session.processes:
+            record.trees[record.name].statistics.total_ns = S
+        session.save(steady_path(folder) if is_steady else session_path(folder))
+        for path in live_folder(folder).iterdir():
+            path.unlink()
+        return str(folder)
+
+    return make
+
+
+def test_a_difference_can_fail_a_build(make_run, capsys):
+    a, b = make_run("a", 1000), make_run("b", 900)
+    assert main(["diff", a, b]) == 0
+    output = capsys.readouterr().out
+    assert "900 frames/s over 1 s, -10.0 %" in output
+    assert "interval" not in output, "one run of each has none"
+    assert main(["diff", a, b, "--fail-over", "5%"]) == 1
+    assert main(["diff", b, a, "--fail-over", "5%"]) == 0
+
+
+def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys):
+    runs = [make_run("a", 1000), make_run("b", 900, host="there")]
+    assert main(["diff", *runs]) == 2
+    assert "host here and there" in capsys.readouterr().err
+    assert main(["diff", *runs, "--allow-different-machines"]) == 0
+
+
+def test_a_run_that_was_killed_is_compared_as_a_whole(make_run, capsys):
+    assert main(["diff", make_run("a", 1000, is_steady=False), make_run("b", 500, is_steady=False)]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("One of the runs has no steady part: both are compared as a whole")
+    assert "500 frames/s over 1 s, -50.0 %" in output
+
+
+def test_scripts_without_frames_are_compared_pass_by_pass(tmp_path, capsys):
+    for name, passes in (("a", 1), ("b", 3)):
+        with profile_session(tmp_path / name) as timing:
+            for _ in range(passes):
+                with timing.add_time("train"), timing.add_time("backward"):
+                    pass
+    runs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert main(["diff", *runs]) == 0
+    output = capsys.readouterr().out
+    assert f"{runs[0]} and {runs[1]} tell of no frames trained on, so blocks are compared pass by pass" in output
+    assert "time per pass" in output and "main/train/backward" in output
+    assert main(["diff", *runs, "--fail-over", "5%"]) == 2
+    assert "no throughput for --fail-over" in capsys.readouterr().err
+
+
+def test_runs_without_anything_in_common_are_told(make_run, tmp_path, capsys):
+    with profile_session(tmp_path / "script") as timing, timing.add_time("train"):
+        pass
+    run = make_run("run", 1000, host="elsewhere", is_steady=False)
+    assert main(["diff", run, str(tmp_path / "script"), "--allow-different-machines"]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'script'} tells of no frames trained on, and the runs have no block in common" in error
+
+
+def test_folders_that_are_no_runs_are_told(tmp_path, capsys):
+    assert main(["diff", str(tmp_path), str(tmp_path)]) == 2
+    assert "has nothing to read" in capsys.readouterr().err
