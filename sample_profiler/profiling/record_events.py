@@ -60,6 +60,7 @@ class EventFollower:
 
     Attributes:
         num_lost: events that were overwritten before a poll came for them.
+        record: the open file.
 
     Raises:
         RecordError: the file cannot be read, or is no whole record file of this version and byte order.
@@ -67,9 +68,9 @@ class EventFollower:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.num_lost = 0
-        self._record = OpenRecord(path)
-        written = self._record.read_live().events_written
-        self._next = max(0, written - self._record.header.num_events)
+        self.record = OpenRecord(path)
+        written = self.record.read_live().events_written
+        self._next = max(0, written - self.record.header.num_events)
 
     def __enter__(self) -> EventFollower:
         return self
@@ -80,7 +81,7 @@ class EventFollower:
     @property
     def has_ring(self) -> bool:
         """Whether the process keeps its latest blocks at all."""
-        return self._record.header.num_events > 0
+        return self.record.header.num_events > 0
 
     def poll(self) -> Events:
         """Return the events since the last poll, in the order in which they were written (see `ProcessRecord.events`).
@@ -88,14 +89,14 @@ class EventFollower:
         Raises:
             RecordError: the file has become shorter or was damaged.
         """
-        end = self._record.read_live().events_written
-        if end <= self._next or not self._record.header.num_events:
+        end = self.record.read_live().events_written
+        if end <= self._next or not self.record.header.num_events:
             return Events()
-        first, events = read_events(self._record, self._next, end)
+        first, events = read_events(self.record, self._next, end)
         self.num_lost += first - self._next
         self._next = end
         return events
 
     def close(self) -> None:
         """Let go of the file."""
-        self._record.close()
+        self.record.close()

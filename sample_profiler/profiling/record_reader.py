@@ -19,7 +19,15 @@ from sample_profiler.profiling.record_slots import Slot, read_gauges, read_slots
 from sample_profiler.profiling.statistics import DeviceStatistics, Statistics, bucket_index
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["Anchor", "EventFollower", "OpenBlock", "ProcessRecord", "read_record_file"]
+__all__ = [
+    "Anchor",
+    "EventFollower",
+    "OpenBlock",
+    "ProcessRecord",
+    "is_written",
+    "read_followed",
+    "read_record_file",
+]
 
 _FILE_NAME = re.compile(r"(?P<name>.+)\.\d+$")
 
@@ -45,10 +53,38 @@ def read_record_file(
         RecordError: it cannot be read, is truncated or damaged, or of another version or byte order.
     """
     with OpenRecord(path) as record:
-        try:
-            return _read(record, with_events, with_histograms, now_ns)
-        except KeyError as error:
-            raise record.unknown_string(error) from error
+        return _read_known(record, with_events, with_histograms, now_ns)
+
+
+def read_followed(follower: EventFollower) -> ProcessRecord:
+    """Return what a file that is followed holds at this moment, without events, also after it was removed.
+
+    Raises:
+        RecordError: as in `read_record_file`.
+    """
+    return _read_known(follower.record, with_events=False, with_histograms=False, now_ns=None)
+
+
+def is_written(follower: EventFollower) -> bool:
+    """Tell whether anything may still come into a file that is followed: its process is there, or cannot be seen.
+
+    Raises:
+        RecordError: as in `read_record_file`.
+    """
+    record = follower.record
+    live = record.read_live()
+    return not live.is_closed and _state_of_writer(record, record.read_metadata(live)) != "gone"
+
+
+def _read_known(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: int | None) -> ProcessRecord:
+    try:
+        return _read(record, with_events, with_histograms, now_ns)
+    except KeyError as error:
+        raise record.unknown_string(error) from error
+
+
+def _state_of_writer(record: OpenRecord, metadata: Mapping[str, str]) -> ProcessState:
+    return process_state(record.header.pid, metadata.get("host", ""), record.header.start_anchor)
 
 
 def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: int | None) -> ProcessRecord:
@@ -60,7 +96,7 @@ def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: 
     metadata = record.read_metadata(live)
     state: ProcessState = "ended"
     if not live.is_closed:
-        state = process_state(header.pid, metadata.get("host", ""), header.start_anchor)
+        state = _state_of_writer(record, metadata)
     is_changing = state in ("alive", "unknown")
     if now_ns is None:
         now_ns = time.perf_counter_ns()

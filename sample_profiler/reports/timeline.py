@@ -33,6 +33,7 @@ _EVENT = np.dtype([("start", "i8"), ("end", "i8"), ("node", "u4"), ("thread", "u
 _AT_ONCE = 1 << 15
 _OPEN = 1  # in the place of a flow's number, of which passes have none
 _NEVER = 2**63 - 1
+_UNKNOWN = (None, "", "")
 
 _Rows = npt.NDArray[np.void]
 
@@ -138,7 +139,8 @@ class Timeline:
         parts = [_parts(path, tracks) for path in record.paths]
         zero_ns = tracks.zero_ns
         for start_ns, end_ns, node, thread, flow in _in_order(self._rows(record)):
-            pid, head, tail = parts[node]
+            # Of nodes that came after the names were read nothing is known.
+            pid, head, tail = parts[node] if node < len(parts) else _UNKNOWN
             if pid is None:
                 continue
             if end_ns == FLOW_POINT:
@@ -161,7 +163,7 @@ def _parts(path: Sequence[str], tracks: Tracks) -> tuple[int | None, str, str]:
     """Return what all passes of a block share: process of the trace, or None; the text before and behind the times."""
     pid = tracks.processes.get(path[0])
     if len(path) < 2 or pid is None:
-        return None, "", ""
+        return _UNKNOWN
     kind = path[0].partition("_")[0]
     head = f'{{"ph":"X","name":{json.dumps(path[-1])},"cat":{json.dumps(kind)},"pid":{pid},"tid":'
     return pid, head, f',"args":{{"path":{json.dumps("/".join(path[1:]))}'

@@ -14,7 +14,7 @@ from typing import IO
 from sample_profiler.errors import RecordError, SessionError
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.record_reader import EventFollower, read_record_file
+from sample_profiler.profiling.record_reader import EventFollower, is_written, read_followed
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.reports.timeline import Timeline
 
@@ -45,12 +45,10 @@ class _Followed:
     Attributes:
         follower: of its file.
         spool: what has been taken, in a temporary file: a window may be long.
-        record: its trees' names and paths, as last seen: the file of a run that ends is removed.
     """
 
     follower: EventFollower
     spool: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    record: ProcessRecord | None = None
 
 
 class TimelineRecorder:
@@ -76,18 +74,20 @@ class TimelineRecorder:
                     self._followed[path] = _Followed(EventFollower(path))
                 except RecordError:
                     continue  # just being removed
-        for path, followed in self._followed.items():
+        for followed in self._followed.values():
             try:
                 events = followed.follower.poll()
             except RecordError:
                 continue
-            if events:
-                followed.record = _read(path) or followed.record
             followed.spool.write(events.since(self._start_ns).data)
 
     def has_rings(self) -> bool:
         """Tell whether any process keeps its latest blocks."""
         return any(followed.follower.has_ring for followed in self._followed.values())
+
+    def is_over(self) -> bool:
+        """Tell whether none of the processes is there any more."""
+        return not any(_is_written(followed.follower) for followed in self._followed.values())
 
     def close(self) -> None:
         """Let go of the record files and of what was taken, without a timeline."""
@@ -107,10 +107,9 @@ class TimelineRecorder:
         end_ns = time.perf_counter_ns()
         self.poll()
         records, num_lost = [], {}
-        for path, followed in self._followed.items():
-            record = _read(path) or followed.record
+        for followed in self._followed.values():
             with followed.spool, followed.follower:
-                events = _map(followed.spool)
+                events, record = _map(followed.spool), _read(followed.follower)
             if record is None:
                 continue
             record.events = events
@@ -138,11 +137,19 @@ def _map(spool: IO[bytes]) -> Events:
     return Events() if is_empty else Events(memoryview(mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)))
 
 
-def _read(path: Path) -> ProcessRecord | None:
+def _read(follower: EventFollower) -> ProcessRecord | None:
+    # Through the open file: that of a run that ends is removed. Nodes are there before their events, so all have names.
     try:
-        return read_record_file(path, with_histograms=False)
+        return read_followed(follower)
     except RecordError:
         return None
+
+
+def _is_written(follower: EventFollower) -> bool:
+    try:
+        return is_written(follower)
+    except RecordError:
+        return False
 
 
 def capture_timeline(
@@ -161,7 +168,7 @@ def capture_timeline(
         seconds: how long.
         output: is written; compressed if its name ends in ``.gz``.
         components: whose blocks are shown; None: all.
-        is_over: ends the window early.
+        is_over: ends the window early, as does the end of the run.
         on_progress: is told the seconds that have passed.
 
     Raises:
@@ -175,7 +182,7 @@ def capture_timeline(
         recorder.close()
         raise SessionError(f"the processes in {run_dir} keep no events (--flight_recorder_mb=0): there is no timeline")
     start_s = time.monotonic()
-    while (passed_s := time.monotonic() - start_s) < seconds and not is_over():
+    while (passed_s := time.monotonic() - start_s) < seconds and not (is_over() or recorder.is_over()):
         on_progress(passed_s)
         time.sleep(min(_POLL_S, seconds - passed_s))
         recorder.poll()

@@ -81,6 +81,11 @@ def test_what_is_outside_of_the_window_is_left_out():
     assert [(event["ts"], event["dur"]) for event in passes] == [(0.0, 0.01), (0.02, 0.01)]
 
 
+def test_events_of_blocks_that_nobody_knows_are_left_out():
+    record = make_record(events=[(0, 10, 1, 1, 0), (11, 12, len(PATHS), 1, 0)])
+    assert [event["name"] for event in of_phase(timeline_events([record]), "X")] == ["env_step"]
+
+
 def test_blocks_that_are_open_last_until_the_reading():
     block = OpenBlock("RolloutWorker_w0", ("env_step",), 400 * US, 1)
     record = make_record(events=[(0, 10, 1, 1, 0)], open_blocks=[block])

@@ -91,6 +91,30 @@ def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
     assert capture.num_passes == len(told) == 1
 
 
+def test_names_are_there_although_the_file_is_gone(tmp_path, make_file):
+    timing, file = make_file("Learner_0")
+    recorder = TimelineRecorder(tmp_path)
+    spend(timing, file, "train", 2)
+    file.path.unlink()
+    recorder.poll()
+    spend(timing, file, "save")
+    assert recorder.finish(tmp_path / "t.json").num_passes == 3
+    assert names_of(tmp_path / "t.json") == ["train", "train", "save"]
+
+
+def test_a_capture_ends_with_the_run(tmp_path, make_file):
+    timing, file = make_file("Learner_0")
+    told = []
+
+    def on_progress(seconds):
+        assert not told, "the run is over"
+        told.append(seconds)
+        spend(timing, file, "work")
+        file.close()
+
+    assert capture_timeline(tmp_path, 1000, tmp_path / "t.json", on_progress=on_progress).num_passes == 1
+
+
 def test_processes_without_rings_have_no_timeline(tmp_path, make_file):
     make_file("Learner_0", ring_bytes=0)
     with pytest.raises(SessionError, match="flight_recorder_mb=0"):
