@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunC
     Raises:
         SessionError: one of them is no run, or cannot be read.
     """
-    if steady_path(run_a).exists() and steady_path(run_b).exists():
+    if all(os.path.exists(steady_path(folder)) for folder in (run_a, run_b)):  # also where it may not be looked at
         steady = Session.load(steady_path(run_a)), Session.load(steady_path(run_b))
         costs = _costs(*steady)
         if costs is not None:

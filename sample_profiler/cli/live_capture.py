@@ -170,10 +170,10 @@ def _follow(
 
 def _explain(run_dir: Path, error: OSError) -> str:
     """Say why nobody listens."""
-    if not run_dir.is_dir():
-        return f"{run_dir} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}"
     if isinstance(error, PermissionError):
         return f"the run in {run_dir} belongs to another user, who alone can ask for captures"
+    if not run_dir.is_dir():
+        return f"{run_dir} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}"
     try:
         session = read_session(run_dir, with_events=False, with_histograms=False)
     except SessionError as problem:

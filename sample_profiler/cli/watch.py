@@ -43,7 +43,8 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
         while True:
             session = read_live(run_dir, with_events=False, with_histograms=False)
             if not is_running(session):
-                return _conclude(run_dir, was_watched=has_looked)
+                _conclude(run_dir, was_watched=has_looked)
+                return 0
             has_looked = True
             # Without gauges the run is about to begin: there is nothing yet that throughput could be counted from.
             if any(record.gauges for record in session.processes):
@@ -54,6 +55,9 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
                 show(_describe(run_dir, window(session, readings[0])), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
+    except SessionError as error:
+        print(f"sample-profiler watch: {error}", file=sys.stderr)
+        return _BAD_USAGE
     except KeyboardInterrupt:
         return 0
 
@@ -70,17 +74,17 @@ def _show_below(text: str, *, is_first: bool) -> None:
     print(text if is_first else f"\n{text}", flush=True)
 
 
-def _conclude(run_dir: Path, *, was_watched: bool) -> int:
+def _conclude(run_dir: Path, *, was_watched: bool) -> None:
+    """Say that the run is over.
+
+    Raises:
+        SessionError: nothing was shown, or it is no run.
+    """
     if was_watched:
         print(f"The run is over: sample-profiler report {run_dir} shows all of it")
-        return 0
-    try:
-        read_session(run_dir, with_events=False, with_histograms=False)
-        problem = f"the run in {run_dir} is over: sample-profiler report {run_dir} shows what it did"
-    except SessionError as error:
-        problem = str(error)
-    print(f"sample-profiler watch: {problem}", file=sys.stderr)
-    return _BAD_USAGE
+        return
+    read_session(run_dir, with_events=False, with_histograms=False)
+    raise SessionError(f"the run in {run_dir} is over: sample-profiler report {run_dir} shows what it did")
 
 
 def _describe(run_dir: Path, steady: Session) -> str:

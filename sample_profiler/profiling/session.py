@@ -126,8 +126,8 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
     """Record any script, by a ``with`` around its training.
 
     Within, ``timing`` is also what `get_timing` returns. Its blocks, and those of `sample_profiler.timers` in all
-    threads, can be read from outside at any time (`read_session`, ``sample-profiler status``), also after a kill. At the
-    end, however it comes, ``{run_dir}/profile/session.json`` is written. The time counts from here on.
+    threads, can be read from outside at any time (`read_session`, ``sample-profiler status``), also after a kill. At
+    the end, however it comes, ``{run_dir}/profile/session.json`` is written. The time counts from here on.
 
     Args:
         run_dir: the run's folder; is made. Several processes may share one, each with a name of its own.
@@ -202,7 +202,11 @@ def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, w
     Raises:
         SessionError: the folder is no run's, or nothing in it can be read.
     """
-    folder = Path(run_dir)
+    with _told_what_is_unreadable(run_dir):
+        return _read_session(Path(run_dir), with_events, with_histograms)
+
+
+def _read_session(folder: Path, with_events: bool, with_histograms: bool) -> Session:
     if not folder.is_dir():
         raise SessionError(f"{folder} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}")
     saved_path = session_path(folder)
@@ -246,8 +250,15 @@ def read_live(
         with_events: whether to read the latest events, too.
         with_histograms: whether the statistics have their histograms.
         latest_s: of events, only those of so many seconds before the end are kept.
+
+    Raises:
+        SessionError: the folder may not be looked into.
     """
-    folder = Path(run_dir)
+    with _told_what_is_unreadable(run_dir):
+        return _read_live(Path(run_dir), with_events, with_histograms, latest_s)
+
+
+def _read_live(folder: Path, with_events: bool, with_histograms: bool, latest_s: float) -> Session:
     run = {"folder": str(folder.absolute()), **_read_history(folder)}
     session = Session(created_s=time.time(), run=run, config=_read_config(folder))
     for path in sorted(live_folder(folder).glob(f"*{_SUFFIX}")):
@@ -260,6 +271,16 @@ def read_live(
     if any(record.host == host_name() for record in session.processes):
         session.machine = describe_machine()
     return session
+
+
+@contextlib.contextmanager
+def _told_what_is_unreadable(run_dir: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # somebody else's folder, say
+        raise SessionError(
+            f"{error.filename or run_dir} cannot be read: {error.strerror or error}; check the path and its permissions"
+        ) from error
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

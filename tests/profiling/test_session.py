@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 from record_writer import RecordWriter, S, find_dead_pid
@@ -13,7 +15,7 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.session import Session, live_folder, read_session, session_path
+from sample_profiler.profiling.session import Session, live_folder, read_live, read_session, session_path
 
 
 @pytest.fixture
@@ -213,6 +215,20 @@ def test_a_broken_session_beside_record_files_is_a_problem(run_dir):
     session = read_session(run_dir)
     assert len(session.processes) == 1
     assert "is no session" in session.problems[0]
+
+
+def test_a_folder_of_somebody_else_is_an_error_that_says_so(run_dir, monkeypatch):
+    def refuse(path, *_args, **_kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    for method in ("is_dir", "exists", "glob"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, method, refuse)
+            with pytest.raises(SessionError, match=r"cannot be read: Permission denied; check the path"):
+                read_session(run_dir)
+    monkeypatch.setattr(Path, "glob", refuse)
+    with pytest.raises(SessionError, match="Permission denied"):
+        read_live(run_dir)
 
 
 def test_a_folder_that_is_no_run_is_an_error_that_says_what_is_missing(tmp_path):
