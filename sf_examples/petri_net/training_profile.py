@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -222,23 +223,39 @@ def format_profile(profile: Profile, *, breakdown: bool) -> str:
         breakdown: whether data collection is split up, too.
     """
     lines = ["Component Breakdown:", "-" * 60]
+    whole_s = [*(profile.seconds.get(key, 0.0) for key in COMPONENTS), profile.rest]
+    tenths = _share_out(whole_s, 1000)
     for number, (key, (title, parts)) in enumerate(COMPONENTS.items(), 1):
-        lines.append(_line(f"{number}. {title}", profile.seconds.get(key, 0.0), profile.total))
+        seconds, share = whole_s[number - 1], tenths[number - 1]
+        lines.append(_line(f"{number}. {title}", seconds, share))
         shown = parts if breakdown or key != "data_collection" else ()
-        inside = [(_TITLES[part], profile.seconds.get(f"{key}/{part}", 0.0)) for part in shown]
-        lines += [_line(f"   - {part_title}", seconds, profile.total) for part_title, seconds in inside]
-        if inside:
-            own = profile.seconds.get(key, 0.0) - sum(seconds for _, seconds in inside)
-            lines.append(_line("   - in none of these", own, profile.total))
-    lines.append(_line(f"{len(COMPONENTS) + 1}. In none of these", profile.rest, profile.total))
-    lines.append(_line("Total", profile.total, profile.total))
+        inside_s = [profile.seconds.get(f"{key}/{part}", 0.0) for part in shown]
+        if inside_s:
+            inside_s.append(seconds - sum(inside_s))
+            titles = [*(_TITLES[part] for part in shown), "in none of these"]
+            rows = zip(titles, inside_s, _share_out(inside_s, share), strict=True)
+            lines += [_line(f"   - {part_title}", part_s, part) for part_title, part_s, part in rows]
+    lines.append(_line(f"{len(COMPONENTS) + 1}. In none of these", profile.rest, tenths[-1]))
+    lines.append(_line("Total", profile.total, sum(tenths)))
     lines.append(f"{profile.num_steps:,} steps, {profile.num_resets:,} episodes")
     return "\n".join([*lines, "", "Recommendations:", *_recommend(profile)])
 
 
-def _line(title: str, seconds: float, total: float) -> str:
-    share = seconds / total if total else 0.0
-    return f"{title:<28}{seconds:7.2f}s ({100 * share:5.1f}%)  {'█' * round(_BAR_WIDTH * share)}".rstrip()
+def _share_out(parts: Sequence[float], whole: int) -> list[int]:
+    """Return parts in whole numbers that add up to `whole`: rounded down, and up where most was cut off."""
+    total = sum(parts)
+    if total <= 0:
+        return [0] * len(parts)
+    exact = [whole * part / total for part in parts]
+    shares = [math.floor(share) for share in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda number: shares[number] - exact[number])
+    for number in by_remainder[: whole - sum(shares)]:
+        shares[number] += 1
+    return shares
+
+
+def _line(title: str, seconds: float, tenths: int) -> str:
+    return f"{title:<28}{seconds:7.2f}s ({tenths / 10:5.1f}%)  {'█' * round(_BAR_WIDTH * tenths / 1000)}".rstrip()
 
 
 def _recommend(profile: Profile) -> list[str]:
@@ -248,13 +265,12 @@ def _recommend(profile: Profile) -> list[str]:
         "loss, backward and optimizer": ("training",),
         "replay buffer": ("replay_buffer",),
     }
-    shares = {
-        name: sum(profile.seconds.get(key, 0.0) for key in keys) / profile.total if profile.total else 0.0
-        for name, keys in parts.items()
-    }
+    seconds = {name: sum(profile.seconds.get(key, 0.0) for key in keys) for name, keys in parts.items()}
+    percent = {name: round(100 * part_s / profile.total) if profile.total else 0 for name, part_s in seconds.items()}
+    # Half of what is shown, rounded down: nobody is promised more than that.
     return [
-        f"- {name} is {100 * share:.0f} % of the time: a 2x faster one saves at most {50 * share:.0f} %"
-        for name, share in sorted(shares.items(), key=lambda part: -part[1])
+        f"- {name} is {percent[name]} % of the time: a 2x faster one saves at most {percent[name] // 2} %"
+        for name in sorted(seconds, key=lambda name: -seconds[name])
     ]
 
 

@@ -106,6 +106,21 @@ def make_profile(total: float) -> Profile:
     return Profile(total, seconds | {"data_collection/env_step": total * 0.31}, 1, 512)
 
 
+@pytest.mark.parametrize("seconds", [(1 / 3, 1 / 3, 1 / 3, 0.0), (0.00055,) * 4, (0.12345, 0.23455, 0.11115, 0.0)])
+def test_pn5_printed_shares_add_up(seconds: tuple[float, ...]) -> None:
+    parts = dict(zip(COMPONENTS, seconds, strict=True))
+    inside = {f"data_collection/{part}": seconds[0] / 7 for part in COMPONENTS["data_collection"][1]}
+    text = format_profile(Profile(1.0, parts | inside, 1, 512), breakdown=True)
+    lines = text.partition("Recommendations")[0].splitlines()
+    shares = {line[:28].strip(): float(match[1]) for line in lines if (match := re.search(r"\(([ \d.]+)%\)", line))}
+    numbered = [share for title, share in shares.items() if title[0].isdigit()]
+    assert len(numbered) == len(COMPONENTS) + 1
+    assert sum(numbered) == pytest.approx(100) and shares["Total"] == 100
+    collection = lines[lines.index(next(line for line in lines if line.startswith("1."))) + 1 :][:5]
+    inside_shares = [float(re.search(r"\(([ \d.]+)%\)", line)[1]) for line in collection]  # type: ignore[index]
+    assert sum(inside_shares) == pytest.approx(shares["1. Data Collection"])
+
+
 def test_pn8_noise_is_called_no_measurable_difference_and_a_difference_by_its_size() -> None:
     noisy = [1.0, 1.1, 0.9, 1.05, 0.97, 1.02, 0.95, 1.08]
     text = compare_profiles([make_profile(t) for t in noisy], [make_profile(t) for t in noisy[::-1]])
@@ -116,7 +131,7 @@ def test_pn8_noise_is_called_no_measurable_difference_and_a_difference_by_its_si
 
 def test_pn9_recommendations_follow_from_the_shares_and_name_the_bound() -> None:
     text = format_profile(make_profile(10.0), breakdown=False)
-    assert "- environment is 31 % of the time: a 2x faster one saves at most 16 %" in text
+    assert "- environment is 31 % of the time: a 2x faster one saves at most 15 %" in text
 
 
 def test_pn10_the_simulation_alone_is_profiled(tmp_path: Path) -> None:
