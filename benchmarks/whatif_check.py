@@ -88,7 +88,8 @@ def check(case: Case, seconds: float, rounds: int) -> tuple[float, float, float]
     """Return by which shares throughput was to grow, did grow, and how many times as fast the stage became."""
     with live_run(case.injected) as folder, contextlib.closing(ControlClient(folder / "profile")) as client:
         slow = look(folder, seconds)
-        pairs = measure_pairs(client, folder, [case.stage], _SHARE, seconds, 1.0, rounds)[case.stage]
+        measured = measure_pairs(client, folder, [case.stage], _SHARE, seconds, 1.0, rounds)
+        pairs = [(base, slowed) for _, base, slowed in measured]
     with live_run({}) as folder:
         fast = look(folder, 2 * seconds)
     speedup = seconds_per_pass(slow, case.stage) / seconds_per_pass(fast, case.stage)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
@@ -37,26 +37,37 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
         rounds: measurements of each stage.
 
     Returns:
-        Exit status: 0; 2: the run cannot be reached, or ended meanwhile; 130: Ctrl+C.
+        Exit status: 0; 2: the run cannot be reached, or ended meanwhile; 130: Ctrl+C. What was measured until then is
+        printed all the same.
     """
     total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
     print(
         f"Slowing {', '.join(STAGES[stage] for stage in stages)} by {100 * share:.0f} % in turn, {total_s:.0f} s in all"
     )
+    pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
+    facts: RunFacts | None = None
+    exit_status = 0
     try:
-        with contextlib.closing(ControlClient(run_dir / "profile")) as client:
+        with (
+            contextlib.closing(ControlClient(run_dir / "profile")) as client,
+            contextlib.closing(measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)) as measured,
+        ):
             facts = look(run_dir, seconds)
-            pairs = measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)
+            for stage, base, slowed in measured:
+                pairs[stage].append((base, slowed))
+                print(f"round {len(pairs[stage])}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
     except KeyboardInterrupt:
-        return 130
+        exit_status = 130
     except (CaptureError, SessionError, OSError) as error:
         reason = error.strerror or error if isinstance(error, OSError) else error
         print(
             f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?", file=sys.stderr
         )
-        return _BAD_USAGE
-    print(f"\n{format_weights([stage_weight(stage, pairs[stage], share) for stage in stages], facts)}")
-    return 0
+        exit_status = _BAD_USAGE
+    weights = [stage_weight(stage, pairs[stage], share) for stage in stages if pairs[stage]]
+    if weights and facts is not None:
+        print(f"\n{format_weights(weights, facts)}")
+    return exit_status
 
 
 def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
@@ -91,26 +102,24 @@ def measure_pairs(
     seconds: float,
     settle_s: float,
     rounds: int,
-) -> dict[str, list[tuple[float, float]]]:
-    """Return throughput without and with a slowdown, pairs of it by stage, and tell each; arguments as `whatif`.
+) -> Generator[tuple[str, float, float], None, None]:
+    """Yield stages, each with throughput without and with a slowdown, in turn; arguments as `whatif`.
+
+    Whatever ends this, nothing is slowed afterwards.
 
     Raises:
         CaptureError: the run cannot be asked.
         SessionError: it has ended.
         OSError: it cannot be reached.
     """
-    pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
     try:
         for number in range(rounds):
             for stage in stages:
-                base, slowed = _measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
-                pairs[stage].append((base, slowed))
-                print(f"round {number + 1}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
+                yield stage, *_measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
     finally:
         for stage in stages:
             with contextlib.suppress(OSError):
                 client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
-    return pairs
 
 
 def look(run_dir: Path, seconds: float) -> RunFacts:
