@@ -306,8 +306,10 @@ def finish_component(component: Component, reports: Reports) -> bool:
     """Let the component finish, and tell whether that went well."""
     try:
         with component.timing.add_time("finish"):
-            component.finish()
-            end_captures()
+            try:
+                component.finish()
+            finally:
+                end_captures()
     except (Exception, SystemExit) as error:
         reports.send(Failure.from_exception(component.name, error))
         return False

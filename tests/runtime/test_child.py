@@ -17,6 +17,7 @@ from spawned_components import has_ended
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.runtime import child as child_module
 from sample_profiler.runtime.channels import LocalReports, PipeChannel
 from sample_profiler.runtime.child import ChildSettings, Failure, Finished, finish_component, report_end
 from sample_profiler.runtime.heartbeats import Heartbeat
@@ -280,6 +281,14 @@ def test_nothing_that_a_child_is_handed_is_passed_on_to_its_games(supervisor, aw
 def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():
     failure = Failure.from_exception("Learner_0", ConfigError(["--device=gpu: no GPU"]))
     assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "", was_raised=True)
+
+
+def test_captures_end_with_a_component_that_cannot_finish(monkeypatch):
+    ended = []
+    monkeypatch.setattr(child_module, "end_captures", lambda: ended.append(1))
+    reports = LocalReports()
+    assert finish_component(spawned.Spawned(reports, finish=spawned.raise_error), reports) is False
+    assert ended
 
 
 def test_finishing_reports_the_timing_whether_it_goes_well_or_not():
