@@ -28,7 +28,8 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> i
     Args:
         run_dirs: folders of runs, of those that go on or were killed, too.
         format_name: one of `FORMATS`.
-        output: where to; None: `report.html` in each run's folder, or standard output for text and JSON.
+        output: where to; None: `report.html` in each run's folder, or standard output for text and JSON, which of
+            several runs is one list.
 
     Returns:
         Exit status: 0; or 2: a folder is no run's, or the report cannot be written.
@@ -37,19 +38,19 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> i
         print(f"sample-profiler report: --output={output} is for one run; {len(run_dirs)} are given", file=sys.stderr)
         return _BAD_USAGE
     try:
+        if format_name == "json":
+            documents = [report_to_dict(load_report(run_dir)) for run_dir in run_dirs]
+            # A reader of JSON takes one document: of several runs it is a list.
+            _show(json.dumps(documents if len(documents) > 1 else documents[0], indent=1), output)
+            return 0
         for run_dir in run_dirs:
             loaded = load_report(run_dir)
             if format_name == "html":
                 path = run_dir / "report.html" if output is None else output
                 write_page(loaded, path)
                 print(path)
-                continue
-            text = format_text(loaded) if format_name == "text" else json.dumps(report_to_dict(loaded), indent=1)
-            if output is None:
-                print(text)
             else:
-                _write(output, text + "\n")
-                print(output)
+                _show(format_text(loaded), output)
     except (SessionError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         print(f"sample-profiler report: {reason}", file=sys.stderr)
@@ -85,6 +86,14 @@ def format_text(loaded: RunReport) -> str:
     for record in loaded.session.processes:
         parts += [format_tree(record.titles.get(name, name), record.trees[name]) for name in record.components]
     return "\n\n".join(parts)
+
+
+def _show(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        _write(output, text + "\n")
+        print(output)
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode, shown_values_s
 
 _INDENT = "  "
@@ -34,14 +34,19 @@ def format_flat(root: TreeNode) -> str:
     return ", ".join(_format_value(key, root.value_of_key_ns(key) / NS_PER_S) for key in root.block_keys())
 
 
-def _format_node(node: TreeNode, value_s: float) -> str:
-    text, device = _format_value(node.key, value_s), node.device
+def format_device(device: DeviceStatistics | None) -> str:
+    """Return the seconds of an accelerator, and how many passes are not known; empty if there is nothing to tell."""
     if device is None:
-        return text
+        return ""
     # A pass that is not known is not one that took no time.
     known = [f"{device.total_ns / NS_PER_S:.4f}"] if device.count else []
     unknown = [f"{device.num_unresolved} unresolved"] if device.num_unresolved else []
-    return f"{text} [device {', '.join(known + unknown)}]" if known or unknown else text
+    return ", ".join(known + unknown)
+
+
+def _format_node(node: TreeNode, value_s: float) -> str:
+    text, device = _format_value(node.key, value_s), format_device(node.device)
+    return f"{text} [device {device}]" if device else text
 
 
 def _format_value(key: str, value_s: float) -> str:

@@ -10,6 +10,7 @@ from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
+from sample_profiler.profiling.render import format_device
 from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
 from sample_profiler.reports.run_report import BlockFigures, RunReport
 from sample_profiler.reports.tables import format_duration, format_percent
@@ -192,10 +193,11 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
 
 
 def _block_table(tree: BlockFigures) -> str:
-    rows = []
+    rows, devices = [], []
     stack = [(child, 0) for child in reversed(tree.children)]
     while stack:
         figures, level = stack.pop()
+        devices.append(format_device(figures.device))
         rows.append(
             [
                 f'<span style="padding-left:{14 * level}px">{escape(figures.key)}</span>',
@@ -210,7 +212,11 @@ def _block_table(tree: BlockFigures) -> str:
         )
         stack.extend((child, level + 1) for child in reversed(figures.children))
     titles = ["block", "total", "share", "passes", "mean", "median", "99 %", "longest"]
-    return f"<details><summary class=dim>all figures</summary>{_table(titles, rows, right=set(range(1, 8)))}</details>"
+    if any(devices):
+        titles.append("device, s")
+        rows = [[*row, device] for row, device in zip(rows, devices, strict=True)]
+    table = _table(titles, rows, right=set(range(1, len(titles))))
+    return f"<details><summary class=dim>all figures</summary>{table}</details>"
 
 
 def _workers(workers: Sequence[ComponentLoad]) -> str:

@@ -10,7 +10,7 @@ from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.steady import facts_of_run
 from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.history import read_history
 from sample_profiler.reports.verdict import verdict_to_dict
@@ -29,6 +29,7 @@ class BlockFigures:
         start, share: where it begins and how wide it is, in shares of the component's wall time; waits included.
         total_s, mean_s, p50_s, p99_s, max_s: of its passes.
         count: of its passes.
+        device: what an accelerator did for them; None: that was not measured.
         children: the blocks inside it, in the order first seen.
     """
 
@@ -41,6 +42,7 @@ class BlockFigures:
     p99_s: float
     max_s: float
     count: int
+    device: DeviceStatistics | None
     children: list[BlockFigures] = field(default_factory=list)
 
 
@@ -142,6 +144,7 @@ def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
         p99_s=statistics.quantile_ns(0.99) / NS_PER_S if statistics.count else 0.0,
         max_s=statistics.max_ns / NS_PER_S,
         count=statistics.count,
+        device=node.device,
         children=children,
     )
 
@@ -159,7 +162,7 @@ def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
 
 
 def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
-    return {
+    plain: dict[str, Any] = {
         "key": figures.key,
         "total_s": figures.total_s,
         "count": figures.count,
@@ -167,5 +170,9 @@ def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
         "p50_s": figures.p50_s,
         "p99_s": figures.p99_s,
         "max_s": figures.max_s,
-        "children": [_tree_to_dict(child) for child in figures.children],
     }
+    device = figures.device
+    if device is not None:
+        known = {"total_s": device.total_ns / NS_PER_S, "count": device.count}
+        plain["device"] = {**known, "unresolved": device.num_unresolved}
+    return {**plain, "children": [_tree_to_dict(child) for child in figures.children]}

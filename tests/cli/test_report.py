@@ -11,7 +11,8 @@ import pytest
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_live, session_path
+from sample_profiler.profiling.session import Session, read_live, session_path
+from sample_profiler.profiling.statistics import DeviceStatistics
 
 EVIL = "<script>alert(1)</script>"
 
@@ -92,6 +93,28 @@ def test_the_figures_of_page_text_and_data_are_those_of_the_session(run_dir, cap
     text = capsys.readouterr().out
     assert re.search(r"Learner_0 +0\.0 s", text)
     assert "Learner_0 profile tree view" in text
+
+
+def test_data_of_several_runs_is_one_list(run_dir, capsys):
+    assert main(["report", str(run_dir), str(run_dir), "--format", "json"]) == 0
+    assert [document["run"] for document in json.loads(capsys.readouterr().out)] == ["mine", "mine"]
+
+
+def test_device_times_are_shown_where_there_are_some(run_dir, capsys):
+    session = Session.load(session_path(run_dir))
+    trees = {name: tree for record in session.processes for name, tree in record.trees.items()}
+    train = trees["Learner_0"].children["main_loop"].children["train"]
+    train.device = DeviceStatistics(count=2, total_ns=1_250_000_000, num_unresolved=1)
+    session.save(session_path(run_dir))
+    assert main(["report", str(run_dir), "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (loop,) = data["trees"]["Learner_0"]["children"]
+    assert loop["children"][0]["device"] == {"total_s": 1.25, "count": 2, "unresolved": 1}
+    assert "device" not in loop
+    assert main(["report", str(run_dir)]) == 0
+    text = " ".join(Page((run_dir / "report.html").read_text()).text)
+    assert text.count("device, s") == 1, "a column of that component alone"
+    assert "1.2500, 1 unresolved" in text
 
 
 def test_a_run_that_was_killed_has_a_report_too(run_dir, capsys):
