@@ -28,8 +28,8 @@ class RunObserver:
     """Somebody who is told how a run goes; override what is of interest.
 
     All methods are called in the thread of the Runner, which listens to all components meanwhile not: take a few
-    milliseconds at most. An exception ends the run as a failure of the Runner. The Runner can be asked for more:
-    `statistics`, `call`, `register_message_handler`.
+    milliseconds at most. An exception ends the run as a failure of the Runner; whoever raised it is told of nothing
+    more but `on_stop`. The Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
     """
 
     def on_init(self, runner: Runner) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +110,8 @@ class Runner:
         self._counters = counters
         self._reports = list(reports)
         self._exits = list(exits)
-        self._observers = observers
+        self._observers = tuple(observers)
+        self._listening = list(observers)
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
@@ -118,8 +120,10 @@ class Runner:
         self._policies_to_train = set(range(config.sampling.num_policies))
         self._message_handlers: defaultdict[type, list[Callable[[Runner, Any], None]]] = defaultdict(list)
         self._seen_iterations = 0
-        for observer in observers:
-            observer.on_init(self)
+
+    def introduce(self) -> None:
+        """Show the run to its observers; called once, before anything is trained."""
+        self._tell(lambda observer: observer.on_init(self))
 
     def inputs(self) -> list[Input]:
         """Listen to everybody."""
@@ -149,8 +153,7 @@ class Runner:
 
     def start(self) -> None:
         """Tell observers, and wait for the first report."""
-        for observer in self._observers:
-            observer.on_start(self)
+        self._tell(lambda observer: observer.on_start(self))
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
@@ -163,8 +166,8 @@ class Runner:
         self.records.end_timeline()
         self._update_status()
         self._write_summaries()
-        for observer in self._observers:
-            observer.on_stop(self)
+        self._listening = list(self._observers)  # those that have raised, too, hold what they have to let go of
+        self._tell(lambda observer: observer.on_stop(self))
 
     def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.
@@ -271,8 +274,10 @@ class Runner:
                     self.crew.take(report)
                 case Heartbeat():
                     self.guard.hear(report)
-            for handler in self._message_handlers.get(type(report), ()):
-                handler(self, report)
+            handlers = self._message_handlers.get(type(report), [])
+            for handler in tuple(handlers):
+                if not self._survive(partial(handler, self, report)) and handler in handlers:
+                    handlers.remove(handler)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -285,6 +290,19 @@ class Runner:
         if not self.reason:
             self.reason = reason
         self.stop_loop()
+
+    def _tell(self, event: Callable[[RunObserver], None]) -> None:
+        """Tell observers of an event; one that raises fails the run, and is told of nothing more but its end."""
+        self._listening = [observer for observer in self._listening if self._survive(partial(event, observer))]
+
+    def _survive(self, call: Callable[[], None]) -> bool:
+        """Call what a user has written, and return whether it went well; what it raises fails the run."""
+        try:
+            call()
+        except Exception as error:
+            self.fail(Failure.from_exception(self.name, error))
+            return False
+        return True
 
     def _on_exits(self, processes: list[Child]) -> None:
         for process in processes:
@@ -320,11 +338,15 @@ class Runner:
         self.statistics.sample()
         status = self.statistics.status()
         iterations = int(self._counters.training_iterations.sum())
-        for observer in self._observers:
-            for iteration in range(self._seen_iterations, iterations):
-                observer.on_training_step(self, iteration + 1)
-            observer.on_status(status)
+        new_iterations = range(self._seen_iterations + 1, iterations + 1)
         self._seen_iterations = iterations
+
+        def tell(observer: RunObserver) -> None:
+            for iteration in new_iterations:
+                observer.on_training_step(self, iteration)
+            observer.on_status(status)
+
+        self._tell(tell)
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self.update_recording)
         if not self.reason:
@@ -340,8 +362,7 @@ class Runner:
 
     def _write_summaries(self) -> None:
         status = self.statistics.status()
-        for observer in self._observers:
-            observer.on_summaries(status)
+        self._tell(lambda observer: observer.on_summaries(status))
         self.records.write_timers()
 
     def _take_reports(self) -> None:

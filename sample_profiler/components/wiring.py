@@ -53,25 +53,27 @@ class ParallelWiring:
         try:
             for plan in plan_components(blueprint):
                 self._supervisor.spawn(plan.settings, plan.make)
+            children = self._supervisor.children
+            reports, exits = [child.reports for child in children], [child.exit for child in children]
+            self.runner = _make_runner(blueprint, reports, exits, observers, start_s)
+            self.runner.timing.backdate(started_ns)
+            self.runner.guard.expect(child.name for child in children)
+            answers = LocalReports()
+            self.runner.command([LocalMember(self.runner, answers), *children], answers)
+            timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
+            self.runner.stop_loop = self._loop.stop
+            self.runner.refresh_loop = self._loop.refresh
+            self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise
-        children = self._supervisor.children
-        reports, exits = [child.reports for child in children], [child.exit for child in children]
-        self.runner = _make_runner(blueprint, reports, exits, observers, start_s)
-        self.runner.timing.backdate(started_ns)
-        self.runner.guard.expect(child.name for child in children)
-        answers = LocalReports()
-        self.runner.command([LocalMember(self.runner, answers), *children], answers)
-        timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-        self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
-        self.runner.stop_loop = self._loop.stop
-        self.runner.refresh_loop = self._loop.refresh
-        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
 
     def run(self) -> None:
         """Let the components work until the run ends."""
-        self._loop.run()
+        self.runner.introduce()
+        if not self.runner.reason:
+            self._loop.run()
 
     def stop(self) -> None:
         """End all components, and take what they still report."""
@@ -123,6 +125,9 @@ class SerialWiring:
         turns, runner = self._turns, self.runner
         turns.begin(runner.name)
         turns.join(runner.name, runner.timing)
+        runner.introduce()
+        if runner.reason:
+            return
         for plan in plan_components(self._blueprint):
             self._active = plan.settings.name
             turns.begin(self._active)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
@@ -69,12 +70,13 @@ class EndedChild:
 
 @pytest.fixture
 def make_runner(tmp_path):
-    def make(*flags, started_s_ago=0.0):
+    def make(*flags, started_s_ago=0.0, others=()):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
         counters = Counters(2, config.sampling.num_policies)
         observer, folder = Observer(), tmp_path / "my_run"
         start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
-        runner = Runner(config, counters, [LocalReports()], [], [observer], start_s, folder, num_agents)
+        observers = [*others, observer]
+        runner = Runner(config, counters, [LocalReports()], [], observers, start_s, folder, num_agents)
         runner.num_stops = 0
 
         def stop():
@@ -82,6 +84,7 @@ def make_runner(tmp_path):
 
         runner.stop_loop = stop
         runner.counters, runner.observer = counters, observer
+        runner.introduce()
         return runner
 
     return make
@@ -245,6 +248,56 @@ def test_observers_see_the_last_figures_before_they_let_go(runner):
     assert "summaries" in kinds
     assert runner.observer.events[-2][1].frames == {0: 1280}
     assert runner.statistics.throughput.rate(10**6) > 0
+
+
+class RaisingObserver(RunObserver):
+    """Raises whenever it is told of one thing, and counts all it is told."""
+
+    def __init__(self, event):
+        self.num_calls = dict.fromkeys(("on_init", "on_start", "on_training_step", "on_status", "on_summaries"), 0)
+        self.num_calls["on_stop"] = 0
+        for name in self.num_calls:
+            setattr(self, name, functools.partial(self.take, name, name == event))
+
+    def take(self, name, raises, *_):
+        self.num_calls[name] += 1
+        if raises:
+            raise ValueError(f"broken {name}")
+
+
+@pytest.mark.parametrize(
+    "event", ["on_init", "on_start", "on_training_step", "on_status", "on_summaries", "on_stop"], ids=str
+)
+def test_what_an_observer_raises_fails_the_run_once_and_others_are_told_on(make_runner, event, caplog):
+    broken = RaisingObserver(event)
+    runner = make_runner(others=[broken])
+    runner.start()
+    runner.counters.training_iterations[0] = 1
+    status, _, summaries = runner.timers()
+    for _ in range(2):
+        status.callback()
+        summaries.callback()
+    runner.finish()
+    assert (runner.failure.component, runner.failure.message) == ("Runner", f"ValueError: broken {event}")
+    assert "Traceback" in runner.failure.traceback_text
+    assert caplog.text.count("Runner failed") == 1
+    assert broken.num_calls[event] == broken.num_calls["on_stop"] == 1
+    expected = ["start", "training_step", *["status", "summaries"] * 3, "stop"]
+    assert runner.observer.kinds() == expected
+    assert runner.num_stops >= 1
+
+
+def test_what_a_message_handler_raises_fails_the_run_once_and_others_get_the_message(runner, caplog):
+    def fail(runner, message):
+        raise ValueError("broken handler")
+
+    seen = []
+    runner.register_message_handler(TargetReached, fail)
+    runner.register_message_handler(TargetReached, lambda runner, message: seen.append(message))
+    runner.handle_reports([TargetReached(0), TargetReached(0)])
+    assert len(seen) == 2
+    assert runner.failure.message == "ValueError: broken handler"
+    assert caplog.text.count("Runner failed") == 1
 
 
 def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from sample_profiler import register_env
+from sample_profiler import RunObserver, register_env
 
 BREAK = os.environ.get("BREAK", "")
 
@@ -56,7 +56,25 @@ if BREAK == "inference":
 
     model.ActorCritic.forward_tail = break_forward
 
+
+class BrokenObserver(RunObserver):
+    """Raises in the method that BREAK names, if that is one of an observer's."""
+
+    def __getattribute__(self, name):
+        if name == BREAK:
+            return self.fail
+        return super().__getattribute__(name)
+
+    def fail(self, *_):
+        raise ValueError(f"broken {BREAK}")
+
+
+class LastObserver(RunObserver):
+    def on_stop(self, runner):
+        sys.stdout.write("another observer was told of the end\n")
+
+
 if __name__ == "__main__":
     from sample_profiler import train
 
-    sys.exit(train())
+    sys.exit(train(observers=[BrokenObserver(), LastObserver()]))

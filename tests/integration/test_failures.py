@@ -70,6 +70,22 @@ def test_exception_ends_the_run_and_is_told(
     assert "Traceback" in log
 
 
+@pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
+@pytest.mark.parametrize("event", ["on_init", "on_training_step", "extra_summaries", "on_stop"])
+def test_an_observer_that_raises_fails_the_run_which_ends_in_order(event: str, serial: bool, tmp_path: Path) -> None:
+    flags = (f"--serial_mode={serial}", f"--async_rl={not serial}", "--train_for_env_steps=2000")
+    result = run_broken(event, tmp_path, *flags)
+    assert result.returncode == 1, result.stdout
+    assert f"Runner failed: ValueError: broken {event}" in result.stdout
+    assert result.stdout.count("Runner failed: ") == 1
+    assert "another observer was told of the end" in result.stdout
+    assert "Runner profile tree view:" in result.stdout
+    assert "Collected {0: " in result.stdout
+    assert (tmp_path / "default_experiment" / "report.html").exists()
+    for pid in re.findall(r"Started \S+ as process (\d+)", result.stdout):
+        assert not Path(f"/proc/{pid}").exists()
+
+
 def test_env_that_cannot_even_be_looked_at(tmp_path: Path) -> None:
     result = run_broken("probe", tmp_path)
     assert result.returncode != 0
