@@ -158,6 +158,7 @@ def _prepare_folder(config: Config) -> None:
     try:
         if folder.exists():
             if config.run.restart_behavior == "overwrite":
+                _check_is_of_a_run(folder)
                 shutil.rmtree(folder)
             elif config.run.restart_behavior == "restart":
                 kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
@@ -169,6 +170,22 @@ def _prepare_folder(config: Config) -> None:
     except OSError as error:
         problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
         raise ConfigError([problem]) from error
+
+
+def _check_is_of_a_run(folder: Path) -> None:
+    """Refuse to delete what no run has made.
+
+    Raises:
+        ConfigError: it is a folder with something in it, and without config.json.
+    """
+    # Every run writes its config.json before anything else but its log.
+    if not config_path(folder).exists() and any(folder.iterdir()):
+        raise ConfigError(
+            [
+                f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "
+                "deleted; use another --experiment or --train_dir, or delete it yourself"
+            ]
+        )
 
 
 def _replace_config(config: Config, path: Path) -> bytes | None:

@@ -204,9 +204,23 @@ def test_resuming_keeps_what_is_there(start, tmp_path):
 
 def test_overwriting_removes_what_is_there(start, tmp_path):
     fill(tmp_path / "mine")
+    (tmp_path / "mine" / "config.json").write_text("{}")
     assert start("--restart_behavior=overwrite") == 0
     assert not (tmp_path / "mine" / "old.txt").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_overwriting_removes_no_folder_that_no_run_has_made(start, runs, tmp_path, caplog):
+    fill(tmp_path / "mine")
+    assert start("--restart_behavior=overwrite") == 2
+    assert (tmp_path / "mine" / "old.txt").read_text() == "old"
+    assert "is not the folder of a run, it has no config.json: nothing is deleted" in caplog.text
+    assert runs == []
+
+
+def test_overwriting_takes_an_empty_folder(start, tmp_path):
+    (tmp_path / "mine").mkdir()
+    assert start("--restart_behavior=overwrite") == 0
 
 
 def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, caplog):

@@ -169,6 +169,7 @@ def test_overwriting_never_follows_a_link_out_of_train_dir(begin, tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("mine")
+    (precious / "config.json").write_text("{}")
     (tmp_path / "work" / "train_dir").mkdir(parents=True)
     (tmp_path / "work" / "train_dir" / "mine").symlink_to(precious)
     assert begin("--env=mine/with/slashes", "--experiment=mine", "--restart_behavior=overwrite") == 2
