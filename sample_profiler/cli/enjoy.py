@@ -16,7 +16,7 @@ from typing import Any
 from sample_profiler.components.evaluation import PlayedEpisode, Player, play
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
 from sample_profiler.config.parts import EvaluationOptions
-from sample_profiler.envs import EnvSpec, inspect_env, make_env
+from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
 from sample_profiler.model.registry import registered_parts
@@ -111,18 +111,14 @@ def _check(config: Config) -> None:
 
 def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     options = config.part(EvaluationOptions)
-    frameskip = options.eval_env_frameskip
+    frameskip = _choose_frameskip(config)
     played = replace(config, environment=replace(config.environment, env_frameskip=frameskip))
     render_mode = _choose_render_mode(options)
     make = partial(make_env, config.run.env, played, None, render_mode=render_mode)
     seed = draw_seed() if config.run.seed is None else config.run.seed
-    probe = make()
-    try:
+    with env_probed(make, config.run.env) as probe:
         spec = inspect_env(probe, config.run.env)
         fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
-    finally:
-        with contextlib.suppress(Exception):
-            probe.close()
     player = _load_player(config, spec, seed)
     env = AgentsEnv(make, spec, config.run.env, 0, seed)
     with contextlib.ExitStack() as stack:
@@ -139,6 +135,21 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
             if len(episodes) == options.max_num_episodes or show.is_over:
                 break
+
+
+def _choose_frameskip(config: Config) -> int:
+    """Return the frames of a step: where frames are stacked those of training, unless others are asked for."""
+    trained, asked = config.environment.env_frameskip, config.part(EvaluationOptions).eval_env_frameskip
+    if config.environment.env_framestack == 1 or asked == trained:
+        return asked
+    if config.origin("eval_env_frameskip") != "command line":
+        print(f"Frames are stacked: --eval_env_frameskip={trained}, as in training, instead of {asked}")
+        return trained
+    print(
+        f"Frames are stacked, and with --eval_env_frameskip={asked} not those that the policy was trained on, which "
+        f"are {trained} apart: leave the flag out to see how well it plays"
+    )
+    return asked
 
 
 def _choose_render_mode(options: EvaluationOptions) -> str | None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,8 +20,8 @@ from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.topology import describe_processes, recording_options
 from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config
-from sample_profiler.envs import EnvSpec, export_registration, inspect_env, make_env
-from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
+from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
+from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
@@ -78,17 +79,8 @@ def probe_env(config: Config) -> EnvSpec:
         EnvError: its constructor raised.
     """
     name = config.run.env
-    try:
-        env = make_env(name, config, None)
-    except SampleProfilerError:
-        raise
-    except Exception as error:
-        raise EnvError(f"the environment {name} raised in its constructor: {type(error).__name__}: {error}") from error
-    try:
+    with env_probed(partial(make_env, name, config, None), name) as env:
         return inspect_env(env, name)
-    finally:
-        with contextlib.suppress(Exception):
-            env.close()
 
 
 def check_spaces(config: Config, env_spec: EnvSpec) -> None:

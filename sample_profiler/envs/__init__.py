@@ -10,6 +10,7 @@ from sample_profiler.envs.contract import (
     EnvSpec,
     check_reset_result,
     check_step_result,
+    env_probed,
     inspect_env,
     name_of_env,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "MakeEnv",
     "check_reset_result",
     "check_step_result",
+    "env_probed",
     "export_registration",
     "import_registration",
     "inspect_env",

@@ -17,7 +17,8 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from sample_profiler.errors import EnvContractError
+from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
 from sample_profiler.spaces import (
     DEFAULT_OBSERVATION_KEY,
     action_width,
@@ -35,7 +36,15 @@ from sample_profiler.spaces import (
     is_nested,
 )
 
-__all__ = ["EnvPlacement", "EnvSpec", "check_reset_result", "check_step_result", "inspect_env", "name_of_env"]
+__all__ = [
+    "EnvPlacement",
+    "EnvSpec",
+    "check_reset_result",
+    "check_step_result",
+    "env_probed",
+    "inspect_env",
+    "name_of_env",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +76,30 @@ class EnvSpec:
     observation_space: spaces.Dict
     action_space: gymnasium.Space[Any]
     num_agents: int = 1
+
+
+@contextlib.contextmanager
+def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
+    """Makes an environment to look at it, and closes it.
+
+    Args:
+        make: Makes it.
+        name: Its name in error messages.
+
+    Raises:
+        EnvError: Its constructor raised; errors of this package stay what they are.
+    """
+    try:
+        env = make()
+    except SampleProfilerError:
+        raise
+    except Exception as error:
+        raise EnvError(f"the environment {name} raised in its constructor: {type(error).__name__}: {error}") from error
+    try:
+        yield env
+    finally:
+        with contextlib.suppress(Exception):
+            env.close()
 
 
 def inspect_env(env: Any, name: str | None = None) -> EnvSpec:

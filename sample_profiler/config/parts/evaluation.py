@@ -21,7 +21,8 @@ class EvaluationOptions:
     """Which of the run's policies plays; with several agents it plays all of them."""
 
     eval_env_frameskip: int = option(1, minimum=1)
-    """Frames between two pictures; divides env_frameskip, for which each action still counts."""
+    """Frames between two pictures; divides env_frameskip, for which each action still counts. Where frames are stacked
+    (env_framestack) it is env_frameskip unless given, so that a stack holds the frames that it held in training."""
 
     no_render: bool = False
     """Show no window. Where there is no display, none is shown anyway."""

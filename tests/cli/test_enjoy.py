@@ -1,0 +1,88 @@
+"""The `enjoy` command with environments of its own: what the policy is shown, and errors of the environment."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from sample_profiler.cli.enjoy import enjoy
+from sample_profiler.cli.train import train
+from sample_profiler.components.evaluation import Player
+from sample_profiler.envs import register_env, registry
+from sample_profiler.envs.wrappers import skip_and_stack
+from sample_profiler.profiling import get_timing, set_timing
+
+
+class Clock(gymnasium.Env):
+    """Shows the number of the frame; an episode has 24."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium declares it for instances)
+
+    def __init__(self):
+        self.observation_space = spaces.Box(0, 100, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._frame = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._frame = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self._frame += 1
+        return np.full(1, self._frame, np.float32), 1.0, False, self._frame == 24, {}
+
+
+@pytest.fixture
+def clock_run(monkeypatch, tmp_path):
+    """A run whose frames are stacked; returns the flags that name it."""
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("clock", lambda name, cfg, *_, **__: skip_and_stack(Clock(), cfg.environment))
+    timing = get_timing()
+    flags = ["--env=clock", f"--train_dir={tmp_path}"]
+    training = [
+        *("--serial_mode=True", "--async_rl=False", "--seed=1", "--device=cpu", "--use_rnn=False", "--num_workers=1"),
+        *("--num_envs_per_worker=2", "--rollout=8", "--batch_size=16", "--encoder_mlp_layers", "8"),
+        *("--env_frameskip=4", "--env_framestack=3", "--train_for_env_steps=64"),
+    ]
+    assert train([*flags, *training]) == 0
+    yield flags
+    set_timing(timing, process_wide=True)
+    torch.set_flush_denormal(False)  # as networks of a run want it
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Everything that the policy is shown."""
+    shown, act = [], Player.act
+
+    def look_and_act(player, observations):
+        shown.append(observations[0]["obs"].tolist())
+        return act(player, observations)
+
+    monkeypatch.setattr(Player, "act", look_and_act)
+    return shown
+
+
+def test_stacked_frames_are_as_far_apart_as_in_training(clock_run, shown, capsys):
+    assert enjoy([*clock_run, "--max_num_episodes=1", "--no_render"]) == 0
+    assert shown == [[0, 0, 0], [0, 0, 4], [0, 4, 8], [4, 8, 12], [8, 12, 16], [12, 16, 20]]
+    assert "Frames are stacked: --eval_env_frameskip=4, as in training" in capsys.readouterr().out
+
+
+def test_a_frameskip_that_is_given_counts_and_it_is_said_what_that_means(clock_run, shown, capsys):
+    assert enjoy([*clock_run, "--max_num_episodes=1", "--no_render", "--eval_env_frameskip=2"]) == 0
+    assert shown[:3] == [[0, 0, 0], [0, 2, 4], [4, 6, 8]]
+    assert "not those that the policy was trained on, which are 4 apart" in capsys.readouterr().out
+
+
+def test_an_environment_that_cannot_be_made_is_one_clear_error(clock_run, capsys):
+    def fail(*_, **__):
+        raise ValueError("no such level")
+
+    register_env("clock", fail)
+    assert enjoy([*clock_run, "--no_render"]) == 2
+    assert "the environment clock raised in its constructor: ValueError: no such level" in capsys.readouterr().err
