@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.collector import Collector
     from sample_profiler.components.observers import RunObserver
     from sample_profiler.envs import register_env
-    from sample_profiler.model.registry import register_decoder, register_encoder
+    from sample_profiler.model.registry import register_core, register_decoder, register_encoder
     from sample_profiler.profiling import Timing, get_timing
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.storage.sampling_plan import register_policy_mapping
@@ -54,6 +54,7 @@ __all__ = [
     "hierarchical_timer",
     "merge_gauges",
     "profile_range",
+    "register_core",
     "register_decoder",
     "register_encoder",
     "register_env",
@@ -82,6 +83,7 @@ _MODULE_OF_NAME = {
     "hierarchical_timer": "sample_profiler.timers",
     "merge_gauges": "sample_profiler.timers",
     "profile_range": "sample_profiler.profiling.ranges",
+    "register_core": "sample_profiler.model.registry",
     "register_decoder": "sample_profiler.model.registry",
     "register_encoder": "sample_profiler.model.registry",
     "register_env": "sample_profiler.envs",

@@ -24,7 +24,7 @@ from pathlib import Path
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec
-from sample_profiler.model.registry import export_model_parts
+from sample_profiler.model.registry import export_model_parts, recurrent_state_size
 from sample_profiler.runtime.channels import Channel, LocalChannel
 from sample_profiler.runtime.machine import derive_seed
 from sample_profiler.storage.checkpoint_names import newest_steps
@@ -136,7 +136,7 @@ def make_blueprint(
         model_payload=export_model_parts(),
         env_spec=env_spec,
         plan=plan,
-        trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, config.model.rnn_state_size)),
+        trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
         counters=Counters(sampling.num_workers, sampling.num_policies),
         channels=Channels.make(make_channel, config),

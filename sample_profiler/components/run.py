@@ -22,6 +22,7 @@ from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
 from sample_profiler.errors import ConfigError
+from sample_profiler.model.registry import recurrent_state_size
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
@@ -95,7 +96,7 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
     except ConfigError as error:
         problems += error.problems
     else:
-        num_bytes = TrajectoryLayout.of(plan, env_spec, config.model.rnn_state_size).num_bytes
+        num_bytes = TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config)).num_bytes
         if num_bytes > Machine.this().memory_gib * 2**30:
             problems.append(
                 f"{plan.num_slots:,} trajectories of {plan.rollout:,} steps take {num_bytes >> 30:,} GiB, more than "

@@ -40,7 +40,12 @@ class _Trunk(nn.Module):
         else:
             self.encoder = parts.encoder(spaces.Dict(dict(observation_spaces)))
         self.encoded_size = _output_size(self.encoder, "encoder")
-        self.core: Core = make_core(self.encoded_size, options)
+        self.core: Core
+        if parts.core is None or not options.use_rnn:
+            self.core = make_core(self.encoded_size, options)
+        else:
+            self.core = cast("Core", parts.core(self.encoded_size))
+            _output_size(self.core, "core")
         self.decoder: nn.Module
         if parts.decoder is None:
             self.decoder = make_mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
@@ -256,13 +261,22 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
     }
     try:
         head = network.forward_head(network.normalize(observations))
-        core, _ = network.forward_core(head, torch.zeros(2, network.state_size))
+        states, starts = torch.zeros(2, network.state_size), torch.tensor([[True, False, True]] * 2)
+        core, new_states = network.forward_core(head, states)
         network.forward_tail(core)
+        sequence = network.forward_core_sequence(head.unsqueeze(1).expand(-1, 3, -1), states, starts)
     except Exception as error:
         raise ModelError(
-            f"the registered encoder or decoder fails with two observations: {type(error).__name__}: {error}; the "
-            "encoder gets a dictionary of normalized observations [N, ...] and returns [N, output_size]"
+            f"the registered encoder, core or decoder fails with two observations: {type(error).__name__}: {error}; "
+            "the encoder gets a dictionary of normalized observations [N, ...] and returns [N, output_size]; a core "
+            "has step(head, state) and sequence(head, state, starts_episode)"
         ) from error
+    if new_states.shape != states.shape or sequence.shape != (2, 3, core.shape[-1]):
+        raise ModelError(
+            f"the registered core turns states {list(states.shape)} into {list(new_states.shape)} in step(), and three "
+            f"steps of two agents into {list(sequence.shape)} in sequence(); they are to be {list(states.shape)} and "
+            f"{[2, 3, core.shape[-1]]}"
+        )
 
 
 def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:

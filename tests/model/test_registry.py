@@ -12,11 +12,16 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from sample_profiler import register_decoder, register_encoder
+from sample_profiler import register_core, register_decoder, register_encoder
 from sample_profiler.config import parse_config
 from sample_profiler.errors import ModelError
 from sample_profiler.model import make_actor_critic, registry
-from sample_profiler.model.registry import export_model_parts, import_model_parts, registered_parts
+from sample_profiler.model.registry import (
+    export_model_parts,
+    import_model_parts,
+    recurrent_state_size,
+    registered_parts,
+)
 
 SPACE = spaces.Dict({"a/b": spaces.Box(-1, 1, (2, 3), np.float32), "c": spaces.Discrete(4)})
 
@@ -38,13 +43,38 @@ class OwnDecoder(Own):
         return self.layer(core)
 
 
+class OwnCore(nn.Module):
+    """Its state, of 4 numbers, fades away."""
+
+    output_size = state_size = 4
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(input_size, 4)
+
+    def step(self, head, state):
+        state = 0.5 * state + self.layer(head)
+        return state, state
+
+    def sequence(self, head, state, starts_episode):
+        outputs = []
+        for t in range(head.shape[1]):
+            output, state = self.step(head[:, t], state * ~starts_episode[:, t, None])
+            outputs.append(output)
+        return torch.stack(outputs, dim=1)
+
+
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "_makers", {})
 
 
+def make_config(*flags):
+    return parse_config(["--env=e", "--use_rnn=False", *flags])
+
+
 def make_network(*flags):
-    config = parse_config(["--env=e", "--use_rnn=False", *flags])
+    config = make_config(*flags)
     return make_actor_critic(config.model, config.observations, SPACE, spaces.Discrete(2), registered_parts(config))
 
 
@@ -81,18 +111,73 @@ def test_encoders_that_cannot_work_are_refused_with_the_reason(make, part_of_mes
         make_network()
 
 
+@pytest.mark.parametrize(("flags", "num_trunks"), [((), 1), (("--actor_critic_share_weights=False",), 2)])
+def test_an_own_core_remembers_and_memory_is_made_for_its_states(flags, num_trunks):
+    register_core(lambda cfg, input_size: OwnCore(input_size), state_size=lambda cfg: int(4 * cfg.gamma))
+    flags = ("--use_rnn=True", "--gamma=1", *flags)
+    network = make_network(*flags)
+    assert isinstance(network._trunks[-1].core, OwnCore)
+    assert recurrent_state_size(make_config(*flags)) == network.state_size == 4 * num_trunks
+    head = network.forward_head(network.normalize({"a/b": torch.ones(1, 2, 3), "c": torch.ones(1, dtype=torch.int64)}))
+    _, states = network.forward_core(head, torch.zeros(1, network.state_size))
+    output, _ = network.forward_core(head, states)
+    both = network.forward_core_sequence(head.expand(1, 2, -1), torch.zeros_like(states), torch.tensor([[True, False]]))
+    torch.testing.assert_close(both[0, 1], output[0])
+
+
+def test_without_a_recurrent_network_there_is_no_core_of_ones_own():
+    register_core(lambda cfg, input_size: OwnCore(input_size), state_size=4)
+    assert not isinstance(make_network()._trunks[0].core, OwnCore)
+    assert recurrent_state_size(make_config()) == 1
+
+
+class WithoutSequence(OwnCore):
+    sequence = None
+
+
+class WideSequence(OwnCore):
+    def sequence(self, head, state, starts_episode):
+        return head
+
+
+class OtherStates(OwnCore):
+    def step(self, head, state):
+        return super().step(head, state)[0], state[:, :1]
+
+
+@pytest.mark.parametrize(
+    ("make", "state_size", "part_of_message"),
+    [
+        (OwnCore, 3, "with state_size 4, and register_core.. was told 3"),
+        (OwnCore, 0, "state_size of the registered core is 0"),
+        (lambda input_size: nn.Linear(input_size, 4), 4, "with state_size None"),
+        (WithoutSequence, 4, "fails with two observations: TypeError"),
+        (WideSequence, 4, r"into \[2, 3, 1024\] in sequence"),
+        (OtherStates, 4, r"into \[2, 1\] in step"),
+    ],
+)
+def test_cores_that_cannot_work_are_refused_with_the_reason(make, state_size, part_of_message):
+    register_core(lambda cfg, input_size: make(input_size), state_size)
+    with pytest.raises(ModelError, match=part_of_message):
+        make_network("--use_rnn=True")
+
+
 def test_only_functions_can_be_registered():
     with pytest.raises(ModelError, match="give a function"):
         register_encoder(OwnEncoder(10, 5).state_dict())
+    with pytest.raises(ModelError, match="as core: give a function"):
+        register_core(5, state_size=4)
 
 
 def test_registrations_travel(monkeypatch):
     width = 6
     register_encoder(lambda cfg, space: OwnEncoder(10, width))
+    register_core(lambda cfg, input_size: OwnCore(input_size), state_size=lambda cfg: width - 2)
     payload = export_model_parts()
     monkeypatch.setattr(registry, "_makers", {})
     import_model_parts(payload)
     assert make_network()._trunks[0].encoder.output_size == 6
+    assert isinstance(make_network("--use_rnn=True")._trunks[0].core, OwnCore)
     register_encoder(lambda cfg, space: OwnEncoder(10, 3))
     import_model_parts(payload)
     assert make_network()._trunks[0].encoder.output_size == 3, "what the re-imported script registered counts"
