@@ -167,9 +167,12 @@ class RunStatistics:
 
         The first episodes that end after a start are the short ones, which may be the best or the worst of all. So the
         mean is known when as many have ended as there are agents, and at least so many that a mean means something.
+        `true_objective` is the reward where the environment does not tell of one.
         """
         episodes = self._episodes[policy]
         known = episodes.latest
+        if name == "true_objective" and name not in known:
+            name = "reward"
         if known and name not in known and not self._has_warned:
             self._has_warned = True
             logger.warning(

@@ -32,7 +32,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
     where 0 does nothing and i holds entry i - 1, for ``frameskip`` tics, of which only the last is rendered.
 
     An episode is *truncated* when its time is up and *terminated* when the agent dies or reaches the scenario's goal. A
-    game that has ended shows nothing any more, so the final observation repeats the one before.
+    game that has ended shows nothing any more, so the final observation repeats the one before. Where the scenario adds
+    something to the game's rewards, the last info has the return without it as ``true_objective``.
 
     The game starts with the first reset. Equal seeds give equal episodes, whatever was played before.
     """
@@ -75,6 +76,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
         self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
         self._health = 0.0
+        self._return = 0.0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -94,7 +96,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
                 with self._watched:
                     self._game.new_episode()
             self._look(self._game)
-            self._health = self._read_health(self._game)
+            self._health, self._return = self._read_health(self._game), 0.0
         except GAME_ERRORS as error:
             self._fail("reset", error)
         return self._observation, {}
@@ -111,9 +113,10 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         try:
             with self._watched:
                 reward = game.make_action(self._player.held(action), self._frameskip) * self._scenario.reward_scale
+            self._return += reward
             if game.is_episode_finished():
                 is_truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
-                return self._observation, reward, not is_truncated, is_truncated, {}
+                return self._observation, reward, not is_truncated, is_truncated, self._describe()
             self._look(game)
             if self._scenario.health_gain_reward:
                 reward += self._reward_health(game)
@@ -158,6 +161,10 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
     def _reward_health(self, game: vizdoom.DoomGame) -> float:
         before, self._health = self._health, self._read_health(game)
         return self._scenario.health_gain_reward if self._health > before else 0.0
+
+    def _describe(self) -> dict[str, Any]:
+        """Returns the last info of an episode: where something is added to rewards, also the return without it."""
+        return {"true_objective": self._return} if self._scenario.health_gain_reward else {}
 
     @staticmethod
     def _read_health(game: vizdoom.DoomGame) -> float:

@@ -105,6 +105,13 @@ def test_a_metric_of_long_episodes_need_not_wait_until_its_mean_is_over_all_that
     assert run_statistics.metric(0, "reward") == 1.1
 
 
+def test_the_true_objective_is_the_reward_where_no_other_is_told(run_statistics, caplog):
+    run_statistics.add_episodes([episode(0, 2.0), episode(1, 3.0, true_objective=7.0)])
+    assert run_statistics.metric(0, "true_objective") == 2.0
+    assert run_statistics.metric(1, "true_objective") == 7.0
+    assert caplog.text == ""
+
+
 def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_statistics, caplog):
     assert run_statistics.metric(0, "kils") is None
     assert caplog.text == "", "no episode has ended yet"

@@ -205,13 +205,31 @@ def test_health_gathering_rewards_medkits(make_doom):
     rewards, is_over = [], False
     rng = np.random.default_rng(1)
     for _ in range(6):
+        begin, infos = len(rewards), []
         while not is_over:
-            _, reward, terminated, truncated, _ = env.step(3 if rng.random() < 0.8 else 1)
+            _, reward, terminated, truncated, info = env.step(3 if rng.random() < 0.8 else 1)
             rewards.append(reward)
+            infos.append(info)
             is_over = terminated or truncated
+        *before, last = infos
+        assert not any(before)
+        num_medkits = sum(reward > 0.5 for reward in rewards[begin:])
+        assert last == {"true_objective": pytest.approx(sum(rewards[begin:]) - num_medkits)}
         env.reset()
         is_over = False
     assert {round(reward, 2) for reward in rewards} >= {0.04, 1.04}
+
+
+@pytest.mark.parametrize("name", ["doom_health_gathering", "doom_health_gathering_supreme"])
+def test_gathering_tells_the_return_without_what_is_added_for_medkits(make_doom, name):
+    env = make_doom(name, frameskip=8)
+    env.reset(seed=0)
+    total, is_over, info = 0.0, False, {}
+    while not is_over:  # the floor kills whoever stays where he is
+        _, reward, terminated, truncated, info = env.step(IDLE)
+        total += reward
+        is_over = terminated or truncated
+    assert info["true_objective"] == pytest.approx(total)
 
 
 def test_frameskip_holds_the_button(make_doom):

@@ -35,7 +35,8 @@ class SavingOptions:
 
     save_best_metric: str = text_option("reward", NOT_EMPTY)
     """Statistic by which the best policy is chosen, the mean over the latest stats_avg episodes; higher is better.
-    After each start it counts once 20 episodes (or stats_avg, if that is less), and one for each agent, have ended."""
+    true_objective is what the last info of an episode has under that name, else the reward. After each start it counts
+    once 20 episodes (or stats_avg, if that is less), and one for each agent, have ended."""
 
     save_best_after: int = option(100_000, minimum=0)
     """Number of environment steps before which no policy is saved as the best."""
