@@ -3,7 +3,8 @@
 A soak is the ordinary training script in a process of its own. Every few seconds its frames are read from its record
 files and the memory of all its processes is added up (proportional share: what they share counts once). Memory may
 grow while everything is used for the first time; after that its slope is that of the least squares. Throughput is
-compared between the first and the last sixth of the time, and between the minutes of each, for what is noise.
+compared between the first and the last sixth of the time. The exit status is 1 if memory grows by more than 1 MB a
+minute, if throughput changes by more than 5 %, or if the run does not end well.
 
     python -m benchmarks.soak --task cartpole --minutes 60
     python -m benchmarks.soak --task doom_basic --minutes 60
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,8 @@ _INTERVAL_S = 10.0
 _SETTLED = 1 / 12  # of the time; five minutes of an hour
 _PART = 1 / 6
 _SPARE_S = 120.0
+_MOST_MB_PER_MINUTE = 1.0
+_MOST_CHANGE = 0.05  # of throughput
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,25 @@ def evaluate(moments: Sequence[Moment]) -> dict[str, float]:
     }
 
 
+def find_problems(figures: Mapping[str, float]) -> list[str]:
+    """Return what did not stay as it was, in words.
+
+    Args:
+        figures: from `evaluate`.
+    """
+    problems = []
+    growth_mb = figures["memory_mib_per_minute"] * 2**20 / 1e6
+    if growth_mb > _MOST_MB_PER_MINUTE:
+        problems.append(f"memory grows by {growth_mb:.2f} MB a minute, more than {_MOST_MB_PER_MINUTE:g}")
+    if abs(figures["last_to_first"] - 1) > _MOST_CHANGE:
+        problems.append(
+            f"throughput at last is {figures['last_to_first']:.3f} of that at first, more than {_MOST_CHANGE:.0%} off"
+        )
+    return problems
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, print, and keep what was seen; the exit status is 1 if the run did not end well."""
+    """Run, print, and keep what was seen; the exit status is 1 if anything is not as it has to be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=TASKS, required=True, help="what is trained")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long")
@@ -141,7 +161,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{figures['memory_mib_per_minute']:+.2f} MiB a minute; {figures['first_fps']:,.0f} frames/s at first, "
         f"{figures['last_fps']:,.0f} at last: {figures['last_to_first']:.3f}; files {figures['files_mib']:,.0f} MiB"
     )
-    return int(status != 0)
+    problems = find_problems(figures)
+    for problem in problems:
+        print(f"FAILED: {problem}")
+    return int(status != 0 or bool(problems))
 
 
 if __name__ == "__main__":
