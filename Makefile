@@ -13,6 +13,7 @@ LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.p
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 FAULT_ROUNDS ?= 3
+FAULT_RESULTS ?= $(VENV)/faults.jsonl
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
@@ -65,7 +66,9 @@ bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hou
 	$(BIN)/python -m benchmarks.versus $(VERSUS_FLAGS)
 
 faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (3; hours), and look whether they survive
-	FAULT_ROUNDS=$(FAULT_ROUNDS) $(BIN)/python -m pytest tests/faults/test_matrix.py $(TEST_FLAGS)
+	rm -f $(FAULT_RESULTS)
+	FAULT_ROUNDS=$(FAULT_ROUNDS) FAULT_RESULTS=$(FAULT_RESULTS) $(BIN)/python -m pytest tests/faults/test_matrix.py \
+		$(TEST_FLAGS)
 
 soak: install  ## Train for SOAK_MINUTES (60) on CartPole and on doom_basic, and see whether memory or speed change
 	$(BIN)/python -m benchmarks.soak --task cartpole --minutes $(SOAK_MINUTES)

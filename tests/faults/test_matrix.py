@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.matrix import FAULTS, MODES, VICTIMS, is_possible, run_case
+from tests.faults.matrix import FAULTS, MODES, VICTIMS, describe_throughput, is_possible, run_case
 
 NUM_ROUNDS = int(os.environ.get("FAULT_ROUNDS", "0"))
 RESULTS = os.environ.get("FAULT_RESULTS")
@@ -27,6 +27,7 @@ FEW = [
     ("hang", "RolloutWorker_w0", "own inference", 0),
     ("exception", "RolloutWorker_w0", "async", 0),
     ("stop", "game", "async", 0),
+    ("kill", "game", "serial", 0),
     ("stop", "Learner_0", "async", 0),
     ("hang", "InferenceWorker_p0-w0", "async", 0),
     ("memory", "Batcher_0", "async", 0),
@@ -56,3 +57,13 @@ def test_a_fault_is_survived_or_ends_the_run_and_leaves_nothing(
         with Path(RESULTS).open("a") as file:
             file.write(json.dumps(asdict(case)) + "\n")
     assert case.problems == []
+
+
+def test_the_share_of_runs_that_are_as_fast_as_before_is_told() -> None:
+    cases = [{"throughput": ratio} for ratio in (None, 1.02, 0.95, 0.6, 0.97)]
+    text = describe_throughput(cases)
+    assert text.startswith(
+        "3 of 4 runs whose worker was replaced (75%) were back at 95% of their throughput within 30 s"
+    )
+    assert text.endswith("the lowest ratio is 0.60")
+    assert describe_throughput(cases[:1]) == "No throughput was measured after a replacement"
