@@ -1,13 +1,13 @@
 """Print what the recorder costs a run: its throughput with the recorder on against the same run with it off.
 
 One live run per environment, during which the recorder of all processes is switched on and off in turn (on, off, off,
-on, …) every few seconds by `Runner.set_recording_enabled`. The figures of a phase leave out its first quarter, half a
-second at most. The ratio of on to off is taken in pairs of neighbouring phases, which drifts and neighbours on the
-machine hit alike; its estimate is the trimmed mean over the pairs (of logarithms, a fifth cut off at each end), with a
-95 % bootstrap interval. What counts is the frames trained on per second; processor time per frame is there because it
-is steadier on a machine with other work.
+on, …) every few seconds by `Runner.set_recording_enabled`. The figures of a phase leave out its first half second.
+The ratio of on to off is taken in pairs of neighbouring phases, which drifts and neighbours on the machine hit alike;
+its estimate is the trimmed mean over the pairs (of logarithms, a fifth cut off at each end), with a 95 % bootstrap
+interval. What counts is the frames trained on per second; processor time per frame is there because it is steadier on
+a machine with other work.
 
-    python -m benchmarks.recorder_overhead --envs doom_benchmark CartPole-v1 --seconds 150 --phase_seconds 2
+    python -m benchmarks.recorder_overhead --envs doom_benchmark CartPole-v1 --seconds 150 --phase_seconds 4
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", choices=NAMES, default=NAMES, help="environments, one run each")
     parser.add_argument("--seconds", type=float, default=100.0, help="how long each run trains")
-    parser.add_argument("--phase_seconds", type=float, default=2.0, help="how long the recorder stays as it is")
+    parser.add_argument("--phase_seconds", type=float, default=4.0, help="how long the recorder stays as it is")
     parser.add_argument("--serial", action="store_true", help="all components in one process")
     options = parser.parse_args(argv)
     flags = ("--serial_mode=True", "--async_rl=False") if options.serial else ()

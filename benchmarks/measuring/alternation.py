@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from benchmarks.measuring.paired import Interval, describe_spread, is_on_in_phase, ratio_on_to_off
 from sample_profiler.components.observers import RunObserver
 
@@ -18,10 +16,9 @@ if TYPE_CHECKING:
     from sample_profiler.components.runner import Runner
     from sample_profiler.components.statistics import RunStatus
 
-# What is left out at the begin of a phase, until all processes have been told: a quarter of it, half a second at most.
-_SETTLE_SHARE = 0.25
-_MOST_SETTLE_S = 0.5
+SETTLE_S = 0.5
 _WARM_UP_BATCHES = 4
+_LEAST_BATCHES = 3
 _FIGURES = ("steps sampled per second", "frames trained on per second", "CPU seconds per 1,000,000 frames")
 
 
@@ -133,18 +130,17 @@ HEADER = f"{'':34}{'on: median [quartiles]':>32}{'off: median [quartiles]':>32}{
 
 
 def compare(samples: Sequence[Sample], phases: Sequence[Phase]) -> list[Comparison]:
-    """Return the throughput and the processor time per frame of the phases, the first part of each left out.
+    """Return the throughput and the processor time per frame of the phases, the first half second of each left out.
 
-    Frames are trained on in batches and steps sampled in bursts between them, so both are known at the ends of batches;
-    in between they are taken to grow evenly. A pair with a phase in which no batch ended is left out.
+    Frames are trained on in batches and steps sampled in bursts between them, so a rate is taken from the end of the
+    first batch in a phase to the end of its last. A pair with a phase of less than three batches is left out.
 
     Raises:
         ValueError: less than two pairs are left.
     """
-    ends = [later for earlier, later in itertools.pairwise(samples) if later.frames > earlier.frames]
     figures: dict[str, list[float]] = {name: [] for name in _FIGURES}
     for first in range(0, len(phases) - 1, 2):
-        pair = [_measure(ends, phase) for phase in phases[first : first + 2]]
+        pair = [_measure(samples, phase) for phase in phases[first : first + 2]]
         if all(pair):
             ordered = pair if phases[first].is_on else pair[::-1]
             for name in _FIGURES:
@@ -155,18 +151,22 @@ def compare(samples: Sequence[Sample], phases: Sequence[Phase]) -> list[Comparis
     ]
 
 
-def _measure(ends: Sequence[Sample], phase: Phase) -> dict[str, float]:
-    begin_s = phase.begin_s + min(_MOST_SETTLE_S, (phase.end_s - phase.begin_s) * _SETTLE_SHARE)
-    if not any(begin_s <= end.time_s <= phase.end_s for end in ends):
+def _measure(samples: Sequence[Sample], phase: Phase) -> dict[str, float]:
+    inside = _between(samples, phase.begin_s + SETTLE_S, phase.end_s)
+    ends = [later for earlier, later in itertools.pairwise(inside) if later.frames > earlier.frames]
+    if len(ends) < _LEAST_BATCHES or ends[-1].steps == ends[0].steps:
         return {}
-    times_s = [end.time_s for end in ends]
-    seconds = phase.end_s - begin_s
-    steps, frames = (
-        float(np.diff(np.interp([begin_s, phase.end_s], times_s, counts))[0])
-        for counts in ([end.steps for end in ends], [end.frames for end in ends])
-    )
+    first, last = ends[0], ends[-1]
+    seconds = last.time_s - first.time_s
+    frames_per_s = (last.frames - first.frames) / seconds
     cores = phase.cpu_s / (phase.end_s - phase.begin_s)
-    return dict(zip(_FIGURES, (steps / seconds, frames / seconds, cores / (frames / seconds) * 1e6), strict=True))
+    return dict(
+        zip(_FIGURES, ((last.steps - first.steps) / seconds, frames_per_s, cores / frames_per_s * 1e6), strict=True)
+    )
+
+
+def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:
+    return [sample for sample in samples if begin_s <= sample.time_s <= end_s]
 
 
 def _num_batches(samples: Sequence[Sample]) -> int:

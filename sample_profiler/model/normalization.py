@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ObservationOptions
 from sample_profiler.errors import ConfigError
 
-__all__ = ["ObservationNormalizer", "RunningMeanStd"]
+__all__ = ["ObservationNormalizer", "RunningMeanStd", "on_one_thread"]
 
 CLIP = 5.0
 """Normalized values are kept within plus or minus this many standard deviations."""
@@ -35,6 +35,27 @@ _PIECE_SIZE = 1 << 19
 _MAX_EXACT_ROWS = 256
 
 _SCALED_KEY = "obs"
+
+
+@contextlib.contextmanager
+def on_one_thread(device: torch.device) -> Iterator[None]:
+    """Gathers statistics without further threads.
+
+    They are taken of small pieces. Where other processes want the cores, each piece would wait until another thread has
+    got one: 300 instead of 80 ms for 2,048 images.
+
+    Args:
+        device: Where the samples are; on another one than the processor, nothing changes.
+    """
+    num_threads = torch.get_num_threads()
+    if device.type != "cpu" or num_threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 class RunningMeanStd(nn.Module):
@@ -260,21 +281,9 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
     squares = torch.zeros_like(sums)
     rows_per_piece = _rows_per_piece(rows)
-    with _one_thread():
-        for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
-            numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
-            sums += numbers.sum(0)
-            squares += numbers.square_().sum(0)
+    for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
+        numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
+        sums += numbers.sum(0)
+        squares += numbers.square_().sum(0)
     mean = sums / len(rows)
     return mean, (squares / len(rows) - mean.square()).clamp_min(0)
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Computes without further threads: where other processes want the cores, each small piece would wait for them."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)
