@@ -42,12 +42,13 @@ class ProcessRecording:
             if stack in self._threads.values():
                 return
             self._num_threads += 1
-            name = f"{THREAD_TIMERS}{self._num_threads}"
-            if self._num_threads <= _MOST_THREADS:
+            number = self._num_threads  # of this thread: another one may come as soon as the lock is free
+            name = f"{THREAD_TIMERS}{number}"
+            if number <= _MOST_THREADS:
                 self._threads[name] = stack
-        if self._num_threads <= _MOST_THREADS:
+        if number <= _MOST_THREADS:
             self._show(name, stack)
-        elif self._num_threads == _MOST_THREADS + 1:
+        elif number == _MOST_THREADS + 1:
             logger.warning(
                 "More than %d threads of this process have used timers: those of further ones are not recorded. Give "
                 "the work to threads that stay, such as those of a pool",
@@ -72,11 +73,11 @@ class ProcessRecording:
             threads = dict(self._threads)
         for name, stack in threads.items():
             ended_ns = stack.recording.ended_ns
-            if ended_ns is None:
+            # A thread that is over may have gone on after a reset; if another file had it, it stays there.
+            if ended_ns is None or name in self._shown:
                 self._show(name, stack)
-            else:
-                self._file.end_tree(name, ended_ns)
-                del self._threads[name], self._shown[name]
+            if ended_ns is not None:
+                self._let_go(name, ended_ns)
         self._file.flush()
 
     def _show(self, name: str, stack: TimerStack) -> None:
@@ -87,3 +88,10 @@ class ProcessRecording:
             return
         self._shown[name] = timers
         self._file.attach(timers, name)
+
+    def _let_go(self, name: str, ended_ns: int) -> None:
+        with self._lock:
+            self._threads.pop(name, None)
+            is_shown = self._shown.pop(name, None) is not None
+        if is_shown:
+            self._file.end_tree(name, ended_ns)

@@ -14,6 +14,7 @@ from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_documents import worker_timers
+from sample_profiler.profiling.timer_stacks import TimerStack
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +116,68 @@ def test_threads_without_end_take_no_room_from_the_components(process, caplog):
     assert read(file)[1].root.children["threads"].count == 32
     assert [message for message in caplog.messages if "More than 32 threads" in message] == caplog.messages
     assert len(caplog.messages) == 1
+
+
+def test_of_two_record_files_one_has_a_thread_and_both_let_it_go(process, tmp_path):
+    recording, file = process
+    other_file = RecordFile(tmp_path / "other.1.rec", process_name="other", ring_bytes=0)
+    other_file.attach(Timing("other"), "other")
+    other = ProcessRecording(other_file)
+    in_thread(help_out)
+    for each in (other, recording, other, recording):
+        each.update({})
+    shown = [read(each)[1].root.children for each in (file, other_file)]
+    other_file.close()
+    (threads,) = [children["threads"] for children in shown if "threads" in children]
+    assert threads.children["fetch"].count == 1
+
+
+class _LockThatLetsAnotherThreadIn:
+    """Lets `enter` run as soon as it is free for the first time."""
+
+    def __init__(self, enter):
+        self._lock, self._enter = threading.Lock(), enter
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+        enter, self._enter = self._enter, lambda: None
+        enter()
+
+
+@pytest.mark.parametrize("num_before", [31, 32])
+def test_threads_that_come_at_once_are_counted_one_by_one(process, caplog, num_before):
+    recording, file = process
+    stacks = [TimerStack() for _ in range(num_before + 2)]
+    for stack in stacks[:num_before]:
+        recording.add_stack(stack)
+    recording._lock = _LockThatLetsAnotherThreadIn(lambda: recording.add_stack(stacks[-1]))
+    recording.add_stack(stacks[-2])
+    assert [stack.recording.timing.is_shown for stack in stacks[:32]] == [True] * 32
+    assert len(caplog.messages) == 1
+
+
+def test_a_thread_that_is_over_before_the_next_update_keeps_what_it_did_after_a_reset(process):
+    recording, file = process
+    go_on, has_begun = threading.Event(), threading.Event()
+
+    def work():
+        help_out()
+        has_begun.set()
+        go_on.wait()
+        help_out()
+        help_out()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    has_begun.wait()
+    recording.update({})
+    timers.reset_timers()
+    go_on.set()
+    thread.join()
+    recording.update({})
+    threads = read(file)[1].root.children["threads"]
+    assert (threads.count, threads.children["fetch"].count) == (1, 2)
+    assert threads.total == read(file)[1].root.children["threads"].total, "it is over"
