@@ -24,7 +24,7 @@
 
 /* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
 
-#define CORE_VERSION 3 /* of what compiled_recorder.py expects of this file */
+#define CORE_VERSION 4 /* of what compiled_recorder.py expects of this file */
 #define RECORD_VERSION 1
 #define SUB_BUCKET_BITS 4
 #define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
@@ -111,6 +111,7 @@ struct Recorder {
     int is_parallel;
     Py_buffer file;
     Header *header; /* NULL: it is attached to no file */
+    uint64_t num_slots; /* of the file that it may take: the ones behind are for others */
     Recorder *next_attached, *previous_attached;
     Event *events;
     uint64_t num_events;
@@ -455,7 +456,7 @@ static void
 put_into_file(Recorder *self, Node *node, PyObject *name, PyObject *title)
 {
     Header *header = self->header;
-    int has_room = header->num_nodes < header->num_slots && (node->parent == NULL || node->parent->file_index != NO_SLOT);
+    int has_room = header->num_nodes < self->num_slots && (node->parent == NULL || node->parent->file_index != NO_SLOT);
     uint32_t key = has_room ? put_string(header, name) : NO_KEY;
     if (key == NO_KEY) { /* a block without its name would be taken for another */
         PUBLISH(header->nodes_dropped, header->nodes_dropped + 1);
@@ -1296,7 +1297,8 @@ recorder_attach(PyObject *op, PyObject *arguments)
 {
     Recorder *self = (Recorder *)op;
     PyObject *file, *name, *title;
-    if (!PyArg_ParseTuple(arguments, "OUU", &file, &name, &title))
+    unsigned long long num_slots = UINT64_MAX;
+    if (!PyArg_ParseTuple(arguments, "OUU|K", &file, &name, &title, &num_slots))
         return NULL;
     if (self->header != NULL) {
         PyErr_SetString(PyExc_ValueError, "this recorder is attached to a record file already: detach it first");
@@ -1307,6 +1309,7 @@ recorder_attach(PyObject *op, PyObject *arguments)
         return NULL;
     Header *header = self->file.buf;
     self->header = header;
+    self->num_slots = num_slots < header->num_slots ? num_slots : header->num_slots;
     self->next_attached = first_attached;
     if (first_attached != NULL)
         first_attached->previous_attached = self;
@@ -1360,7 +1363,8 @@ static PyMethodDef recorder_methods[] = {
     {"describe_node", recorder_describe_node, METH_O, "Return the path of a node as a list of keys, its kind, and whether it was entered here."},
     {"read_nodes", recorder_read_nodes, METH_O, "Return the figures of all nodes as of a moment, in one piece."},
     {"attach", recorder_attach, METH_VARARGS,
-     "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there."},
+     "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there. It takes\n"
+     "none but the first num_slots slots of the file."},
     {"detach", recorder_detach, METH_NOARGS, "Leave the file as it is and record on without one."},
     {NULL},
 };

@@ -19,7 +19,7 @@ from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["CompiledRecorder"]
 
-_CORE_VERSION = 3
+_CORE_VERSION = 4
 
 if getattr(_core, "CORE_VERSION", None) != _CORE_VERSION:
     raise ImportError("the compiled recorder was built from other sources than these: install the package anew")

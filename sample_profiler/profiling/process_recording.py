@@ -17,11 +17,15 @@ __all__ = ["ProcessRecording"]
 logger = logging.getLogger(__name__)
 
 _MOST_THREADS = 32
-"""The room for blocks is the whole process's: threads that come and go must not take that of its components."""
+"""Slots are never given back: threads that come and go must not take those of threads that come later and stay."""
 
 
 class ProcessRecording:
     """Keeps a record file up to date.
+
+    The timers of threads are in it as far as they fit into the first half of its slots, and those of the first 32
+    threads; blocks beyond that are recorded and not shown, and counted as such. The other half of the slots is for the
+    components and the main thread, whatever threads do.
 
     Args:
         file: of this process.
@@ -87,7 +91,7 @@ class ProcessRecording:
         if timers is None or timers is self._shown.get(name) or timers.is_shown:
             return
         self._shown[name] = timers
-        self._file.attach(timers, name)
+        self._file.attach(timers, name, leaves_room=name != TIMERS)
 
     def _let_go(self, name: str, ended_ns: int) -> None:
         with self._lock:

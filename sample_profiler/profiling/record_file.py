@@ -88,10 +88,16 @@ class RecordFile:
             raise
         _files.add(self)
 
-    def attach(self, timing: Timing, component: str) -> None:
+    def attach(self, timing: Timing, component: str, *, leaves_room: bool = False) -> None:
         """Show what a Timing has recorded and records from now on, as the tree of `component`, with its title.
 
         A Timing that had this name before is let go.
+
+        Args:
+            timing: what to show.
+            component: the name of its tree.
+            leaves_room: whether it takes slots of the first half only: those behind are for Timings without this mark,
+                whenever their blocks come.
 
         Raises:
             TimingError: it is shown under another name, or by another file.
@@ -108,10 +114,11 @@ class RecordFile:
                     " allowed is one place for each Timing: close that file first, or record with another Timing"
                 )
             self._detach(component)
+            num_slots = self._memory.num_slots // (2 if leaves_room else 1)
             if isinstance(recorder, Recorder):
-                self._writers[component] = TreeWriter(self._memory, recorder, component, timing.name)
+                self._writers[component] = TreeWriter(self._memory, recorder, component, timing.name, num_slots)
             else:
-                recorder.attach(self._map, component, timing.name)
+                recorder.attach(self._map, component, timing.name, num_slots)
             self._attached[component] = timing
 
     def end_tree(self, component: str, ended_ns: int) -> None:

@@ -79,6 +79,11 @@ class RecordMemory:
         self._lock.release()
 
     @property
+    def num_slots(self) -> int:
+        """How many nodes there is room for."""
+        return self._sizes.num_slots
+
+    @property
     def num_events(self) -> int:
         """How many events the ring holds."""
         return self._sizes.num_events
@@ -99,10 +104,10 @@ class RecordMemory:
             *(is_compiled, *anchor, 0, 0, 0, process_started_ns),
         )
 
-    def add_node(self, parent: int, name: str, title: str | None, kind: int, window: int) -> int | None:
-        """Take a slot for a node and return its index; None if there is none left, or no room for its name."""
+    def add_node(self, parent: int, name: str, title: str | None, kind: int, window: int, num_slots: int) -> int | None:
+        """Take one of the first `num_slots` slots for a node; return its index, or None if there is no room for it."""
         index = self._words[_NUM_NODES]
-        key = self._add_string(name) if index < self._sizes.num_slots else layout.NO_KEY
+        key = self._add_string(name) if index < num_slots else layout.NO_KEY
         if key == layout.NO_KEY:  # a block without its name would be taken for another
             self.count_dropped_node()
             return None

@@ -19,16 +19,18 @@ class TreeWriter:
         recorder: what to write.
         component: the name of the tree.
         title: of it.
+        num_slots: it takes none but the first ones of the file.
     """
 
-    def __init__(self, memory: RecordMemory, recorder: Recorder, component: str, title: str) -> None:
+    def __init__(self, memory: RecordMemory, recorder: Recorder, component: str, title: str, num_slots: int) -> None:
         self._memory = memory
+        self._num_slots = num_slots
         self._recorder = recorder
         self._slots: dict[Node, int | None] = {recorder.root: None}
         self._written: dict[Node, tuple[int, int]] = {}
         if memory.begin():
             try:
-                self._slots[recorder.root] = memory.add_node(-1, component, title, 0, 0)
+                self._slots[recorder.root] = memory.add_node(-1, component, title, 0, 0, num_slots)
             finally:
                 memory.end()
         recorder.is_attached = True
@@ -93,7 +95,7 @@ class TreeWriter:
                 self._slots[node] = None
                 self._memory.count_dropped_node()
             else:
-                self._slots[node] = self._memory.add_node(parent, node.key, None, kind, window)
+                self._slots[node] = self._memory.add_node(parent, node.key, None, kind, window, self._num_slots)
         return self._slots[node]
 
     def _write(self, node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import threading
@@ -149,7 +150,7 @@ class _LockThatLetsAnotherThreadIn:
 
 @pytest.mark.parametrize("num_before", [31, 32])
 def test_threads_that_come_at_once_are_counted_one_by_one(process, caplog, num_before):
-    recording, file = process
+    recording, _ = process
     stacks = [TimerStack() for _ in range(num_before + 2)]
     for stack in stacks[:num_before]:
         recording.add_stack(stack)
@@ -181,3 +182,30 @@ def test_a_thread_that_is_over_before_the_next_update_keeps_what_it_did_after_a_
     threads = read(file)[1].root.children["threads"]
     assert (threads.count, threads.children["fetch"].count) == (1, 2)
     assert threads.total == read(file)[1].root.children["threads"].total, "it is over"
+
+
+def test_blocks_of_threads_leave_room_for_those_of_the_components(tmp_path):
+    def work():
+        for number in range(20):
+            with timers.hierarchical_timer(f"block {number}"):
+                pass
+
+    timing = Timing("main")
+    with contextlib.closing(RecordFile(tmp_path / "main.1.rec", process_name="main", ring_bytes=0)) as file:
+        file.attach(timing, "main")
+        recording = ProcessRecording(file)
+        for _ in range(30):
+            in_thread(work)
+        recording.update({})
+        for number in range(200):
+            with timing.add_time(f"late {number}"):
+                pass
+        with timers.hierarchical_timer("of the main thread"):
+            pass
+        recording.update({})
+        record, worker = read(file)
+    assert set(record.trees["main"].children) == {f"late {number}" for number in range(200)}
+    assert worker.root.children["of the main thread"].count == 1
+    # Half of the slots are 256: with two roots in them, that many are left for the threads' 20 blocks and root each.
+    assert worker.root.children["threads"].children
+    assert record.num_nodes_dropped == 30 * 21 - (256 - 2)

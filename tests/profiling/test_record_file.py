@@ -215,6 +215,21 @@ def test_blocks_beyond_the_slots_are_counted_and_the_tree_is_whole(make_file, ma
     assert set(events_by_path(record)) == {("Work", *path) for path in shown}
 
 
+def test_a_timing_that_leaves_room_takes_the_first_half_of_the_slots_only(make_file, make_timing):
+    file, modest, other = make_file(num_slots=8), make_timing(), make_timing()
+    file.attach(modest, "Modest", leaves_room=True)
+    file.attach(other, "Other")
+    for number in range(5):
+        spend(modest, f"key {number}")
+    file.flush()
+    for number in range(5):
+        spend(other, f"key {number}")
+    record = read(file)
+    assert counts(record.trees["Other"]) == {(f"key {number}",): 1 for number in range(4)}
+    assert len(record.trees["Modest"].children) == 2
+    assert record.num_nodes_dropped == 3 + 1
+
+
 def test_blocks_for_whose_names_there_is_no_room_are_counted(make_file, make_timing):
     file, timing = make_file(), make_timing()
     file.attach(timing, "Work")
