@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 
 __all__ = ["process_gauges"]
 
 _KIB_PER_MIB = 1024
+_BYTES_PER_MIB = 1024 * _KIB_PER_MIB
 
 
 def process_gauges() -> dict[str, float]:
@@ -21,13 +23,18 @@ def process_gauges() -> dict[str, float]:
     # The kernel's own maximum is inherited at fork and exec: children would show at least what their parent had.
     memory_mib = _resident_mib()
     gauges = {
-        "memory_mib": usage.ru_maxrss / _KIB_PER_MIB if memory_mib is None else memory_mib,
+        "memory_mib": _most_mib(usage) if memory_mib is None else memory_mib,
         "cpu_s": usage.ru_utime + usage.ru_stime,
     }
     delays_s = [delay_s for thread in _threads() if (delay_s := _run_delay_s(thread)) is not None]
     if delays_s:
         gauges["run_delay_s"] = sum(delays_s)
     return gauges
+
+
+def _most_mib(usage: resource.struct_rusage) -> float:
+    # In KiB everywhere but on macOS, which gives bytes.
+    return usage.ru_maxrss / (_BYTES_PER_MIB if sys.platform == "darwin" else _KIB_PER_MIB)
 
 
 def _resident_mib() -> float | None:
