@@ -20,6 +20,7 @@ from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_stacks import TimerStack
+from sample_profiler.profiling.twins import TWIN
 
 
 @pytest.fixture
@@ -615,22 +616,37 @@ def test_what_was_reported_closed_before_a_kill_is_in_the_file(environment, tmp_
         path.unlink()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="pages are prepared on Linux alone")
-def test_pages_of_the_ring_are_at_hand_before_events_go_to_them(make_file):
-    file, timing = make_file(ring_bytes=1 << 20), Timing("Work")
+def faults_of_events(file):
+    """Return how many pages had to be fetched while 18,000 events went into a file, 140 pages of 4 KiB."""
+    timing = Timing("Work")
     file.attach(timing, "Work")
-    if file._memory._populate_write is None:
-        pytest.skip("this kernel prepares no pages")
-    spend(timing, "warm_up")
-    faults = []
-    for _ in range(3):  # 18,000 events are 140 pages of 4 KiB; in between the process says what is to come
+    spend(timing, "work")
+    num_faults = 0
+    for _ in range(3):  # in between the process says what is to come
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
         for _ in range(6_000):
             with timing.add_time("work"):
                 pass
-        faults.append(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
+        num_faults += resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
         file.flush()
-    assert sum(faults) < 40, faults
+    return num_faults
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are prepared on Linux alone")
+@pytest.mark.skipif(TWIN != "compiled", reason="the recorder in pure Python has pages of its own to fetch")
+def test_pages_of_the_ring_are_at_hand_before_events_go_to_them(make_file, monkeypatch):
+    with monkeypatch.context() as unprepared:
+        unprepared.setattr(RecordMemory, "prepare_ring", lambda _: None)
+        num_unprepared = faults_of_events(make_file("Unprepared.rec", ring_bytes=1 << 20))
+    if num_unprepared < 100:
+        pytest.skip("this file system fetches many pages at once")
+    num_prepared = []
+    for number in range(3):  # the kernel fetches pages anew when it has saved them: not each time
+        file = make_file(f"Prepared {number}.rec", ring_bytes=1 << 20)
+        if file._memory._populate_write is None:
+            pytest.skip("this kernel prepares no pages")
+        num_prepared.append(faults_of_events(file))
+    assert min(num_prepared) < num_unprepared / 2, (num_prepared, num_unprepared)
 
 
 def test_a_kernel_that_prepares_no_pages_is_none_the_worse(make_file, monkeypatch):
