@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from sample_profiler.analysis.verdict import Verdict
@@ -39,19 +39,15 @@ class TensorBoardSummaries(RunObserver):
         folder: the run's `summary` folder.
         num_policies: of the run.
         flush_interval_s: after which what was written is on disk.
-        observers: who may add figures of their own.
     """
 
-    def __init__(
-        self, folder: Path, num_policies: int, flush_interval_s: float, observers: Sequence[RunObserver] = ()
-    ) -> None:
-        self._observers = observers
+    def __init__(self, folder: Path, num_policies: int, flush_interval_s: float) -> None:
         self._runner: Runner | None = None
         self._evaluated_frames: dict[int, int] = {}
         self._writers = [SummaryFile(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
 
     def on_init(self, runner: Runner) -> None:
-        """Remember whom to ask on behalf of the others."""
+        """Remember who asks the others for figures of their own."""
         self._runner = runner
 
     def on_summaries(self, status: RunStatus) -> None:
@@ -68,9 +64,8 @@ class TensorBoardSummaries(RunObserver):
             if evaluation is not None and self._evaluated_frames.get(policy) != evaluation.frames:
                 self._evaluated_frames[policy] = evaluation.frames
                 writer.write({f"eval/{name}": value for name, value in evaluation.values.items()}, evaluation.frames)
-            for observer in self._observers:
-                assert self._runner is not None  # on_init comes first
-                observer.extra_summaries(self._runner, policy, status.frames[policy], writer)
+            if self._runner is not None:
+                self._runner.add_extra_summaries(policy, status.frames[policy], writer)
 
     def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Write what is left to disk."""

@@ -120,7 +120,7 @@ def _train(
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
-        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval, observers
+        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
     )
     result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
     if result.failure and not result.fps and earlier_config is not None:

@@ -24,7 +24,7 @@ from sample_profiler.components.messages import (
     TargetReached,
     TrainingStatistics,
 )
-from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.observers import RunObserver, SummaryWriter
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunStatistics
@@ -189,6 +189,16 @@ class Runner:
         """
         self._message_handlers[message_type].append(handler)
 
+    def add_extra_summaries(self, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
+        """Have all observers add figures of their own; for the one that writes the summaries.
+
+        Args:
+            policy_id: number of the policy.
+            env_steps: frames that it has been trained on.
+            writer: takes the figures.
+        """
+        self._tell(lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer))
+
     def call(
         self,
         method: str,
@@ -293,7 +303,10 @@ class Runner:
 
     def _tell(self, event: Callable[[RunObserver], None]) -> None:
         """Tell observers of an event; one that raises fails the run, and is told of nothing more but its end."""
-        self._listening = [observer for observer in self._listening if self._survive(partial(event, observer))]
+        for observer in tuple(self._listening):
+            # An observer may have others told of something meanwhile, who raise then.
+            if _is_among(self._listening, observer) and not self._survive(partial(event, observer)):
+                self._listening = [other for other in self._listening if other is not observer]
 
     def _survive(self, call: Callable[[], None]) -> bool:
         """Call what a user has written, and return whether it went well; what it raises fails the run."""
@@ -374,6 +387,10 @@ class Runner:
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
             if metric is not None:
                 self._counters.metric[policy] = metric
+
+
+def _is_among(observers: Sequence[RunObserver], observer: RunObserver) -> bool:
+    return any(other is observer for other in observers)  # not `in`: a user's observers may compare as they like
 
 
 def _describe_evaluation(evaluation: EvaluationFinished) -> str:

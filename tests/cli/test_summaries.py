@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sample_profiler.analysis.verdict import Advice, Verdict
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
+from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.runner import Runner
+from sample_profiler.config import parse_config
+from sample_profiler.runtime.channels import LocalReports
 
 
 def read(folder):
@@ -39,17 +45,78 @@ def test_figures_of_a_policy_are_in_its_folder_under_the_known_names(folder):
     }
 
 
-def test_observers_add_figures_of_their_own(tmp_path, make_status):
-    class Mine(RunObserver):
-        def extra_summaries(self, runner, policy_id, env_steps, writer):
-            assert runner == "the runner"
-            writer.add_scalar("mine/score", policy_id + 0.5, env_steps)
+class Mine(RunObserver):
+    """Adds a figure of its own, as often as asked for; raises then. Notes what it is told of."""
 
-    summaries = TensorBoardSummaries(tmp_path, num_policies=2, flush_interval_s=30, observers=[Mine()])
-    summaries.on_init("the runner")
-    summaries.on_summaries(make_status())
-    summaries.on_stop("the runner")
-    assert read(tmp_path / "1")["mine/score"] == [(3_000, 1.5)]
+    def __init__(self, num_figures):
+        self.num_figures = num_figures
+        self.told = []
+
+    def extra_summaries(self, runner, policy_id, env_steps, writer):
+        self.told.append("extra_summaries")
+        if self.num_figures == 0:
+            raise ValueError("broken figures")
+        self.num_figures -= 1
+        writer.add_scalar("mine/score", policy_id + 0.5, env_steps)
+
+    def on_training_step(self, runner, training_iteration):
+        self.told.append("on_training_step")
+
+    def on_status(self, status):
+        self.told.append("on_status")
+
+    def on_summaries(self, status):
+        self.told.append("on_summaries")
+
+    def on_stop(self, runner):
+        self.told.append("on_stop")
+
+
+@pytest.fixture
+def make_runner(tmp_path):
+    """Make the Runner of a run with these observers, the last of whom writes summaries."""
+
+    def make(*others):
+        config = parse_config(["--env=fake", "--num_workers=1", "--num_policies=2"])
+        summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
+        counters, now_s = Counters(1, 2), time.monotonic()
+        runner = Runner(config, counters, [LocalReports()], [], [*others, summaries], now_s, tmp_path, [1, 1])
+        runner.introduce()
+        runner.start()
+        return runner, counters
+
+    return make
+
+
+def test_observers_add_figures_of_their_own(make_runner, tmp_path):
+    runner, counters = make_runner(Mine(2))
+    counters.trained_frames[:] = (12_000, 3_000)
+    *_, summaries = runner.timers()
+    summaries.callback()
+    runner.finish()
+    assert read(tmp_path / "summary" / "0")["mine/score"] == [(12_000, 0.5)]
+    assert read(tmp_path / "summary" / "1")["mine/score"] == [(3_000, 1.5)]
+
+
+def test_whoever_raises_instead_of_adding_figures_is_told_of_the_end_alone_and_the_others_figures_are_written(
+    make_runner, tmp_path
+):
+    broken, sound = Mine(1), Mine(100)  # the second policy's figures are the first that fail
+    runner, counters = make_runner(broken, sound)
+    counters.training_iterations[0] = 1
+    counters.trained_frames[:] = (640, 320)
+    status, _, summaries = runner.timers()
+    summaries.callback()
+    assert runner.failure.message == "ValueError: broken figures"
+    counters.trained_frames[:] = (1280, 960)
+    status.callback()
+    runner.finish()
+    assert broken.told == ["on_summaries", "extra_summaries", "extra_summaries", "on_stop"]
+    assert sound.told.count("extra_summaries") == 4
+    for policy, last in ((0, 1280), (1, 960)):
+        figures = read(tmp_path / "summary" / str(policy))
+        assert figures["perf/_sampled_frames"][-1][0] == last
+        assert "mine/score" in figures
 
 
 def test_a_policy_without_episodes_and_training_has_the_rest(folder):
