@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.evaluation import PlayedEpisode, Player, play
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
 from sample_profiler.config.parts import EvaluationOptions
@@ -121,10 +122,12 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
     player = _load_player(config, spec, seed)
     env = AgentsEnv(make, spec, config.run.env, 0, seed)
+    bad_numbers = BadNumbers(config.run.env, stops=config.faults.on_bad_numbers == "stop", is_training=False)
     with contextlib.ExitStack() as stack:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
-        for episode in play(env, player, frameskip, config.environment.env_frameskip // frameskip):
+        repeats = config.environment.env_frameskip // frameskip
+        for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
                 show()
                 continue

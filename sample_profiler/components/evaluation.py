@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model import ActorCritic
@@ -77,7 +78,9 @@ class Player:
         return actions.numpy()
 
 
-def play(env: AgentsEnv, player: Player, frames_per_step: int, repeats: int) -> Iterator[PlayedEpisode | None]:
+def play(
+    env: AgentsEnv, player: Player, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
+) -> Iterator[PlayedEpisode | None]:
     """Play one episode after another, for ever.
 
     Args:
@@ -85,9 +88,14 @@ def play(env: AgentsEnv, player: Player, frames_per_step: int, repeats: int) -> 
         player: draws the actions.
         frames_per_step: frames that one step of the environment takes.
         repeats: steps of the environment for which each action is held.
+        bad_numbers: what follows where the environment returns observations that are not finite.
 
     Yields:
         None after each reset and each step of the environment; an episode after its last step.
+
+    Raises:
+        EnvError: the environment raised.
+        EnvContractError: it returned what is not of its spaces, or numbers that are not finite, which is to end this.
     """
     timing = get_timing()
     agents = range(env.num_agents)
@@ -97,6 +105,9 @@ def play(env: AgentsEnv, player: Player, frames_per_step: int, repeats: int) -> 
     yield None
     rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
     while True:
+        for agent in agents:
+            where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
+            observations[agent] = bad_numbers.mended(env.index, agent, observations[agent], where)
         with timing.add_time("inference"):
             actions = player.act(observations)
         ended: Sequence[int] = ()
@@ -135,6 +146,7 @@ class Evaluator:
         num_episodes: of each.
         frames_per_step: frames that an agent step counts for.
         generator: draws the actions.
+        bad_numbers: what follows where the environment returns observations that are not finite.
         reports: where results go.
     """
 
@@ -149,6 +161,7 @@ class Evaluator:
         num_episodes: int,
         frames_per_step: int,
         generator: torch.Generator,
+        bad_numbers: BadNumbers,
         reports: Reports,
     ) -> None:
         self.name = f"Evaluator_{policy}"
@@ -161,6 +174,7 @@ class Evaluator:
         self._num_episodes = num_episodes
         self._frames_per_step = frames_per_step
         self._generator = generator
+        self._bad_numbers = bad_numbers
         self._reports = reports
         self._next_frames = -1
         self._frames = 0
@@ -216,7 +230,7 @@ class Evaluator:
         self._frames = trained_frames
         self._next_frames = (trained_frames // self._every_frames + 1) * self._every_frames
         player = Player(self._model, self._env.num_agents, self._generator)
-        self._playing = play(self._env, player, self._frames_per_step, repeats=1)
+        self._playing = play(self._env, player, self._frames_per_step, repeats=1, bad_numbers=self._bad_numbers)
 
     def _end(self) -> None:
         episodes = self._episodes

@@ -161,6 +161,7 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
         num_episodes=config.evaluation.eval_num_episodes,
         frames_per_step=frames_per_step(config),
         generator=generator,
+        bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
         reports=reports,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sample_profiler.components.bad_numbers import BadNumbers, describe_bad
+from sample_profiler.components.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
@@ -206,7 +206,7 @@ class SteppingGroup:
             return False
         slots, behind = self.slots, self.step_index + 1
         observations = [self._trajectories.observations[key][slots, behind] for key in self._float_keys]
-        return all(map(_is_finite, observations))
+        return all(map(is_finite, observations))
 
     def _mend_numbers(self, rewards: list[float]) -> None:
         """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
@@ -224,10 +224,9 @@ class SteppingGroup:
                 memory.inactive[slot, step] = True
             for key in self._float_keys:
                 values = memory.observations[key][slot, step + 1]
-                if not _is_finite(values):
+                if not is_finite(values):
                     self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
-                    mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-                    memory.observations[key][slot, step + 1] = mended
+                    memory.observations[key][slot, step + 1] = without_bad(values)
                     memory.inactive[slot, step] = True
                     self._spoiled_rows.append(row)
 
@@ -243,14 +242,10 @@ class SteppingGroup:
     ) -> list[dict[str, Any]]:
         """Put zeros in the place of what is not finite in observations of these agents that no step has written."""
         for index, agent in enumerate(agents):
-            for key in self._float_keys:
-                values = np.asarray(observations[index][key])
-                if not _is_finite(values):
-                    bad = describe_bad(key, values)
-                    self._bad_numbers.report(self._first_env + i, agent, bad, where)
-                    mended = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-                    observations[index] = observations[index] | {key: mended}
-                    self._spoiled_rows.append(i * self._num_agents + agent)
+            mended = self._bad_numbers.mended(self._first_env + i, agent, observations[index], where)
+            if mended is not observations[index]:
+                observations[index] = mended
+                self._spoiled_rows.append(i * self._num_agents + agent)
         return observations
 
     @profile_range("SteppingGroup.end_episode")
@@ -294,7 +289,3 @@ class SteppingGroup:
             extra["true_objective"] = float(info["true_objective"])
         num_frames = self._lengths[row] * self._frameskip
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)
-
-
-def _is_finite(values: npt.NDArray[Any]) -> bool:
-    return bool(np.isfinite(values).all())

@@ -43,6 +43,7 @@ class AgentsEnv:
 
     Attributes:
         num_agents: of the environment.
+        index: of the environment, over the whole run.
         ends_apart: agents end their episodes one by one, not all together.
 
     Raises:
@@ -52,6 +53,7 @@ class AgentsEnv:
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
         self.num_agents = spec.num_agents
+        self.index = index
         self._title = f"environment {index} ({name})"
         self._env: Any = None
         with self._named("its constructor"):

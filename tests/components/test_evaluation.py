@@ -8,15 +8,19 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.evaluation import Evaluator, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.errors import EnvContractError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.storage.policy_weights import PolicyWeights
+
+PLAYED = BadNumbers("push", stops=False, is_training=False)
 
 
 class Push(gymnasium.Env):
@@ -68,6 +72,7 @@ def evaluator(parts):
         num_episodes=3,
         frames_per_step=4,
         generator=torch.Generator().manual_seed(1),
+        bad_numbers=PLAYED,
         reports=reports,
     )
     yield evaluator
@@ -123,7 +128,7 @@ def test_members_of_a_vector_play_episodes_of_their_own(model):
     members = [lambda member=member: Late(member) for member in range(3)]
     vector = VectorAgents(SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP))
     env = AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
-    played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1)
+    played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1, bad_numbers=PLAYED)
     steps = [next(played) for _ in range(18)]
     episodes = [each for each in steps if each is not None]
     # After each of six steps those who end: 0; 0, 1; 0, 2; 0, 1; 0; 0, 1, 2.
@@ -133,3 +138,42 @@ def test_members_of_a_vector_play_episodes_of_their_own(model):
     ]
     assert [episode.num_frames for episode in episodes] == [4 * (reward + 1) for reward in rewards][: len(episodes)]
     assert len(episodes) >= 7
+
+
+class Spoilt(Push):
+    """The second step's observation is no number, and the first of the second episode is infinite."""
+
+    num_episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.num_episodes += 1
+        observation, info = super().reset()
+        return observation + (np.inf if self.num_episodes == 2 else 0), info
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        return observation + (np.nan if self.num_steps == 2 else 0), *rest
+
+
+def play_spoilt(model, stops):
+    """Play two episodes; return what the policy is shown, by step."""
+    shown, player = [], Player(model, 1, None)
+    act = player.act
+    player.act = lambda observations: shown.append(observations[0]["obs"].item()) or act(observations)
+    env = AgentsEnv(Spoilt, inspect_env(Push()), "spoilt", 7, 1)
+    bad_numbers = BadNumbers("spoilt", stops=stops, is_training=False)
+    played = play(env, player, frames_per_step=1, repeats=1, bad_numbers=bad_numbers)
+    assert len([next(played) for _ in range(14)]) == 14
+    return shown
+
+
+def test_a_policy_is_shown_zeros_for_what_is_not_finite_and_it_is_said_once(model, caplog):
+    assert play_spoilt(model, stops=False) == [0.0] * 10
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "environment 7 (spoilt), agent 0, returned NaN in 1 of 1 numbers of observation 'obs' in step 2" in warning
+    assert warning.endswith("the policy sees 0 in its place (number 1 of this process)")
+
+
+def test_what_is_not_finite_ends_the_playing_if_that_is_wanted(model):
+    with pytest.raises(EnvContractError, match=r"in step 2 of .*--on_bad_numbers=skip to show the policy 0"):
+        play_spoilt(model, stops=True)
