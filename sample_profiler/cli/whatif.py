@@ -118,7 +118,8 @@ def measure_pairs(
                 yield stage, *_measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
     finally:
         for stage in stages:
-            with contextlib.suppress(OSError):
+            # ValueError: the rest of an answer in the middle of which Ctrl+C came.
+            with contextlib.suppress(OSError, ValueError):
                 client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
 
 

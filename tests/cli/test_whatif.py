@@ -41,3 +41,27 @@ def test_what_was_measured_until_the_end_is_printed(asked, end, status, num_meas
         assert "stepping environments" in output.splitlines()[-3] + output.splitlines()[-2]
         assert "training" not in output.partition("weight")[2], "not measured"
     assert [question["share"] for question in asked[-3:]] == [0.0] * 3, "nothing stays slowed"
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), ValueError("half an answer")], ids=str)
+def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_others_slowed(
+    asked, error, tmp_path, monkeypatch
+):
+    class Client:
+        """Is interrupted when the first stage is slowed, and cannot reset it."""
+
+        def ask(self, question):
+            asked.append(question)
+            if question["share"]:
+                raise KeyboardInterrupt
+            if len(asked) > 1 and asked[-2]["share"]:
+                raise error
+            return {"slowed": 1}
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(module, "ControlClient", lambda _: Client())
+    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    assert main(["whatif", str(tmp_path)]) == 130
+    assert [(question["stage"], question["share"]) for question in asked[-3:]] == [(s, 0.0) for s in module.STAGES]
