@@ -22,6 +22,8 @@ _NOISE = "One run of each: only compare with several pairs tells a difference fr
 def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_machines: bool) -> int:
     """Print in what two runs differ: in their steady parts; as a whole, if one of them has none.
 
+    So are runs of which one trained on nothing in its steady part.
+
     Runs that tell of no frames, such as scripts of one's own, are compared by the time of a pass through their blocks.
 
     Args:
@@ -35,15 +37,15 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
     """
     folders = (run_a, run_b)
     try:
-        sessions, costs, is_steady = _load(run_a, run_b)
+        sessions, costs, not_steady = _load(run_a, run_b)
         differences = different_machines(*sessions)
         if differences and not allow_different_machines:
             raise SessionError(
                 f"the runs are of different machines ({'; '.join(differences)}): --allow-different-machines compares "
                 "them all the same"
             )
-        if not is_steady:
-            print("One of the runs has no steady part: both are compared as a whole, with start-up and end")
+        if not_steady:
+            print(f"{not_steady}: both are compared as a whole, with start-up and end")
         if costs is None:
             print(_describe_passes(folders, sessions, fail_over))
             return 0
@@ -62,20 +64,29 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
     return 0
 
 
-def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunCosts, RunCosts] | None, bool]:
-    """Return what is compared of two runs: sessions, costs if both tell of frames, and whether that is steady parts.
+def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunCosts, RunCosts] | None, str]:
+    """Return what is compared of two runs: sessions, costs if both tell of frames, and why that is not steady parts.
 
     Raises:
         SessionError: one of them is no run, or cannot be read.
     """
-    if all(os.path.exists(steady_path(folder)) for folder in (run_a, run_b)):  # also where it may not be looked at
+    folders = (run_a, run_b)
+    # Killed, over before it was steady, or no run of this framework.
+    without = [folder for folder in folders if not os.path.exists(steady_path(folder))]  # also if it may not be seen
+    not_steady = f"{_name(without)} {'have' if len(without) > 1 else 'has'} no steady part"
+    if not without:
         steady = Session.load(steady_path(run_a)), Session.load(steady_path(run_b))
         costs = _costs(*steady)
         if costs is not None:
-            return steady, costs, True
-    # Killed, over before it was steady, or no run of this framework.
+            return steady, costs, ""
+        idle = [folder for folder, session in zip(folders, steady, strict=True) if run_costs(session) is None]
+        not_steady = f"{_name(idle)} trained on nothing in the steady part"
     whole = read_session(run_a, with_events=False), read_session(run_b, with_events=False)
-    return whole, _costs(*whole), False
+    return whole, _costs(*whole), not_steady
+
+
+def _name(folders: list[Path]) -> str:
+    return " and ".join(map(str, folders))
 
 
 def _costs(a: Session, b: Session) -> tuple[RunCosts, RunCosts] | None:
@@ -90,7 +101,7 @@ def _describe_passes(folders: tuple[Path, Path], sessions: tuple[Session, Sessio
         SessionError: the runs have no block in common, or throughput is asked for.
     """
     without = [folder for folder, session in zip(folders, sessions, strict=True) if run_costs(session) is None]
-    reason = f"{' and '.join(map(str, without))} tell{'s' if len(without) == 1 else ''} of no frames trained on"
+    reason = f"{_name(without)} tell{'s' if len(without) == 1 else ''} of no frames trained on"
     if fail_over is not None:
         raise SessionError(f"{reason}, so there is no throughput for --fail-over: leave it out to compare blocks")
     a, b = (pass_costs(session) for session in sessions)

@@ -14,9 +14,12 @@ S = 1_000_000_000
 
 @pytest.fixture
 def make_run(tmp_path):
-    """Leave a run of one second; whether it has a steady part, and which is its machine, are given."""
+    """Leave a run of one second; whether it has a steady part, and which is its machine, are given.
 
-    def make(name, fps, *, passes=10, host="here", is_steady=True):
+    The steady part is all of it; nothing is trained on in it if the run is idle.
+    """
+
+    def make(name, fps, *, passes=10, host="here", is_steady=True, is_idle=False):
         folder = tmp_path / name
         live_folder(folder).mkdir(parents=True)
         for process in ("Runner", "Learner_0"):
@@ -33,7 +36,11 @@ def make_run(tmp_path):
         session.machine["host"] = host
         for record in session.processes:
             record.trees[record.name].statistics.total_ns = S
-        session.save(steady_path(folder) if is_steady else session_path(folder))
+        session.save(session_path(folder))
+        for record in session.processes if is_idle else ():
+            record.gauges.clear()
+        if is_steady:
+            session.save(steady_path(folder))
         for path in live_folder(folder).iterdir():
             path.unlink()
         return str(folder)
@@ -59,9 +66,20 @@ def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys)
 
 
 def test_a_run_that_was_killed_is_compared_as_a_whole(make_run, capsys):
-    assert main(["diff", make_run("a", 1000, is_steady=False), make_run("b", 500, is_steady=False)]) == 0
+    killed, other = make_run("a", 1000, is_steady=False), make_run("b", 500, is_steady=False)
+    assert main(["diff", killed, other]) == 0
     output = capsys.readouterr().out
-    assert output.startswith("One of the runs has no steady part: both are compared as a whole")
+    assert output.startswith(f"{killed} and {other} have no steady part: both are compared as a whole")
+    assert "500 frames/s over 1 s, -50.0 %" in output
+    assert main(["diff", killed, make_run("c", 500)]) == 0
+    assert capsys.readouterr().out.startswith(f"{killed} has no steady part: both are compared as a whole")
+
+
+def test_a_run_that_trained_on_nothing_in_its_steady_part_is_told_apart_from_one_without(make_run, capsys):
+    idle = make_run("b", 500, is_idle=True)
+    assert main(["diff", make_run("a", 1000), idle]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(f"{idle} trained on nothing in the steady part: both are compared as a whole")
     assert "500 frames/s over 1 s, -50.0 %" in output
 
 
