@@ -234,10 +234,11 @@ def make_actor_critic(
         ConfigError: The options do not fit the spaces.
         ModelError: A part of the user's own is not what it has to be.
     """
-    network = ActorCritic(model, observations, observation_space, action_space, parts or ModelParts())
+    parts = parts or ModelParts()
+    network = ActorCritic(model, observations, observation_space, action_space, parts)
     initialize_weights(network, model)
     network.action_head.initialize()
-    if parts is not None:
+    if parts != ModelParts():  # those of the package are known to fit
         _check_parts(network, observation_space)
     return network
 
