@@ -11,7 +11,9 @@ from sample_profiler.profiling.statistics import NS_PER_S
 
 __all__ = ["facts_of_run"]
 
-_START_BLOCKS = frozenset({"start_up", "make_envs", "env_reset", "decorrelate", "load_checkpoint"})
+_START_BLOCKS = frozenset(
+    {"start_up", "make_envs", "make_env", "make_inference", "env_reset", "decorrelate", "load_checkpoint"}
+)
 """What components do before they take part in the run, at the top of their trees."""
 
 
@@ -32,14 +34,18 @@ def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
 
 
 def _start_s(session: Session) -> float:
-    """Return when the last component was ready, in seconds since the first process started."""
-    first_ns = min((record.process_started_ns for record in session.processes), default=0)
-    return max((_ready_ns(record) - first_ns for record in session.processes), default=0) / NS_PER_S
+    """Return when the last component was ready, in seconds since the run began: with the first of their roots.
+
+    Not with the first process: that of the Runner may have done other things for hours before.
+    """
+    spans_ns = [_start_span_ns(record, name) for record in session.processes for name in record.components]
+    first_ns = min((begin_ns for begin_ns, _ in spans_ns), default=0)
+    return max((ready_ns - first_ns for _, ready_ns in spans_ns), default=0) / NS_PER_S
 
 
-def _ready_ns(record: ProcessRecord) -> int:
-    starts_ns = [
-        sum(block.statistics.total_ns for key, block in record.trees[name].children.items() if key in _START_BLOCKS)
-        for name in record.components
-    ]
-    return record.process_started_ns + max(starts_ns, default=0)
+def _start_span_ns(record: ProcessRecord, component: str) -> tuple[int, int]:
+    """Return when a component began and when it was ready, on the monotonic clock."""
+    root = record.trees[component]
+    begin_ns = record.read_ns - root.statistics.total_ns
+    start_ns = sum(block.statistics.total_ns for key, block in root.children.items() if key in _START_BLOCKS)
+    return begin_ns, begin_ns + start_ns

@@ -19,7 +19,7 @@ def make_node(key, seconds, children=()):
     return node
 
 
-def make_record(name, started_s, wall_s, **blocks_s):
+def make_record(name, began_s, wall_s, process_started_s=None, **blocks_s):
     root = make_node("", wall_s, [make_node(key, seconds) for key, seconds in blocks_s.items()])
     return ProcessRecord(
         name=name,
@@ -28,8 +28,8 @@ def make_record(name, started_s, wall_s, **blocks_s):
         is_compiled=False,
         is_closed=True,
         state="ended",
-        process_started_ns=round(started_s * S),
-        read_ns=0,
+        process_started_ns=round((began_s if process_started_s is None else process_started_s) * S),
+        read_ns=round((began_s + wall_s) * S),
         start_anchor=Anchor(0, 0, 0),
         end_anchor=None,
         trees={name: root},
@@ -60,6 +60,24 @@ def test_of_a_run_that_was_over_before_it_was_steady_all_counts_and_its_start_en
     assert [load.name for load in facts.components] == ["Runner", "Learner_0", "RolloutWorker_w0"]
     assert facts.seconds == pytest.approx(8.0)
     assert facts.start_s == pytest.approx(5.0), "0.5 s until the worker's process began, then 1.0 + 2.0 + 1.5 s"
+
+
+def test_the_start_counts_from_the_beginning_of_the_run_not_of_the_process_that_it_was_asked_for_in():
+    """As in a notebook, where a run is only the latest of what its process has done."""
+    session = make_session()
+    session.processes[0] = make_record("Runner", 10_000.0, 8.0, 5.0, start_up=0.5, main_loop=7.0)
+    session.processes[1:] = [make_record("RolloutWorker_w0", 10_000.5, 7.0, start_up=1.0, make_envs=0.5)]
+    assert facts_of_run(session, Session(0.0)).start_s == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "block"), [("RolloutWorker_w0", "make_inference"), ("Evaluator_0", "make_env"), ("Learner_0", "start_up")]
+)
+def test_whatever_a_component_makes_before_it_takes_part_is_its_start(name, block):
+    runner = make_record("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0)
+    other = make_record(name, 100.5, 7.0, **{block: 4.0, "main_loop": 3.0})
+    facts = facts_of_run(Session(0.0, processes=[runner, other]), Session(0.0))
+    assert facts.start_s == pytest.approx(4.5)
 
 
 def test_where_it_is_not_known_what_was_steady_all_counts():
