@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import LITTLE, MUCH, NEARLY_ALL, Advice, Finding, JudgedRun, percent
 
 __all__ = ["inference_transfer", "learner_transfer"]
@@ -9,7 +10,9 @@ __all__ = ["inference_transfer", "learner_transfer"]
 _MOSTLY = 0.7
 _HALF = 0.5  # of the component's work
 _STEP = "handle_policy_step"
+_PREPARING = "prepare_batch"
 _GATHERING = "gather_observations"
+_PER_EPOCH = "train/"
 _ON_PROCESSOR = Advice("--device=cpu", "nothing has to be moved; pays where the network is small")
 
 
@@ -18,21 +21,24 @@ def learner_transfer(run: JudgedRun) -> Finding | None:
     learner = run.learner
     if learner is None or not learner.device or learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE:
         return None
-    preparing = learner.device.get("prepare_batch", 0.0)
-    gathering = sum(share for path, share in learner.blocks.items() if path.rpartition("/")[2] == _GATHERING)
+    # For V-trace all steps go through the network in prepare_batch: what the device does there is not moving alone.
+    preparing = 0.0 if run.facts.flag("with_vtrace", False) else learner.device.get(_PREPARING, 0.0)
+    gatherings = _gatherings(learner)
+    gathering = sum(gatherings.values())
     moving = preparing + gathering
     if moving < max(MUCH, _HALF * learner.busy):
         return None
     wanted = 1 / max(1 - run.waits_for_learner, 0.2)
+    on_device = f"the device takes {percent(preparing)} of it for {_PREPARING}, and " if preparing else ""
     evidence = [
-        f"{learner.name} works {percent(learner.busy)} of the time; the device takes {percent(preparing)} of it for "
-        f"prepare_batch, and {_GATHERING} takes {percent(gathering)}",
+        f"{learner.name} works {percent(learner.busy)} of the time; {on_device}{_GATHERING} takes {percent(gathering)}",
         f"workers wait {percent(run.waits_for_learner)} of their time for it",
     ]
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
     if epochs > 1:
-        factor = 1 / max(1 - gathering / epochs, 0.1)
+        in_epochs = sum(share for path, share in gatherings.items() if path.startswith(_PER_EPOCH))
+        factor = 1 / max(1 - in_epochs / epochs, 0.1)
         why = "observations are moved once in each epoch; watch the learning curve"
         advice.append(Advice(f"--num_epochs={epochs - 1}", why, run.gain(min(factor, wanted))))
     if preparing >= gathering:
@@ -71,6 +77,15 @@ def inference_transfer(run: JudgedRun) -> Finding | None:
     ]
     headline = "Device transfer is the limit: inference moves data rather than computing"
     return Finding("device transfer", load.name, headline, evidence, advice)
+
+
+def _gatherings(learner: ComponentLoad) -> dict[str, float]:
+    """Return the shares of all gathering by path, without what is part of preparing the batch."""
+    return {
+        path: share
+        for path, share in learner.blocks.items()
+        if path.rpartition("/")[2] == _GATHERING and not path.startswith(f"{_PREPARING}/")
+    }
 
 
 def _smaller_observations(run: JudgedRun, moving: float, wanted: float) -> Advice:

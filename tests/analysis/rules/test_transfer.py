@@ -8,11 +8,13 @@ from sample_profiler.config import parse_config
 from tests.analysis.made_runs import inference, judge_run, learner, worker
 
 GATHERING = "train/calculate_losses/forward_head/gather_observations"
+GATHERING_TO_PREPARE = "prepare_batch/gather_observations"
+GATHERING_TO_NORMALIZE = "update_normalizer/gather_observations"
 
 
-def judge_learner(preparing=0.0, gathering=0.0, waits=0.4, config=None):
+def judge_learner(preparing=0.0, gathering=0.0, waits=0.4, config=None, more_blocks=None):
     device = {"prepare_batch": preparing, "train": 0.3}
-    busy = learner(0.97, more_blocks={GATHERING: gathering}, device=device)
+    busy = learner(0.97, more_blocks={GATHERING: gathering} | (more_blocks or {}), device=device)
     return judge_run(*(worker(i, learner=waits) for i in range(2)), inference(), busy, config=config)
 
 
@@ -40,6 +42,28 @@ def test_a_learner_that_moves_data_half_of_its_time(preparing, gathering, waits,
 def test_a_learner_without_a_device_moves_nothing():
     loads = [*(worker(i, learner=0.4) for i in range(2)), inference(), learner(0.97, more_blocks={GATHERING: 0.6})]
     assert judge_run(*loads).cause == "learner"
+
+
+def test_gathering_that_is_part_of_preparing_the_batch_counts_once():
+    assert judge_learner(0.3, 0.1, more_blocks={"prepare_batch": 0.3, GATHERING_TO_PREPARE: 0.2}).cause == "learner"
+
+
+def test_with_v_trace_preparing_the_batch_is_mostly_computing():
+    config = {"with_vtrace": True}
+    evaluating = {"prepare_batch": 0.6, GATHERING_TO_PREPARE: 0.4}
+    assert judge_learner(0.6, 0.1, config=config, more_blocks=evaluating).cause == "learner"
+    verdict = judge_learner(0.3, 0.5, config=config)
+    assert verdict.cause == "device transfer"
+    assert verdict.evidence[0] == "Learner_0 works 97 % of the time; gather_observations takes 50 %"
+    assert not [advice for advice in verdict.advice if advice.change.startswith("--batch_size")]
+
+
+def test_fewer_epochs_save_no_gathering_for_the_normalizer():
+    config, normalizing = {"num_epochs": 2}, {"update_normalizer": 0.2, GATHERING_TO_NORMALIZE: 0.2}
+    verdict = judge_learner(0.2, 0.2, config=config, more_blocks=normalizing, waits=0.6)
+    assert verdict.cause == "device transfer"
+    (fewer,) = (advice for advice in verdict.advice if advice.change == "--num_epochs=1")
+    assert fewer.fps[1] == pytest.approx(5000 / (1 - 0.2 / 2) * 1.15)
 
 
 @pytest.mark.parametrize(
