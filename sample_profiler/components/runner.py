@@ -6,6 +6,7 @@ Runs in the main process. It does no work that training waits for.
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -385,8 +386,7 @@ class Runner:
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
-            if metric is not None:
-                self._counters.metric[policy] = metric
+            self._counters.metric[policy] = math.nan if metric is None else metric
 
 
 def _is_among(observers: Sequence[RunObserver], observer: RunObserver) -> bool:

@@ -17,6 +17,7 @@ __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 logger = logging.getLogger(__name__)
 
 FPS_WINDOWS_S = (10, 60, 300)
+_TRUE_OBJECTIVE = "true_objective"
 _FEWEST_AVERAGED = 20  # a mean over less is mostly chance, and where episodes are long, more take too many frames
 
 
@@ -101,8 +102,9 @@ def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
 
 @dataclass
 class _PolicyEpisodes:
-    """The latest episodes of one policy."""
+    """The latest episodes of one policy; those that tell of no true objective have their reward as theirs."""
 
+    true_objectives: deque[float]
     latest: dict[str, deque[float]] = field(default_factory=dict)
     num_episodes: int = 0
 
@@ -133,7 +135,7 @@ class RunStatistics:
         self._frameskip = frameskip
         self._num_averaged = num_averaged
         self._num_agents = num_agents
-        self._episodes = [_PolicyEpisodes() for _ in num_agents]
+        self._episodes = [_PolicyEpisodes(deque(maxlen=num_averaged)) for _ in num_agents]
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
@@ -151,6 +153,7 @@ class RunStatistics:
             policy = self._episodes[episode.policy]
             policy.num_episodes += 1
             values = {"reward": episode.episode_return, "len": float(episode.length_frames), **episode.extra}
+            policy.true_objectives.append(values.get(_TRUE_OBJECTIVE, episode.episode_return))
             for name, value in values.items():
                 policy.latest.setdefault(name, deque(maxlen=self._num_averaged)).append(value)
 
@@ -167,13 +170,13 @@ class RunStatistics:
 
         The first episodes that end after a start are the short ones, which may be the best or the worst of all. So the
         mean is known when as many have ended as there are agents, and at least so many that a mean means something.
-        `true_objective` is the reward where the environment does not tell of one.
+        An episode that the environment tells no `true_objective` of has its reward as that: so it is one quantity from
+        the first episode on, also where only some have it.
         """
         episodes = self._episodes[policy]
         known = episodes.latest
-        if name == "true_objective" and name not in known:
-            name = "reward"
-        if known and name not in known and not self._has_warned:
+        values = episodes.true_objectives if name == _TRUE_OBJECTIVE else known.get(name, ())
+        if known and not values and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "No episode of policy %d has a statistic %r so far, so no best policy is saved; there are %s",
@@ -181,7 +184,6 @@ class RunStatistics:
             )
         if episodes.num_episodes < self._num_agents[policy]:
             return None
-        values = known.get(name, ())
         return fmean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
 
     def sample(self) -> None:

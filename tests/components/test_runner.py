@@ -197,6 +197,13 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
     ]
 
 
+def test_a_metric_that_is_not_known_is_said_to_be_unknown(make_runner):
+    runner = make_runner()
+    runner.counters.metric[0] = 5.0
+    runner.handle_reports([EpisodesFinished([EpisodeStatistics(0, 1.0, 8, {})])])
+    assert math.isnan(runner.counters.metric[0])
+
+
 def test_episodes_set_the_metric_that_the_best_policy_is_chosen_by(make_runner):
     runner = make_runner("--num_policies=2", "--save_best_metric=kills", "--stats_avg=2")
     runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, 5.0, 8, {}),))])

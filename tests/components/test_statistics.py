@@ -112,6 +112,14 @@ def test_the_true_objective_is_the_reward_where_no_other_is_told(run_statistics,
     assert caplog.text == ""
 
 
+def test_the_true_objective_is_one_quantity_also_where_only_some_episodes_have_it(run_statistics):
+    run_statistics.add_episodes([episode(0, 2.0)] * 3)
+    run_statistics.add_episodes([episode(0, 2.0, true_objective=8.0)])
+    assert run_statistics.metric(0, "true_objective") == 4.0
+    assert run_statistics.metric(0, "reward") == 2.0
+    assert run_statistics.status().episodes[0]["true_objective"] == 8.0, "what is shown is what was told"
+
+
 def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_statistics, caplog):
     assert run_statistics.metric(0, "kils") is None
     assert caplog.text == "", "no episode has ended yet"
