@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _BAD_USAGE = 2
 _KILLED_BY_SIGNAL = 128
+_LOG = "log.txt"
 _OF_PROCESSES = (
     *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
     *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
@@ -111,10 +112,10 @@ def _train(
     if not is_new:
         stack.enter_context(folder_locked(folder))
     _prepare_folder(config)
-    if is_new or config.run.restart_behavior != "resume":
+    if is_new or config.run.restart_behavior == "restart":
         stack.enter_context(folder_locked(folder))
     if config.machine.log_to_file:
-        handlers.append(log_to_file(folder / "log.txt"))
+        handlers.append(log_to_file(folder / _LOG))
     earlier_config = _replace_config(config, config_path(folder))
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
@@ -159,7 +160,7 @@ def _prepare_folder(config: Config) -> None:
         if folder.exists():
             if config.run.restart_behavior == "overwrite":
                 _check_is_of_a_run(folder)
-                shutil.rmtree(folder)
+                _empty(folder)
             elif config.run.restart_behavior == "restart":
                 kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
                 while kept.exists():  # two restarts within a second
@@ -176,16 +177,34 @@ def _check_is_of_a_run(folder: Path) -> None:
     """Refuse to delete what no run has made.
 
     Raises:
-        ConfigError: it is a folder with something in it, and without config.json.
+        ConfigError: it is a link, or a folder with something else than a log in it, and without config.json.
     """
+    if folder.is_symlink():
+        raise ConfigError(
+            [
+                f"--restart_behavior=overwrite: {folder} is a link: nothing is deleted; use another --experiment or "
+                "--train_dir, or delete it yourself"
+            ]
+        )
     # Every run writes its config.json before anything else but its log.
-    if not config_path(folder).exists() and any(folder.iterdir()):
+    if not config_path(folder).exists() and any(path.name != _LOG for path in folder.iterdir()):
         raise ConfigError(
             [
                 f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "
                 "deleted; use another --experiment or --train_dir, or delete it yourself"
             ]
         )
+
+
+def _empty(folder: Path) -> None:
+    """Remove all that is in a run's folder, its config.json last: if this is cut off, it is still a run's folder."""
+    config = config_path(folder)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path != config:
+            path.unlink()
+    config.unlink(missing_ok=True)
 
 
 def _replace_config(config: Config, path: Path) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 from types import SimpleNamespace
 
 import gymnasium
@@ -208,6 +209,42 @@ def test_overwriting_removes_what_is_there(start, tmp_path):
     assert start("--restart_behavior=overwrite") == 0
     assert not (tmp_path / "mine" / "old.txt").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_overwriting_removes_the_configuration_last_by_which_the_folder_is_known_as_one_of_a_run(
+    start, tmp_path, monkeypatch
+):
+    folder = tmp_path / "mine"
+    fill(folder)
+    for name in ("config.json", "checkpoint_p0/newest.pth", "summary/events", "z.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    removed = []
+    for name in ("unlink", "rmdir"):
+        remove = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda path, *, dir_fd=None, remove=remove: removed.append(remove(path, dir_fd=dir_fd) or path)
+        )
+    assert start("--restart_behavior=overwrite") == 0
+    names = [os.path.basename(path) for path in removed]
+    assert set(names) == {"old.txt", "z.txt", "checkpoint_p0", "newest.pth", "summary", "events", "config.json"}
+    assert names[-1] == "config.json"
+
+
+def test_overwriting_takes_the_folder_of_a_run_that_came_no_further_than_its_log(start, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "log.txt").write_text("an earlier run\n")
+    assert start("--restart_behavior=overwrite") == 0
+    assert "an earlier run" not in (tmp_path / "mine" / "log.txt").read_text()
+
+
+def test_overwriting_removes_nothing_through_a_link(start, tmp_path, caplog):
+    fill(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "config.json").write_text("{}")
+    (tmp_path / "mine").symlink_to(tmp_path / "elsewhere")
+    assert start("--restart_behavior=overwrite") == 2
+    assert (tmp_path / "elsewhere" / "old.txt").read_text() == "old"
+    assert "mine is a link: nothing is deleted" in caplog.text
 
 
 def test_overwriting_removes_no_folder_that_no_run_has_made(start, runs, tmp_path, caplog):
