@@ -297,6 +297,16 @@ class Runner:
             self.failure = failure
         self._end(f"{failure.component} failed")
 
+    def miss_end(self, component: str, waited_s: float) -> None:
+        """Tell of a component that did not end in time and was killed; what is lost with a Learner fails the run."""
+        message = f"it did not end within {waited_s:g} seconds and was killed"
+        kind, _, policy = component.partition("_")
+        if kind == "Learner" and self._counters.training_iterations[int(policy)]:
+            lost = "; what it had learned since its last checkpoint is lost"
+            self.fail(Failure(component, message + lost, ""))
+        else:
+            logger.warning("%s: %s", component, message)
+
     def _end(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason

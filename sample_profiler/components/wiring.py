@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, finish_component, report_end
+from sample_profiler.runtime.child import finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
@@ -26,8 +25,6 @@ from sample_profiler.runtime.supervisor import Supervisor
 from sample_profiler.runtime.turns import Turns
 
 __all__ = ["ParallelWiring", "SerialWiring"]
-
-logger = logging.getLogger(__name__)
 
 _GRACE_AFTER_FAILURE_S = 4.0
 
@@ -82,12 +79,7 @@ class ParallelWiring:
         with self.runner.timing.add_time("wait_components"):
             killed = self._supervisor.stop(grace_s, self._take_reports)
         for child in killed:
-            message = f"it did not end within {min(grace_s, child.patience_s):g} seconds and was killed"
-            if child.name.startswith("Learner"):
-                lost = "; what it had learned since its last checkpoint is lost"
-                self.runner.fail(Failure(child.name, message + lost, ""))
-            else:
-                logger.warning("%s: %s", child.name, message)
+            self.runner.miss_end(child.name, min(grace_s, child.patience_s))
 
     def kill(self) -> None:
         """End all processes at once."""

@@ -197,6 +197,20 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
     ]
 
 
+def test_a_learner_that_had_to_be_killed_fails_the_run_where_it_had_learned_something(make_runner, caplog):
+    runner = make_runner("--num_policies=2")
+    runner.counters.training_iterations[1] = 1
+    runner.miss_end("Learner_0", 4.0)
+    assert runner.failure is None, "it was still starting: nothing is lost"
+    assert "Learner_0: it did not end within 4 seconds and was killed" in caplog.text
+    assert "is lost" not in caplog.text
+    runner.miss_end("InferenceWorker_p0-w1", 4.0)
+    assert runner.failure is None
+    runner.miss_end("Learner_1", 4.0)
+    assert runner.failure.component == "Learner_1"
+    assert "what it had learned since its last checkpoint is lost" in runner.failure.message
+
+
 def test_a_metric_that_is_not_known_is_said_to_be_unknown(make_runner):
     runner = make_runner()
     runner.counters.metric[0] = 5.0
