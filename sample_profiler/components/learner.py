@@ -149,7 +149,7 @@ class Learner:
         with self.timing.add_time("load_checkpoint"):
             memory.checkpoints.remove_partials()
             self._load_checkpoint()
-            self._best_metric = max(self._best_metric, self._metric_of_best())
+            self._best_metric = self._metric_of_best()
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher."""
@@ -409,8 +409,8 @@ class Learner:
 
     def _metric_of_best(self) -> float:
         """Return the metric of the best checkpoint, which may have been saved after the latest; -inf: there is none."""
-        best = -math.inf
-        for state in self._memory.checkpoints.best_states():
+        best = self._best_metric
+        for state in self._memory.checkpoints.better_states(best, self._trainer.num_steps):
             with contextlib.suppress(*_UNFITTING):  # it is of something else
                 best = max(best, float(state["best_metric"]))
         return best

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from pathlib import Path
 
-__all__ = ["checkpoint_folder", "newest_steps", "sorted_checkpoints"]
+__all__ = ["checkpoint_folder", "metric_in_name", "newest_steps", "sorted_checkpoints"]
 
-_NAME = re.compile(r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_reward_[-\d.einf]+)?\.pth")
+_NAME = re.compile(
+    r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_reward_(?P<metric>[-\d.einf]+))?\.pth"
+)
 
 
 def checkpoint_folder(run_folder: Path, policy: int) -> Path:
@@ -28,6 +32,15 @@ def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
         if match:
             found.append((int(match["steps"]), int(match["frames"]), path))
     return [(steps, path) for steps, _, path in sorted(found)]
+
+
+def metric_in_name(path: Path) -> float:
+    """Return the metric that the name of a best checkpoint tells, to three digits; infinity where it tells none."""
+    match = _NAME.fullmatch(path.name)
+    with contextlib.suppress(ValueError):
+        if match and match["metric"]:
+            return float(match["metric"])
+    return math.inf
 
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:

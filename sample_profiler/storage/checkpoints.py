@@ -17,7 +17,7 @@ import torch
 
 from sample_profiler.errors import CheckpointError
 from sample_profiler.files import remove_partials, written_whole
-from sample_profiler.storage.checkpoint_names import checkpoint_folder, sorted_checkpoints
+from sample_profiler.storage.checkpoint_names import checkpoint_folder, metric_in_name, sorted_checkpoints
 
 __all__ = ["CheckpointFolder"]
 
@@ -93,9 +93,21 @@ class CheckpointFolder:
             )
         return None
 
-    def best_states(self) -> Iterator[dict[str, Any]]:
-        """Yield what the best checkpoints hold: one, or two after a kill in between; damaged files are passed over."""
-        return (state for _, state in _read_whole(self._paths("best")))
+    def better_states(self, metric: float, num_steps: int) -> Iterator[dict[str, Any]]:
+        """Yield what the best checkpoints hold, as far as they may be better than what a training knows of.
+
+        There is one, or two after a kill in between; damaged files are passed over, and those that tell by their names
+        that they are not better are not read.
+
+        Args:
+            metric: the best that the training knows of.
+            num_steps: up to which it has gone: it knows of all that was saved after fewer.
+        """
+        known = (float(f"{metric:.3f}"), num_steps)  # names tell three digits
+        paths = [
+            path for steps, path in sorted_checkpoints(self.path, "best") if (metric_in_name(path), steps) >= known
+        ]
+        return (state for _, state in _read_whole(paths))
 
     def remove_partials(self) -> None:
         """Remove what a run that was killed while it saved has left; for whoever has the run's folder for itself."""

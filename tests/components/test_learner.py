@@ -272,6 +272,20 @@ def test_the_best_so_far_is_remembered_over_a_kill(make_learner):
     assert resumed.checkpoints("best") == ["best_000000001_8_reward_0.001.pth"]
 
 
+def test_a_best_checkpoint_that_the_latest_knows_of_is_not_read(make_learner, caplog):
+    flags = ("--save_best_every_sec=5", "--save_best_after=0")
+    run = make_learner(*flags).start()
+    save_best(run, 3.0)
+    run.hand_over(0, 1)
+    run.learner.finish()
+    path = run.blueprint.run_folder / "checkpoint_p0" / "best_000000000_0_reward_3.000.pth"
+    path.write_bytes(b"nothing that can be read")
+    resumed = make_learner(*flags).start()
+    assert caplog.text == ""
+    save_best(resumed, 2.0)
+    assert resumed.checkpoints("best") == [path.name]
+
+
 @pytest.mark.parametrize("content", ["damaged", {}, {"best_metric": "high"}, {"best_metric": None}])
 def test_a_best_checkpoint_that_cannot_be_used_is_no_obstacle(make_learner, content):
     flags = ("--save_best_every_sec=5", "--save_best_after=0")

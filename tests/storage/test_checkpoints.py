@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import pickle
 import random
@@ -111,6 +112,35 @@ def test_the_best_is_found_again_whatever_its_metric(folder, metric):
     folder.save_best(make_state(2), 2, 2, metric)
     assert folder.load("best")["frames"] == 2
     assert len(names(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "num_steps", "is_read"),
+    [
+        (-math.inf, 0, True),
+        (1.0, 9, True),  # a better one, of a training that went further before
+        (2.0, 3, True),  # its name tells three digits: it may be better by less
+        (2.0004, 3, True),
+        (2.0, 4, False),  # who has gone further knows of it
+        (2.1, 3, False),
+        (math.inf, 3, False),
+    ],
+)
+def test_best_checkpoints_are_read_where_they_may_be_better_than_what_is_known(
+    folder, monkeypatch, metric, num_steps, is_read
+):
+    folder.save_best(make_state(1), num_steps=3, num_frames=30, metric=2.0)
+    read = []
+    monkeypatch.setattr(checkpoints, "_read", lambda path: read.append(path.name) or {})
+    assert len(list(folder.better_states(metric, num_steps))) == is_read
+    assert read == ["best_000000003_30_reward_2.000.pth"] * is_read
+
+
+@pytest.mark.parametrize("name", ["best_000000003_30.pth", "best_000000003_30_reward_1.2.3.pth"])
+def test_a_best_checkpoint_whose_name_tells_no_metric_is_read(folder, name):
+    best = folder.save_best(make_state(1), num_steps=3, num_frames=30, metric=2.0)
+    best.rename(best.with_name(name))
+    assert [state["frames"] for state in folder.better_states(9.0, 9)] == [1]
 
 
 def test_milestones_stay(folder):
