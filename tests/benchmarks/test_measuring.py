@@ -9,9 +9,10 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.measuring.alternation import Phase, Sample, compare
+from benchmarks.measuring.alternation import Comparison, Phase, Sample, compare
 from benchmarks.measuring.paired import bootstrap, is_on_in_phase, ratio_on_to_off, trimmed_mean
 from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
+from benchmarks.recorder_overhead import pooled
 
 PHASE_S = 4.0
 
@@ -56,6 +57,19 @@ def test_a_pair_with_a_phase_without_batches_is_left_out():
 def test_too_few_pairs_are_an_error():
     with pytest.raises(ValueError, match="1 pairs of phases are too few"):
         ratio_on_to_off([1.0], [1.0])
+
+
+def test_pairs_of_earlier_runs_of_a_kind_are_counted_with_those_of_this_one(tmp_path):
+    def run(on, off):
+        return Comparison("frames", on, off, ratio_on_to_off(on, off))
+
+    path = tmp_path / "pairs.jsonl"
+    assert pooled(run([1.0, 1.0], [2.0, 2.0]), "doom", path).ratio.estimate == 0.5
+    assert len(pooled(run([1.0, 1.0], [1.0, 1.0]), "CartPole", path).on) == 2
+    both = pooled(run([1.0, 1.0], [1.0, 1.0]), "doom", path)
+    assert (both.on, both.off) == ([1.0] * 4, [2.0, 2.0, 1.0, 1.0])
+    assert both.ratio.lower <= both.ratio.estimate <= both.ratio.upper
+    assert pooled(run([1.0, 1.0], [2.0, 2.0]), "doom", None).on == [1.0, 1.0]
 
 
 def test_the_interval_holds_the_truth_and_shrinks():
