@@ -21,7 +21,6 @@ import torch
 from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.errors import CheckpointError
-from sample_profiler.model.normalization import on_one_thread
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, TrainingData
@@ -353,9 +352,8 @@ class Learner:
     @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset) -> None:
         """Learn the statistics of observations, after training: inference and learner saw the same normalization."""
-        with on_one_thread(self._trainer.device):
-            for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
-                self._trainer.model.update_normalizer(observations)
+        for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+            self._trainer.model.update_normalizer(observations)
 
     @profile_range("Learner.publish")
     def _publish(self) -> None:

@@ -7,12 +7,12 @@ by tensor or through shared memory, has coefficients that belong to the weights;
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 import torch
 import torch.nn.functional as F
 from gymnasium import spaces
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ObservationOptions
 from sample_profiler.errors import ConfigError
 
-__all__ = ["ObservationNormalizer", "RunningMeanStd", "on_one_thread"]
+__all__ = ["ObservationNormalizer", "RunningMeanStd"]
 
 CLIP = 5.0
 """Normalized values are kept within plus or minus this many standard deviations."""
@@ -35,27 +35,6 @@ _PIECE_SIZE = 1 << 19
 _MAX_EXACT_ROWS = 256
 
 _SCALED_KEY = "obs"
-
-
-@contextlib.contextmanager
-def on_one_thread(device: torch.device) -> Iterator[None]:
-    """Gathers statistics without further threads.
-
-    They are taken of small pieces. Where other processes want the cores, each piece would wait until another thread has
-    got one: 300 instead of 80 ms for 2,048 images.
-
-    Args:
-        device: Where the samples are; on another one than the processor, nothing changes.
-    """
-    num_threads = torch.get_num_threads()
-    if device.type != "cpu" or num_threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)
 
 
 class RunningMeanStd(nn.Module):
@@ -282,8 +261,20 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     squares = torch.zeros_like(sums)
     rows_per_piece = _rows_per_piece(rows)
     for piece in torch.split(rows, min(rows_per_piece, _MAX_EXACT_ROWS) if is_bytes else rows_per_piece):
-        numbers = piece.to(torch.float32 if is_bytes else torch.float64, copy=True)
-        sums += numbers.sum(0)
-        squares += numbers.square_().sum(0)
+        piece_sums, piece_squares = _sums(piece, torch.float32 if is_bytes else torch.float64)
+        sums += piece_sums
+        squares += piece_squares
     mean = sums / len(rows)
     return mean, (squares / len(rows) - mean.square()).clamp_min(0)
+
+
+def _sums(piece: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Returns the sums of ``[N, ...]`` and of their squares over N, computed in a type."""
+    if not piece.is_cpu:
+        numbers = piece.to(dtype)
+        return numbers.sum(0), numbers.square().sum(0)
+    # By numpy, which starts no threads. Pieces are small: where other processes want the cores, PyTorch's would wait at
+    # each of them until another thread has got one.
+    array = piece.numpy().astype(np.float32 if dtype == torch.float32 else np.float64)
+    sums = array.sum(0)
+    return torch.as_tensor(sums), torch.as_tensor(np.square(array, out=array).sum(0))

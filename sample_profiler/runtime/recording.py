@@ -19,7 +19,7 @@ __all__ = ["Recording", "RecordingOptions"]
 
 logger = logging.getLogger(__name__)
 
-_INTERVAL_S = 2.0
+_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Recording:
         self._components.append(component)
         if self._file is not None:
             self._file.attach(component.timing, component.name)
+            self.update()  # what counts up is known from the begin on, so a window that begins soon has it, too
 
     def timer(self) -> LoopTimer:
         """Return the timer of a loop that keeps the file up to date."""

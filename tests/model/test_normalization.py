@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import ObservationOptions
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd, on_one_thread
+from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 
 VECTOR = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (3, 40, 50), np.uint8)
@@ -165,17 +165,3 @@ def test_a_number_that_is_not_finite_does_not_stay_in_the_statistics():
     torch.testing.assert_close((statistics.mean, statistics.variance), before)
     statistics.update(torch.tensor([[2.0, 3.0]]))
     assert statistics.stddev.isfinite().all()
-
-
-def test_statistics_are_gathered_by_one_thread_and_others_get_theirs_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with pytest.raises(KeyError), on_one_thread(torch.device("cpu")):
-            assert torch.get_num_threads() == 1
-            raise KeyError
-        assert torch.get_num_threads() == 3
-        with on_one_thread(torch.device("meta")):
-            assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)

@@ -1,0 +1,29 @@
+"""The record file of a process: whoever reads it finds the gauges of a component from its first moment on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.runtime.recording import Recording, RecordingOptions
+
+
+def make_component(name, **gauges):
+    return SimpleNamespace(name=name, timing=Timing(name), gauges=lambda: gauges)
+
+
+def read(folder):
+    (path,) = folder.glob("*.rec")
+    return read_record_file(path).gauges
+
+
+def test_gauges_are_there_as_soon_as_a_component_is(tmp_path):
+    """What counts up needs a first reading before a window begins, which may be soon."""
+    recording = Recording(RecordingOptions(tmp_path), "Serial")
+    recording.attach(make_component("First", lag=3.0))
+    assert read(tmp_path)["First/lag"].value == 3.0
+    assert read(tmp_path)["cpu_s"].count
+    recording.attach(make_component("Second", queue=4.0))
+    assert read(tmp_path)["Second/queue"].value == 4.0
+    recording.close()
