@@ -5,8 +5,28 @@ from __future__ import annotations
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts
 from sample_profiler.analysis.verdict import judge
+from sample_profiler.profiling.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.timer_nodes import GaugeNode
 
 SECONDS = 60.0
+
+
+def make_record(trees, *, name="Test", process_started_ns=0, read_ns=0, **gauges):
+    """The record of a process that has ended, with these trees by component."""
+    return ProcessRecord(
+        name=name,
+        pid=1,
+        host="",
+        is_compiled=False,
+        is_closed=True,
+        state="ended",
+        process_started_ns=process_started_ns,
+        read_ns=read_ns,
+        start_anchor=Anchor(0, 0, 0),
+        end_anchor=None,
+        trees=trees,
+        gauges={name: GaugeNode(value) for name, value in gauges.items()},
+    )
 
 
 def load(name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None):

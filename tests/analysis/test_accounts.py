@@ -6,10 +6,9 @@ import pytest
 
 from sample_profiler.analysis.accounts import account, accounts
 from sample_profiler.profiling.kinds import TIMEIT, average_kind
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
+from tests.analysis.made_runs import make_record
 
 MS = 1_000_000
 
@@ -23,23 +22,6 @@ def make_tree(total_ms, children=None, *, key="", kind=None, is_parallel=False):
         total, inside = content if isinstance(content, tuple) else (content, {})
         node.children[child] = make_tree(total, inside, key=child)
     return node
-
-
-def make_record(trees, **gauges):
-    return ProcessRecord(
-        name="Test",
-        pid=1,
-        host="",
-        is_compiled=False,
-        is_closed=True,
-        state="ended",
-        process_started_ns=0,
-        read_ns=0,
-        start_anchor=Anchor(0, 0, 0),
-        end_anchor=None,
-        trees=trees,
-        gauges={name: GaugeNode(value) for name, value in gauges.items()},
-    )
 
 
 def account_of(tree, **gauges):

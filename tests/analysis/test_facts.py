@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.analysis.facts import run_facts
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
+from tests.analysis.made_runs import make_record
 
 MS = 1_000_000
 
@@ -26,19 +26,7 @@ def test_device_time_is_a_share_of_the_wall_by_its_mean_over_all_passes():
     known = make_node("prepare_batch", 500, 30, device=DeviceStatistics(count=40, total_ns=400 * MS, num_unresolved=2))
     unresolved = make_node("train", 100, 30, device=DeviceStatistics(num_unresolved=30))
     root = make_node("", 1000, 1, [make_node("main_loop", 900, 1, [known, unresolved])])
-    record = ProcessRecord(
-        name="Learner_0",
-        pid=1,
-        host="",
-        is_compiled=False,
-        is_closed=True,
-        state="ended",
-        process_started_ns=0,
-        read_ns=0,
-        start_anchor=Anchor(0, 0, 0),
-        end_anchor=None,
-        trees={"Learner_0": root},
-    )
+    record = make_record({"Learner_0": root}, name="Learner_0")
     (load,) = run_facts(Session(0.0, processes=[record])).components
     assert load.device == {"prepare_batch": pytest.approx(0.3)}
     assert load.blocks == {"prepare_batch": 0.5, "train": 0.1}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.analysis.steady import facts_of_run
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
+from tests.analysis.made_runs import make_record
 
 S = 1_000_000_000
 
@@ -19,28 +19,18 @@ def make_node(key, seconds, children=()):
     return node
 
 
-def make_record(name, began_s, wall_s, process_started_s=None, **blocks_s):
+def make_process(name, began_s, wall_s, process_started_s=None, **blocks_s):
     root = make_node("", wall_s, [make_node(key, seconds) for key, seconds in blocks_s.items()])
-    return ProcessRecord(
-        name=name,
-        pid=1,
-        host="here",
-        is_compiled=False,
-        is_closed=True,
-        state="ended",
-        process_started_ns=round((began_s if process_started_s is None else process_started_s) * S),
-        read_ns=round((began_s + wall_s) * S),
-        start_anchor=Anchor(0, 0, 0),
-        end_anchor=None,
-        trees={name: root},
-    )
+    started_s = began_s if process_started_s is None else process_started_s
+    read_ns = round((began_s + wall_s) * S)
+    return make_record({name: root}, name=name, process_started_ns=round(started_s * S), read_ns=read_ns)
 
 
 def make_session(**run):
     records = [
-        make_record("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0),
-        make_record("Learner_0", 100.5, 7.0, start_up=3.0, load_checkpoint=0.5, wait_batcher=3.0),
-        make_record("RolloutWorker_w0", 100.5, 7.0, start_up=1.0, make_envs=2.0, env_reset=1.5, wait_inference=2.0),
+        make_process("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0),
+        make_process("Learner_0", 100.5, 7.0, start_up=3.0, load_checkpoint=0.5, wait_batcher=3.0),
+        make_process("RolloutWorker_w0", 100.5, 7.0, start_up=1.0, make_envs=2.0, env_reset=1.5, wait_inference=2.0),
     ]
     return Session(0.0, processes=records, run=run)
 
@@ -65,8 +55,8 @@ def test_of_a_run_that_was_over_before_it_was_steady_all_counts_and_its_start_en
 def test_the_start_counts_from_the_beginning_of_the_run_not_of_the_process_that_it_was_asked_for_in():
     """As in a notebook, where a run is only the latest of what its process has done."""
     session = make_session()
-    session.processes[0] = make_record("Runner", 10_000.0, 8.0, 5.0, start_up=0.5, main_loop=7.0)
-    session.processes[1:] = [make_record("RolloutWorker_w0", 10_000.5, 7.0, start_up=1.0, make_envs=0.5)]
+    session.processes[0] = make_process("Runner", 10_000.0, 8.0, 5.0, start_up=0.5, main_loop=7.0)
+    session.processes[1:] = [make_process("RolloutWorker_w0", 10_000.5, 7.0, start_up=1.0, make_envs=0.5)]
     assert facts_of_run(session, Session(0.0)).start_s == pytest.approx(2.0)
 
 
@@ -74,8 +64,8 @@ def test_the_start_counts_from_the_beginning_of_the_run_not_of_the_process_that_
     ("name", "block"), [("RolloutWorker_w0", "make_inference"), ("Evaluator_0", "make_env"), ("Learner_0", "start_up")]
 )
 def test_whatever_a_component_makes_before_it_takes_part_is_its_start(name, block):
-    runner = make_record("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0)
-    other = make_record(name, 100.5, 7.0, **{block: 4.0, "main_loop": 3.0})
+    runner = make_process("Runner", 100.0, 8.0, start_up=0.5, main_loop=7.0)
+    other = make_process(name, 100.5, 7.0, **{block: 4.0, "main_loop": 3.0})
     facts = facts_of_run(Session(0.0, processes=[runner, other]), Session(0.0))
     assert facts.start_s == pytest.approx(4.5)
 

@@ -81,7 +81,9 @@ def test_each_cause_is_named_with_evidence_and_a_way_out(cause):
 def test_advice_that_is_flags_is_taken_by_the_program(cause):
     for advice in RUNS[cause]().advice:
         if advice.change.startswith("--"):
-            parse_config(["--env=none", "--batch_size=2048", "--num_envs_per_worker=16", *advice.change.split()])
+            flags = advice.change.split()
+            config = parse_config(["--env=none", "--batch_size=2048", "--num_envs_per_worker=16", *flags])
+            assert {config.origin(flag.removeprefix("--").partition("=")[0]) for flag in flags} == {"command line"}
 
 
 def test_the_slowest_are_named():
