@@ -49,10 +49,10 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
         return
     course = _Course(blueprint, components, loop)
     learner: Any = components[0]
-    learner.get_course = course.take
-    if learner.loaded_course is not None:
-        course.follow(learner.loaded_course)
-        learner.loaded_course = None
+    learner.progress.get_course = course.take
+    if learner.progress.loaded_course is not None:
+        course.follow(learner.progress.loaded_course)
+        learner.progress.loaded_course = None
 
 
 class _Course:

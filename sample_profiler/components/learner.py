@@ -6,9 +6,6 @@ made: observations leave shared memory one micro-batch at a time, small enough f
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +16,8 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
+from sample_profiler.components.progress import Progress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
-from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, TrainingData
@@ -38,13 +35,7 @@ from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
-logger = logging.getLogger(__name__)
-
 _STATISTICS_INTERVAL_S = 2.0
-_FORMAT_VERSION = 1
-_MOST_STEPS = 10**18  # far from what 64 bits hold
-# What is raised by reading a state that has other pieces, or pieces of other types, than ours.
-_UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -107,8 +98,7 @@ class Learner:
         ports: where to listen and talk.
 
     Attributes:
-        get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
-        loaded_course: what it returned when the loaded checkpoint was saved.
+        progress: how far the training has come.
 
     Raises:
         CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
@@ -133,22 +123,15 @@ class Learner:
         self._ports = ports
         self._pending: list[int] = []
         self._slowdown = Slowdown()
-        self._frames = 0
-        self._best_metric = -math.inf
-        self._random = np.random.default_rng(options.seed)
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
-        self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
-        self.loaded_course: dict[str, Any] | None = None
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
-        self._steps_saved = -1
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
-        with self.timing.add_time("load_checkpoint"):
-            memory.checkpoints.remove_partials()
-            self._load_checkpoint()
-            self._best_metric = self._metric_of_best()
+        self.progress = Progress(
+            trainer, options.saving, memory.checkpoints, lambda: float(memory.counters.metric[policy]), options.seed
+        )
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher."""
@@ -156,13 +139,7 @@ class Learner:
 
     def timers(self) -> list[Timer]:
         """Save from time to time."""
-        saving = self._options.saving
-        timers = [Timer(saving.save_every_sec, self._save_if_possible)]
-        if saving.save_milestones_sec > 0:
-            timers.append(Timer(saving.save_milestones_sec, self._save_milestone))
-        if not saving.benchmark:
-            timers.append(Timer(saving.save_best_every_sec, self._save_best))
-        return timers
+        return self.progress.timers()
 
     def gauges(self) -> dict[str, float]:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
@@ -180,14 +157,14 @@ class Learner:
     def start(self) -> None:
         """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""
         counters = self._memory.counters
-        counters.trained_frames[self._policy] = self._frames
-        counters.resumed_frames[self._policy] = self._frames
+        counters.trained_frames[self._policy] = self.progress.frames
+        counters.resumed_frames[self._policy] = self.progress.frames
         counters.optimizer_steps[self._policy] = self._trainer.num_steps
         self._publish()
         for channel in self._ports.first_weights:
             channel.send((0,))
-        self._save()
-        if self._has_reached_target():
+        self.progress.save()
+        if self.progress.has_reached_target():
             self._ports.reports.send(TargetReached(self._policy))
 
     def wait_block(self) -> str:
@@ -201,7 +178,7 @@ class Learner:
             CheckpointError: it cannot be saved.
         """
         if self._is_whole:
-            self._save()
+            self.progress.save()
         device_clock.settle(self.timing)
 
     def _on_slots(self, slots: list[int]) -> None:
@@ -211,21 +188,18 @@ class Learner:
             return
         dataset_slots = self._pending[: self._dataset_slots]
         del self._pending[: self._dataset_slots]
-        if self._has_reached_target():  # others may still be learning in the same environments
+        if self.progress.has_reached_target():  # others may still be learning in the same environments
             self._ports.trained.send(dataset_slots)
         else:
             self._is_whole = False
             self._train_on(dataset_slots)
             self._is_whole = True
-            if self._has_reached_target():
+            if self.progress.has_reached_target():
                 self._ports.reports.send(TargetReached(self._policy))
         if len(self._pending) >= self._dataset_slots:
             # Back into the channel: between two datasets the loop looks whether the run is to end.
             again, self._pending = self._pending, []
             self._ports.datasets.send(again)
-
-    def _has_reached_target(self) -> bool:
-        return self._frames >= self._options.saving.train_for_env_steps
 
     @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:
@@ -252,8 +226,8 @@ class Learner:
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):
-            self._frames += len(slots) * sampling.rollout * self._options.frames_per_step
-            self._trainer.set_progress(self._frames)
+            self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
+            self._trainer.set_progress(self.progress.frames)
             self._publish()
             self._count(lag)
             self._ports.trained.send(slots)
@@ -322,7 +296,7 @@ class Learner:
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)
         if self._options.sampling.shuffle_minibatches:
-            self._random.shuffle(order)
+            self.progress.random.shuffle(order)
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
     def _micro_batches(
@@ -369,7 +343,7 @@ class Learner:
         counters.lag_count[policy] += lag.numel()
         counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))
         counters.optimizer_steps[policy] = self._trainer.num_steps
-        counters.trained_frames[policy] = self._frames
+        counters.trained_frames[policy] = self.progress.frames
         counters.training_iterations[policy] += 1
         if not counters.first_training_ns[policy]:
             counters.first_training_ns[policy] = time.monotonic_ns()
@@ -381,37 +355,7 @@ class Learner:
             "train/policy_lag_max": float(lag.max()),
             "train/reward_mean": float(dataset.rewards.mean()),
         }
-        self._ports.reports.send(TrainingStatistics(self._policy, self._frames, values))
-
-    def _load_checkpoint(self) -> None:
-        state = self._memory.checkpoints.load(self._options.saving.load_checkpoint_kind)
-        if state is None:
-            return
-        try:
-            self._trainer.load_state_dict(state)
-            self._frames = int(state["frames"])
-            self._best_metric = float(state["best_metric"])
-            self._random.bit_generator.state = state["random"]
-            self.loaded_course = state.get("course")
-            for name, count in (("frames", self._frames), ("optimizer steps", self._trainer.num_steps)):
-                if not 0 <= count <= _MOST_STEPS:
-                    raise ValueError(f"it says {count} {name}")
-        except _UNFITTING as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise CheckpointError(
-                f"the checkpoint in {self._memory.checkpoints.path} is not of this network ({reason}): use the flags "
-                "it was trained with, another --experiment, or --restart_behavior=overwrite"
-            ) from error
-        self._trainer.set_progress(self._frames)
-        self._steps_saved = self._trainer.num_steps
-
-    def _metric_of_best(self) -> float:
-        """Return the metric of the best checkpoint, which may have been saved after the latest; -inf: there is none."""
-        best = self._best_metric
-        for state in self._memory.checkpoints.better_states(best, self._trainer.num_steps):
-            with contextlib.suppress(*_UNFITTING):  # it is of something else
-                best = max(best, float(state["best_metric"]))
-        return best
+        self._ports.reports.send(TrainingStatistics(self._policy, self.progress.frames, values))
 
     def course(self) -> dict[str, Any]:
         """Return what waits to be trained on, for `follow`; the rest is in every checkpoint."""
@@ -420,49 +364,3 @@ class Learner:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course; before `start`."""
         self._pending = list(course["pending"])
-
-    def _state(self) -> dict[str, Any]:
-        return self._trainer.state_dict() | {
-            "format_version": _FORMAT_VERSION,
-            "frames": self._frames,
-            "best_metric": self._best_metric,
-            "random": self._random.bit_generator.state,
-        }
-
-    def _save(self) -> None:
-        if self._trainer.num_steps == self._steps_saved:
-            return
-        with self.timing.add_time("save_checkpoint"):
-            state = self._state()
-            if (course := self.get_course()) is not None:
-                state["course"] = course
-            self._memory.checkpoints.save(state, self._trainer.num_steps, self._frames)
-        self._steps_saved = self._trainer.num_steps
-
-    def _save_if_possible(self) -> None:
-        with _going_on(self._options.saving.save_every_sec):
-            self._save()
-
-    def _save_milestone(self) -> None:
-        with _going_on(self._options.saving.save_milestones_sec), self.timing.add_time("save_checkpoint"):
-            self._memory.checkpoints.save_milestone(self._state(), self._trainer.num_steps, self._frames)
-
-    def _save_best(self) -> None:
-        """Save if the metric, which the Runner keeps in the counters (NaN: unknown yet), is better than ever."""
-        metric = float(self._memory.counters.metric[self._policy])
-        if self._frames < self._options.saving.save_best_after or not metric > self._best_metric:
-            return
-        best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
-        with _going_on(self._options.saving.save_best_every_sec), self.timing.add_time("save_checkpoint"):
-            self._memory.checkpoints.save_best(self._state(), self._trainer.num_steps, self._frames, metric)
-            best = metric
-        self._best_metric = best
-
-
-@contextlib.contextmanager
-def _going_on(interval_s: float) -> Iterator[None]:
-    """Warn of a checkpoint that cannot be written: there is an older one, and training is worth more than a newer."""
-    try:
-        yield
-    except CheckpointError as error:
-        logger.warning("%s. Training goes on, and tries again in %g s", error, interval_s)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sample_profiler.components.audience import Audience
 from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
@@ -111,20 +110,18 @@ class Runner:
         self._counters = counters
         self._reports = list(reports)
         self._exits = list(exits)
-        self._observers = tuple(observers)
-        self._listening = list(observers)
+        self._audience = Audience(observers, lambda error: self.fail(Failure.from_exception(self.name, error)))
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
         self.crew = Crew([], self._take_reports, lambda: self.reason)
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
-        self._message_handlers: defaultdict[type, list[Callable[[Runner, Any], None]]] = defaultdict(list)
         self._seen_iterations = 0
 
     def introduce(self) -> None:
         """Show the run to its observers; called once, before anything is trained."""
-        self._tell(lambda observer: observer.on_init(self))
+        self._audience.tell(lambda observer: observer.on_init(self))
 
     def inputs(self) -> list[Input]:
         """Listen to everybody."""
@@ -154,7 +151,7 @@ class Runner:
 
     def start(self) -> None:
         """Tell observers, and wait for the first report."""
-        self._tell(lambda observer: observer.on_start(self))
+        self._audience.tell(lambda observer: observer.on_start(self))
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
@@ -167,8 +164,7 @@ class Runner:
         self.records.end_timeline()
         self._update_status()
         self._write_summaries()
-        self._listening = list(self._observers)  # those that have raised, too, hold what they have to let go of
-        self._tell(lambda observer: observer.on_stop(self))
+        self._audience.tell_of_end(lambda observer: observer.on_stop(self))
 
     def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.
@@ -188,7 +184,7 @@ class Runner:
             message_type: of `sample_profiler.components.messages`, such as `EpisodesFinished`.
             handler: called with this Runner and the message, after the Runner has taken it in.
         """
-        self._message_handlers[message_type].append(handler)
+        self._audience.add_handler(message_type, handler)
 
     def add_extra_summaries(self, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
         """Have all observers add figures of their own; for the one that writes the summaries.
@@ -198,7 +194,7 @@ class Runner:
             env_steps: frames that it has been trained on.
             writer: takes the figures.
         """
-        self._tell(lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer))
+        self._audience.tell(lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer))
 
     def call(
         self,
@@ -285,10 +281,7 @@ class Runner:
                     self.crew.take(report)
                 case Heartbeat():
                     self.guard.hear(report)
-            handlers = self._message_handlers.get(type(report), [])
-            for handler in tuple(handlers):
-                if not self._survive(partial(handler, self, report)) and handler in handlers:
-                    handlers.remove(handler)
+            self._audience.hand_on(self, report)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -311,22 +304,6 @@ class Runner:
         if not self.reason:
             self.reason = reason
         self.stop_loop()
-
-    def _tell(self, event: Callable[[RunObserver], None]) -> None:
-        """Tell observers of an event; one that raises fails the run, and is told of nothing more but its end."""
-        for observer in tuple(self._listening):
-            # An observer may have others told of something meanwhile, who raise then.
-            if _is_among(self._listening, observer) and not self._survive(partial(event, observer)):
-                self._listening = [other for other in self._listening if other is not observer]
-
-    def _survive(self, call: Callable[[], None]) -> bool:
-        """Call what a user has written, and return whether it went well; what it raises fails the run."""
-        try:
-            call()
-        except Exception as error:
-            self.fail(Failure.from_exception(self.name, error))
-            return False
-        return True
 
     def _on_exits(self, processes: list[Child]) -> None:
         for process in processes:
@@ -370,7 +347,7 @@ class Runner:
                 observer.on_training_step(self, iteration)
             observer.on_status(status)
 
-        self._tell(tell)
+        self._audience.tell(tell)
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self.update_recording)
         if not self.reason:
@@ -386,7 +363,7 @@ class Runner:
 
     def _write_summaries(self) -> None:
         status = self.statistics.status()
-        self._tell(lambda observer: observer.on_summaries(status))
+        self._audience.tell(lambda observer: observer.on_summaries(status))
         self.records.write_timers()
 
     def _take_reports(self) -> None:
@@ -397,10 +374,6 @@ class Runner:
         for policy in range(self._config.sampling.num_policies):
             metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
             self._counters.metric[policy] = math.nan if metric is None else metric
-
-
-def _is_among(observers: Sequence[RunObserver], observer: RunObserver) -> bool:
-    return any(other is observer for other in observers)  # not `in`: a user's observers may compare as they like
 
 
 def _describe_evaluation(evaluation: EvaluationFinished) -> str:

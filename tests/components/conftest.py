@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.components import blueprint as blueprints
@@ -231,5 +232,53 @@ def make_component():
         (plan,) = (plan for plan in plan_components(blueprint) if plan.settings.name == name)
         reports = LocalReports()
         return plan.make(reports), reports
+
+    return make
+
+
+class LearnerRun:
+    """A Learner and the other ends of its channels; a dataset is two trajectories of four steps."""
+
+    def __init__(self, blueprint, learner, reports):
+        self.blueprint, self.learner, self.reports = blueprint, learner, reports
+        self.memory, self.counters = blueprint.trajectories, blueprint.counters
+        rng = np.random.default_rng(3)
+        memory = self.memory
+        memory.observations["obs"][:] = rng.uniform(-1, 1, memory.observations["obs"].shape)
+        memory.rewards[:] = rng.uniform(-1, 1, memory.rewards.shape)
+        memory.actions[:] = rng.integers(0, 4, memory.actions.shape)
+        memory.action_parameters[:] = 0
+        memory.log_probabilities[:] = np.log(0.25)
+
+    def start(self):
+        self.learner.start()
+        return self
+
+    def hand_over(self, *slots):
+        self.learner.inputs()[0].handle(list(slots))
+
+    def trained(self):
+        return self.blueprint.channels.trained[0].receive()
+
+    def of_type(self, kind):
+        return [report for report in self.reports.receive() if isinstance(report, kind)]
+
+    def weights(self):
+        return {name: tensor.clone() for name, tensor in self.learner._trainer.model.state_dict().items()}
+
+    def has_weights(self, expected):
+        weights = self.weights()
+        return all(torch.equal(tensor, weights[name]) for name, tensor in expected.items())
+
+    def checkpoints(self, kind="checkpoint"):
+        folder = self.blueprint.run_folder / "checkpoint_p0"
+        return sorted(path.name for path in folder.rglob(f"{kind}_*.pth"))
+
+
+@pytest.fixture
+def make_learner(make_blueprint, make_component):
+    def make(*flags, **arguments):
+        blueprint = make_blueprint(*flags, **arguments)
+        return LearnerRun(blueprint, *make_component(blueprint, "Learner_0"))
 
     return make

@@ -1,0 +1,165 @@
+"""Owns how far the training of a policy has come, and its way into checkpoints and back out of them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sample_profiler.config import SavingOptions
+from sample_profiler.errors import CheckpointError
+from sample_profiler.ppo.trainer import Trainer
+from sample_profiler.runtime.event_loop import Timer
+from sample_profiler.storage.checkpoints import CheckpointFolder
+
+__all__ = ["Progress"]
+
+logger = logging.getLogger(__name__)
+
+_FORMAT_VERSION = 1
+_MOST_STEPS = 10**18  # far from what 64 bits hold
+# What is raised by reading a state that has other pieces, or pieces of other types, than ours.
+_UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
+class Progress:
+    """How far the training of one policy has come: its network and all that is saved with it.
+
+    Args:
+        trainer: the network, its optimizer and schedule.
+        options: when to save what.
+        checkpoints: where to.
+        get_metric: returns what the best policy is chosen by, NaN: unknown yet.
+        seed: of the random numbers.
+
+    Attributes:
+        frames: that the policy has been trained on.
+        random: draws minibatches.
+        get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
+        loaded_course: what it returned when the loaded checkpoint was saved.
+
+    Raises:
+        CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        options: SavingOptions,
+        checkpoints: CheckpointFolder,
+        get_metric: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self.frames = 0
+        self.random = np.random.default_rng(seed)
+        self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
+        self.loaded_course: dict[str, Any] | None = None
+        self._trainer = trainer
+        self._options = options
+        self._checkpoints = checkpoints
+        self._get_metric = get_metric
+        self._best_metric = -math.inf
+        self._steps_saved = -1
+        with trainer.timing.add_time("load_checkpoint"):
+            checkpoints.remove_partials()
+            self._load()
+            self._best_metric = self._metric_of_best()
+
+    def timers(self) -> list[Timer]:
+        """Save from time to time."""
+        options = self._options
+        timers = [Timer(options.save_every_sec, self._save_if_possible)]
+        if options.save_milestones_sec > 0:
+            timers.append(Timer(options.save_milestones_sec, self._save_milestone))
+        if not options.benchmark:
+            timers.append(Timer(options.save_best_every_sec, self._save_best))
+        return timers
+
+    def has_reached_target(self) -> bool:
+        """Tell whether the policy has been trained on as many frames as asked."""
+        return self.frames >= self._options.train_for_env_steps
+
+    def save(self) -> None:
+        """Save the latest checkpoint, unless nothing was learned since the last.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        if self._trainer.num_steps == self._steps_saved:
+            return
+        with self._trainer.timing.add_time("save_checkpoint"):
+            state = self._state()
+            if (course := self.get_course()) is not None:
+                state["course"] = course
+            self._checkpoints.save(state, self._trainer.num_steps, self.frames)
+        self._steps_saved = self._trainer.num_steps
+
+    def _load(self) -> None:
+        state = self._checkpoints.load(self._options.load_checkpoint_kind)
+        if state is None:
+            return
+        try:
+            self._trainer.load_state_dict(state)
+            self.frames = int(state["frames"])
+            self._best_metric = float(state["best_metric"])
+            self.random.bit_generator.state = state["random"]
+            self.loaded_course = state.get("course")
+            for name, count in (("frames", self.frames), ("optimizer steps", self._trainer.num_steps)):
+                if not 0 <= count <= _MOST_STEPS:
+                    raise ValueError(f"it says {count} {name}")
+        except _UNFITTING as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise CheckpointError(
+                f"the checkpoint in {self._checkpoints.path} is not of this network ({reason}): use the flags "
+                "it was trained with, another --experiment, or --restart_behavior=overwrite"
+            ) from error
+        self._trainer.set_progress(self.frames)
+        self._steps_saved = self._trainer.num_steps
+
+    def _metric_of_best(self) -> float:
+        """Return the metric of the best checkpoint, which may have been saved after the latest; -inf: there is none."""
+        best = self._best_metric
+        for state in self._checkpoints.better_states(best, self._trainer.num_steps):
+            with contextlib.suppress(*_UNFITTING):  # it is of something else
+                best = max(best, float(state["best_metric"]))
+        return best
+
+    def _state(self) -> dict[str, Any]:
+        return self._trainer.state_dict() | {
+            "format_version": _FORMAT_VERSION,
+            "frames": self.frames,
+            "best_metric": self._best_metric,
+            "random": self.random.bit_generator.state,
+        }
+
+    def _save_if_possible(self) -> None:
+        with _going_on(self._options.save_every_sec):
+            self.save()
+
+    def _save_milestone(self) -> None:
+        with _going_on(self._options.save_milestones_sec), self._trainer.timing.add_time("save_checkpoint"):
+            self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
+
+    def _save_best(self) -> None:
+        """Save if the metric is better than ever."""
+        metric = self._get_metric()
+        if self.frames < self._options.save_best_after or not metric > self._best_metric:
+            return
+        best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
+        with _going_on(self._options.save_best_every_sec), self._trainer.timing.add_time("save_checkpoint"):
+            self._checkpoints.save_best(self._state(), self._trainer.num_steps, self.frames, metric)
+            best = metric
+        self._best_metric = best
+
+
+@contextlib.contextmanager
+def _going_on(interval_s: float) -> Iterator[None]:
+    """Warn of a checkpoint that cannot be written: there is an older one, and training is worth more than a newer."""
+    try:
+        yield
+    except CheckpointError as error:
+        logger.warning("%s. Training goes on, and tries again in %g s", error, interval_s)
