@@ -156,9 +156,9 @@ def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]
     tested = [_resolve(block, pairs) for block in request.blocks]
     alone = [compare_pairs(fps, request.margin), *cost_changes(pairs, tested).values()]
     corrected = holm([comparison.p_value for comparison in alone])
-    throughput = compare_pairs(fps, request.margin, corrected[0])
+    throughput = compare_pairs(fps, request.margin, corrected[0], len(alone))
     changes = {
-        path: compare_pairs(seconds_of(pairs, path), request.margin, p_value)
+        path: compare_pairs(seconds_of(pairs, path), request.margin, p_value, len(alone))
         for path, p_value in zip(tested, corrected[1:], strict=True)
     }
     changes |= {path: each for path, each in cost_changes(pairs, largest_blocks(pairs)).items() if path not in changes}

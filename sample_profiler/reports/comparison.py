@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sample_profiler.analysis.comparison import PairedComparison
+from sample_profiler.analysis.comparison import MOST_EXACT, PairedComparison
 from sample_profiler.analysis.costs import RunCosts
 from sample_profiler.reports.tables import format_table
 
@@ -18,12 +18,11 @@ _BY_THE_CLOCK = frozenset({"receive", "report_statistics", "save_checkpoint", "t
 
 def describe_throughput(comparison: PairedComparison, margin: float) -> str:
     """Say in a sentence or two whether B is faster than A."""
-    percent = 100 * (comparison.ratio - 1)
+    percent, pairs = f"{100 * (comparison.ratio - 1):+.1f} %", _count_pairs(comparison.num_pairs)
     if comparison.interval is None:
-        more = comparison.num_more
-        return f"It cannot be told from one pair which is faster: {percent:+.1f} %. About {more} more would tell"
+        return f"It cannot be told from {pairs} which is faster: {percent}. {_ask_for_more(comparison)}"
     interval = _format_interval(comparison.interval, 1)
-    figures = f"{percent:+.1f} % (95 % interval {interval}, p = {comparison.p_value:.3f}, {comparison.num_pairs} pairs)"
+    figures = f"{percent} (95 % interval {interval}, {_format_p_value(comparison)}, {pairs})"
     match comparison.outcome:
         case "higher":
             return f"B is faster: {figures}"
@@ -31,10 +30,7 @@ def describe_throughput(comparison: PairedComparison, margin: float) -> str:
             return f"B is slower: {figures}"
         case "equivalent":
             return f"B is as fast as A within {100 * margin:g} %: {figures}"
-    more = comparison.num_more
-    return (
-        f"It cannot be told yet which is faster: {figures}. About {more} more pair{'s' if more > 1 else ''} would tell"
-    )
+    return f"It cannot be told yet which is faster: {figures}. {_ask_for_more(comparison)}"
 
 
 def format_counts(first: RunCosts, second: RunCosts) -> str:
@@ -72,7 +68,8 @@ def format_block_changes(
 
     Args:
         changes: by block.
-        tested: those of them that were chosen, whose outcomes count; of the others there are intervals alone.
+        tested: those of them that were chosen, whose outcomes and p-values count; of the others there are intervals
+            alone.
         title: what is compared.
     """
     has_intervals = any(comparison.interval is not None for comparison in changes.values())
@@ -81,10 +78,27 @@ def format_block_changes(
         row = [path, f"{100 * (comparison.ratio - 1):+.1f} %"]
         if has_intervals:
             row.append(_format_interval(comparison.interval, 0) if comparison.interval is not None else "")
-        outcome = {"higher": "slower", "lower": "faster"}.get(comparison.outcome, comparison.outcome)
-        rows.append([*row, outcome if path in tested else ""])
+        rows.append([*row, _describe_test(comparison) if path in tested else ""])
     titles = [title, "B to A", *(["95 % interval"] if has_intervals else []), ""]
     return format_table(titles, rows, right=set(range(1, len(titles) - 1)))
+
+
+def _describe_test(comparison: PairedComparison) -> str:
+    outcome = {"higher": "slower", "lower": "faster"}.get(comparison.outcome, comparison.outcome)
+    more = f"; {_ask_for_more(comparison)}" if comparison.outcome == "inconclusive" else ""
+    return f"{outcome}, {_format_p_value(comparison)}{more}"
+
+
+def _ask_for_more(comparison: PairedComparison) -> str:
+    return f"About {_count_pairs(comparison.num_more, ' more')} would tell in 8 of 10 cases"
+
+
+def _count_pairs(number: int, which: str = "") -> str:
+    return f"{number}{which} pair{'s' if number > 1 else ''}"
+
+
+def _format_p_value(comparison: PairedComparison) -> str:
+    return f"p = {comparison.p_value:.3f}{', drawn' if comparison.num_pairs > MOST_EXACT else ''}"
 
 
 def _format_interval(interval: tuple[float, float], digits: int) -> str:

@@ -303,10 +303,10 @@ def _speedup(pairs: Sequence[tuple[float, float]]) -> str:
     if any(value <= 0 for pair in pairs for value in pair):
         return "not measured"
     comparison = compare_pairs(pairs)
+    gain = f"{100 * (1 / comparison.ratio - 1):+.1f} %"
     if comparison.interval is None:
-        return f"no measurable difference (one pair has no interval; {100 * (1 / comparison.ratio - 1):+.1f} %)"
+        return f"no measurable difference ({gain}; {len(pairs)} of the 6 pairs that an interval takes)"
     high, low = (100 * (1 / ratio - 1) for ratio in comparison.interval)
     interval = f"95 % interval {low:+.1f} % to {high:+.1f} %, {len(pairs)} pairs"
-    if comparison.outcome not in ("higher", "lower"):
-        return f"no measurable difference ({interval})"
-    return f"{100 * (1 / comparison.ratio - 1):+.1f} % ({interval})"
+    # Not by the outcome: here no difference is too small to matter.
+    return f"no measurable difference ({interval})" if low <= 0 <= high else f"{gain} ({interval})"

@@ -117,6 +117,19 @@ def test_a_command_that_leaves_no_run_is_told_so(compare, capsys):
 def test_one_pair_has_no_interval(compare, tmp_path, capsys):
     assert compare("--speed=1000", "--speed=900", num_pairs=1) == 0
     output = capsys.readouterr().out
-    assert "It cannot be told from one pair which is faster: -10.0 %. About 5 more would tell" in output
+    assert "It cannot be told from 1 pair which is faster: -10.0 %. About 5 more pairs would tell" in output
     assert "interval" not in output
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["throughput"]["interval"] is None
+
+
+def test_chosen_blocks_take_more_pairs(compare, tmp_path, capsys):
+    blocks = "Learner/train/backward,Learner/train"
+    assert compare("--speed=1000", "--speed=1300", "--blocks", blocks, num_pairs=6) == 0
+    output = capsys.readouterr().out
+    assert "p = 0.094, 6 pairs). About 1 more pair would tell" in output, "2 of 64, corrected for three tests"
+    (row,) = [line for line in output.splitlines() if line.startswith("Learner/train/backward ") and "p = " in line]
+    assert "would tell" in row
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["tested"] == [
+        "Learner/train/backward",
+        "Learner/train",
+    ]

@@ -127,6 +127,10 @@ def test_pn8_noise_is_called_no_measurable_difference_and_a_difference_by_its_si
     assert "Speedup:              no measurable difference" in text
     text = compare_profiles([make_profile(t) for t in noisy], [make_profile(t / 1.25) for t in noisy])
     assert re.search(r"Speedup: +\+25\.0 % \(95 % interval \+25\.0 % to \+25\.0 %, 8 pairs\)", text)
+    text = compare_profiles([make_profile(t) for t in noisy], [make_profile(t / 1.01) for t in noisy])
+    assert re.search(r"Speedup: +\+1\.0 % \(95 % interval", text), "no difference is too small to be told"
+    text = compare_profiles([make_profile(1.0)] * 3, [make_profile(0.5)] * 3)
+    assert "no measurable difference (+100.0 %; 3 of the 6 pairs that an interval takes)" in text
 
 
 def test_pn9_recommendations_follow_from_the_shares_and_name_the_bound() -> None:
