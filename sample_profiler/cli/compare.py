@@ -12,7 +12,13 @@ from datetime import datetime
 from pathlib import Path
 
 from sample_profiler.analysis.comparison import compare_pairs, holm
-from sample_profiler.analysis.cost_changes import cost_changes, largest_blocks, seconds_of
+from sample_profiler.analysis.cost_changes import (
+    LEAST_PAIRS_OF_COUNTS,
+    cost_changes,
+    count_changes,
+    largest_blocks,
+    seconds_of,
+)
 from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
@@ -173,11 +179,19 @@ def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]
     (request.output / "comparison.json").write_text(json.dumps(document, indent=1) + "\n")
     parts = [
         f"A: {request.flags[0] or 'the command as it is'}\nB: {request.flags[1] or 'the command as it is'}",
+        _describe_counts(pairs),
         describe_throughput(throughput, request.margin),
-        format_counts(*pairs[-1]),
         format_block_changes(changes, tested),
     ]
     return "\n\n".join(parts)
+
+
+def _describe_counts(pairs: Sequence[tuple[RunCosts, RunCosts]]) -> str:
+    if len(pairs) < LEAST_PAIRS_OF_COUNTS:
+        return (
+            f"Passes through blocks are compared from {LEAST_PAIRS_OF_COUNTS} pairs on: in fewer some differ by chance"
+        )
+    return format_counts(count_changes(pairs))
 
 
 def _resolve(block: str, pairs: Sequence[tuple[RunCosts, RunCosts]]) -> str:

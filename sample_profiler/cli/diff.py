@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 
 from sample_profiler.analysis.comparison import compare_pairs
-from sample_profiler.analysis.cost_changes import MOST_SHOWN, SHORTEST_S, cost_changes, is_wait, largest_blocks
+from sample_profiler.analysis.cost_changes import (
+    MOST_SHOWN,
+    SHORTEST_S,
+    cost_changes,
+    count_changes,
+    is_wait,
+    largest_blocks,
+)
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import Session, read_session, steady_path
@@ -54,10 +61,10 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
         return _BAD_USAGE
     a, b = costs
     change = b.fps / a.fps - 1
-    print(f"A {run_a}: {a.fps:,.0f} frames/s over {a.facts.seconds:.0f} s")
-    print(f"B {run_b}: {b.fps:,.0f} frames/s over {b.facts.seconds:.0f} s, {100 * change:+.1f} %")
-    print(f"{_NOISE}\n\n{format_counts(a, b)}\n")
-    print(format_block_changes(cost_changes([(a, b)], largest_blocks([(a, b)])), tested=()))
+    print(f"A {run_a}\nB {run_b}\n{_NOISE}\n\n{format_counts(count_changes([costs]))}\n")
+    print(f"A: {a.fps:,.0f} frames/s over {a.facts.seconds:.0f} s")
+    print(f"B: {b.fps:,.0f} frames/s over {b.facts.seconds:.0f} s, {100 * change:+.1f} %\n")
+    print(format_block_changes(cost_changes([costs], largest_blocks([costs])), tested=()))
     if fail_over is not None and change < -fail_over:
         print(f"sample-profiler diff: B is slower by more than {100 * fail_over:g} %", file=sys.stderr)
         return _SLOWER

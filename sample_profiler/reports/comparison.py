@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sample_profiler.analysis.comparison import MOST_EXACT, PairedComparison
-from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.analysis.cost_changes import CountChange
 from sample_profiler.reports.tables import format_table
 
 __all__ = ["describe_throughput", "format_block_changes", "format_counts"]
 
 _MAX_ROWS = 12
-_SAME_COUNT = 0.005
-_BY_THE_CLOCK = frozenset({"receive", "report_statistics", "save_checkpoint", "timers", "watch_processes"})
-"""Blocks that are entered so many times a second, or as messages happen to come: per frame their counts are noise."""
 
 
 def describe_throughput(comparison: PairedComparison, margin: float) -> str:
@@ -33,32 +30,20 @@ def describe_throughput(comparison: PairedComparison, margin: float) -> str:
     return f"It cannot be told yet which is faster: {figures}. {_ask_for_more(comparison)}"
 
 
-def format_counts(first: RunCosts, second: RunCosts) -> str:
-    """Return the blocks that one run goes through more often than the other: counts carry no noise."""
+def format_counts(changes: Sequence[CountChange]) -> str:
+    """Return a table of the blocks that one setting goes through more often than the other.
+
+    Args:
+        changes: of the counts, in the order of the table.
+    """
+    if not changes:
+        return "Passes through blocks per 1,000 frames: no difference"
     rows = []
-    for path in sorted(first.blocks.keys() | second.blocks.keys()):
-        if _BY_THE_CLOCK & set(path.split("/")):
-            continue
-        a, b = first.blocks.get(path), second.blocks.get(path)
-        if a is None or b is None:
-            rows.append((1e9, path, f"{a.passes:,.3g}" if a else "none", f"{b.passes:,.3g}" if b else "none", ""))
-        elif not path.rpartition("/")[2].startswith("wait_") and abs(b.passes / a.passes - 1) > _SAME_COUNT:
-            rows.append(
-                (
-                    abs(b.passes / a.passes - 1),
-                    path,
-                    f"{a.passes:,.3g}",
-                    f"{b.passes:,.3g}",
-                    f"{b.passes / a.passes:.2f} ×",
-                )
-            )
-    if not rows:
-        return "Passes through blocks per 1,000 frames: the same everywhere"
-    rows.sort(reverse=True)
-    table = format_table(
-        ["passes per 1,000 frames", "A", "B", "B / A"], [list(row[1:]) for row in rows[:_MAX_ROWS]], right={1, 2, 3}
-    )
-    return table + (f"\n… and {len(rows) - _MAX_ROWS} more" if len(rows) > _MAX_ROWS else "")
+    for change in changes[:_MAX_ROWS]:
+        ratio = f"{change.b / change.a:.2f} ×" if change.a and change.b else ""
+        rows.append([change.path, *(f"{count:,.3g}" if count else "none" for count in (change.a, change.b)), ratio])
+    table = format_table(["passes per 1,000 frames", "A", "B", "B / A"], rows, right={1, 2, 3})
+    return table + (f"\n… and {len(changes) - _MAX_ROWS} more" if len(changes) > _MAX_ROWS else "")
 
 
 def format_block_changes(

@@ -29,7 +29,7 @@ for name in ("Runner", "Learner_0"):
     timing = Timing(name + " profile")
     file = RecordFile(folder / "profile" / "live" / (name + ".1.rec"), process_name=name, ring_bytes=0)
     file.attach(timing, name)
-    for _ in range(int(flags.get("passes", 10))):
+    for _ in range(int(flags.get("passes_of_" + flags["experiment"], flags.get("passes", 10)))):
         with timing.add_time("main_loop"), timing.add_time("train"), timing.add_time("backward"):
             pass
     file.set_gauge("frames", float(flags["speed"]))
@@ -65,7 +65,7 @@ def test_runs_take_turns_and_the_faster_one_is_named(compare, tmp_path, capsys):
     assert "pair 8: A 1,000, B 1,300 frames/s" in output
     assert "B is faster: +30.0 %" in output
     assert "p = 0.016" in output, "2 of 256, corrected for two tests"
-    assert output.index("passes per 1,000 frames") < output.index("time per frame"), "counts carry no noise"
+    assert output.index("passes per 1,000 frames") < output.index("B is faster"), "counts carry no noise"
     document = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert document["throughput"]["ratio"] == pytest.approx(1.3)
     assert document["tested"] == ["Learner/train/backward"]
@@ -120,6 +120,19 @@ def test_one_pair_has_no_interval(compare, tmp_path, capsys):
     assert "It cannot be told from 1 pair which is faster: -10.0 %. About 5 more pairs would tell" in output
     assert "interval" not in output
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["throughput"]["interval"] is None
+
+
+@pytest.mark.parametrize("num_pairs", [3, 4])
+def test_counts_are_compared_once_there_are_enough_pairs(compare, num_pairs, capsys):
+    assert compare("--speed=1000", "--speed=1000 --passes=20", num_pairs=num_pairs) == 0
+    output = capsys.readouterr().out
+    assert ("passes per 1,000 frames" in output) == (num_pairs == 4)
+    assert ("are compared from 4 pairs on" in output) == (num_pairs == 3)
+
+
+def test_counts_that_are_no_higher_in_one_of_the_runs_are_not_told(compare, capsys):
+    assert compare("--speed=1000", "--speed=1000 --passes=20 --passes_of_b_03=9", num_pairs=4) == 0
+    assert "Passes through blocks per 1,000 frames: no difference" in capsys.readouterr().out
 
 
 def test_chosen_blocks_take_more_pairs(compare, tmp_path, capsys):

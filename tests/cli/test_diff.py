@@ -58,6 +58,12 @@ def test_a_difference_can_fail_a_build(make_run, capsys):
     assert main(["diff", b, a, "--fail-over", "5%"]) == 0
 
 
+def test_counts_come_before_what_the_clock_says(make_run, capsys):
+    assert main(["diff", make_run("a", 1000), make_run("b", 1000, passes=20)]) == 0
+    output = capsys.readouterr().out
+    assert output.index("passes per 1,000 frames") < output.index("frames/s") < output.index("time per frame")
+
+
 def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys):
     runs = [make_run("a", 1000), make_run("b", 900, host="there")]
     assert main(["diff", *runs]) == 2

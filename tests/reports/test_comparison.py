@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.comparison import compare_pairs
-from sample_profiler.reports.comparison import describe_throughput, format_block_changes
+from sample_profiler.analysis.cost_changes import CountChange
+from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
 
 def describe(*values, margin=0.02):
@@ -36,3 +37,14 @@ def test_chosen_blocks_have_outcome_p_value_and_the_pairs_that_they_lack():
     assert lines[1].endswith("+10 % to +10 %  slower, p = 0.008")
     assert lines[2].endswith("inconclusive, p = 0.188; About 2 more pairs would tell in 8 of 10 cases")
     assert lines[3].endswith("+10 %"), "not chosen"
+
+
+def test_counts_are_a_table_of_the_first_dozen():
+    changes = [CountChange("new", 0, 2000), CountChange("gone", 3, 0)]
+    changes += [CountChange(f"block_{number}", 10, 20) for number in range(12)]
+    lines = format_counts(changes).splitlines()
+    assert lines[1].split() == ["new", "none", "2e+03"]
+    assert lines[2].split() == ["gone", "3", "none"]
+    assert lines[3].split() == ["block_0", "10", "20", "2.00", "×"]
+    assert len(lines) == 14 and lines[-1] == "… and 2 more"
+    assert format_counts([]) == "Passes through blocks per 1,000 frames: no difference"
