@@ -11,12 +11,12 @@ and what all of them together need of the processors.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.analysis.student import t_interval
 
 __all__ = ["STAGE_BLOCKS", "Ceiling", "StageWeight", "ceiling", "gain", "stage_weight"]
 
@@ -27,7 +27,6 @@ STAGE_BLOCKS = {
 }
 """The block that is a stage, by the kind of component that has it."""
 
-_NUM_DRAWS = 4000
 _KINDS = {
     "RolloutWorker": "rollout workers",
     "InferenceWorker": "inference",
@@ -44,14 +43,13 @@ class StageWeight:
     Attributes:
         stage: its name.
         weight: 0 to about 1.
-        low, high: ends of its 95 % bootstrap interval.
+        interval: ends of its 95 % interval (`t_interval`); None: one pair has none.
         num_pairs: that it rests on.
     """
 
     stage: str
     weight: float
-    low: float
-    high: float
+    interval: tuple[float, float] | None
     num_pairs: int
 
 
@@ -111,10 +109,7 @@ def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float)
     if not pairs or share <= 0:
         raise ValueError("a weight takes pairs of measurements, and a slowdown above 0")
     weights = [(base / slowed - 1) / share for base, slowed in pairs]
-    draw = random.Random(1)
-    means = sorted(fmean(draw.choices(weights, k=len(weights))) for _ in range(_NUM_DRAWS))
-    low, high = means[round(0.025 * (_NUM_DRAWS - 1))], means[round(0.975 * (_NUM_DRAWS - 1))]
-    return StageWeight(stage, fmean(weights), low, high, len(weights))
+    return StageWeight(stage, fmean(weights), t_interval(weights), len(weights))
 
 
 def gain(weight: float, speedup: float) -> float:

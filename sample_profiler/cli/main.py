@@ -18,6 +18,7 @@ from sample_profiler.cli.trace import trace
 from sample_profiler.cli.watch import watch
 from sample_profiler.cli.whatif import STAGES, whatif
 from sample_profiler.components.selection import KINDS
+from sample_profiler.runtime.slowdown import MOST_SHARE
 
 __all__ = ["main"]
 
@@ -295,7 +296,7 @@ def _add_whatif(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help=f"of {', '.join(STAGES)}; default: all",
     )
     parser.add_argument(
-        "--slower", type=_percent, default=0.5, metavar="PERCENT", help="by how much; default: 50%% of a stage's time"
+        "--slower", type=_slowdown, default=0.5, metavar="PERCENT", help="by how much; default: 50%% of a stage's time"
     )
     parser.add_argument("--seconds", type=_seconds, default=8.0, help="length of each measurement; default: 8")
     parser.add_argument("--settle", type=_seconds, default=3.0, help="seconds before each; default: 3")
@@ -334,14 +335,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _percent(text: str) -> float:
+def _percent(text: str, most: float = 100) -> float:
+    """Return a percentage above 0 and below `most` as a share."""
     try:
         percent = float(text.removesuffix("%"))
     except ValueError:
         percent = math.nan
-    if not 0 < percent < 100:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and 100, such as 5%")
+    if not 0 < percent < most:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and {most:g}, such as 5%")
     return percent / 100
+
+
+def _slowdown(text: str) -> float:
+    return _percent(text, 100 * MOST_SHARE)
 
 
 def _seconds(text: str) -> float:

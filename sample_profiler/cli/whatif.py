@@ -16,6 +16,7 @@ from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
+from sample_profiler.runtime.slowdown import MOST_SECONDS
 
 __all__ = ["STAGES", "look", "measure_pairs", "whatif"]
 
@@ -23,6 +24,7 @@ STAGES = {"env": "stepping environments", "inference": "inference", "learner": "
 _BAD_USAGE = 2
 _SPEEDUPS = (1.25, 2.0, math.inf)
 _NS_PER_S = 1e9
+_SPARE_S = 5.0  # for which a stage stays slow beyond a measurement, should the run be slow to answer
 
 
 def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, settle_s: float, rounds: int) -> int:
@@ -31,15 +33,22 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
     Args:
         run_dir: folder of a run that goes on.
         stages: some of `STAGES`.
-        share: of a stage's own time that is added to it.
+        share: of a stage's own time that is added to it, at most `MOST_SHARE`.
         seconds: length of each measurement.
         settle_s: before each: what the change before has left in queues and buffers is gone by then.
         rounds: measurements of each stage.
 
     Returns:
-        Exit status: 0; 2: the run cannot be reached, or ended meanwhile; 130: Ctrl+C. What was measured until then is
-        printed all the same.
+        Exit status: 0; 2: the run cannot be reached or ended meanwhile, or a stage cannot be slowed for so long; 130:
+        Ctrl+C. What was measured until then is printed all the same.
     """
+    if seconds + settle_s + _SPARE_S > MOST_SECONDS:
+        print(
+            f"sample-profiler whatif: a stage can be slowed for {MOST_SECONDS:g} s at once, and the run may take "
+            f"{_SPARE_S:g} s of them: give --seconds and --settle of at most {MOST_SECONDS - _SPARE_S:g} s together",
+            file=sys.stderr,
+        )
+        return _BAD_USAGE
     total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
     print(
         f"Slowing {', '.join(STAGES[stage] for stage in stages)} by {100 * share:.0f} % in turn, {total_s:.0f} s in all"
@@ -71,27 +80,28 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
 
 
 def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
-    """Return a table, the stage that gives most first.
+    """Return a table, the stage that gives most if it is twice as fast first.
 
     Args:
         weights: of stages.
         facts: of the run while nothing was slowed.
     """
-    rows = []
-    for each in sorted(weights, key=lambda found: -found.weight):
+    rows: list[tuple[float, float, list[str]]] = []
+    for each in weights:
         bounds = {speedup: ceiling(facts, each.stage, speedup) for speedup in _SPEEDUPS}
-        gains = [
-            f"{100 * min(gain(weight, speedup), bounds[speedup].gain):+.0f} %"
-            for weight, speedup in ((each.weight, 1.25), (each.weight, 2.0), (each.weight, math.inf))
-        ]
-        low, high = (min(gain(weight, 2.0), bounds[2.0].gain) for weight in (each.low, each.high))
-        is_bound = gain(each.weight, 2.0) > bounds[2.0].gain
-        limit = bounds[2.0].limit if is_bound else ""
-        interval = f"{100 * low:+.0f} to {100 * high:+.0f} %"
-        rows.append([STAGES.get(each.stage, each.stage), f"{each.weight:.2f}", *gains, interval, limit])
+        gains = {speedup: min(gain(each.weight, speedup), bound.gain) for speedup, bound in bounds.items()}
+        limit = bounds[2.0].limit if gain(each.weight, 2.0) > gains[2.0] else ""
+        interval = "one round has none"
+        if each.interval is not None:
+            low, high = (100 * min(gain(end, 2.0), bounds[2.0].gain) for end in each.interval)
+            interval = f"{low:+.0f} to {high:+.0f} %"
+        told = [f"{100 * found:+.0f} %" for found in gains.values()]
+        name = STAGES.get(each.stage, each.stage)
+        rows.append((gains[2.0], each.weight, [name, f"{each.weight:.2f}", *told, interval, limit]))
+    rows.sort(reverse=True)
     titles = ["if this were faster", "weight", "1.25 x gives", "2 x", "no time", "95 % interval of 2 x", "limit then"]
     note = "Weight: how much longer a frame takes for each 1 of the stage. What else works bounds what it can give."
-    return format_table(titles, rows, right={1, 2, 3, 4, 5}) + f"\n{note}"
+    return format_table(titles, [cells for *_, cells in rows], right={1, 2, 3, 4, 5}) + f"\n{note}"
 
 
 def measure_pairs(
@@ -136,7 +146,7 @@ def _measure_pair(
     """Return throughput without and with the slowdown; every second pair the other way round."""
     measured = {}
     for is_slowed in (False, True) if number % 2 == 0 else (True, False):
-        _ask(client, stage, share if is_slowed else 0.0, seconds + settle_s + 5)
+        _ask(client, stage, share if is_slowed else 0.0, seconds + settle_s + _SPARE_S)
         time.sleep(settle_s)
         measured[is_slowed] = _throughput(run_dir, seconds)
     _ask(client, stage, 0.0, 0.0)

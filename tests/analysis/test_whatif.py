@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import stdev
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_stages_that_take_turns_weigh_what_they_take(stage, share_of_frame):
     pairs = [(throughput(times), throughput(times, 1.5, stage))] * 3
     weight = stage_weight(stage, pairs, 0.5)
     assert weight.weight == pytest.approx(share_of_frame)
-    assert (weight.low, weight.high) == (pytest.approx(share_of_frame), pytest.approx(share_of_frame))
+    assert weight.interval == pytest.approx((share_of_frame, share_of_frame))
     # Twice as fast: half of its share of each frame is saved, exactly as the model says.
     assert gain(weight.weight, 2.0) == pytest.approx(throughput(times, 0.5, stage) / throughput(times) - 1)
 
@@ -31,6 +32,14 @@ def test_stages_that_take_turns_weigh_what_they_take(stage, share_of_frame):
 def test_a_stage_that_nobody_waits_for_gives_nothing():
     assert gain(stage_weight("env", [(100.0, 100.0)], 0.5).weight, 2.0) == 0
     assert gain(-0.1, 2.0) == 0, "noise below nothing"
+
+
+def test_the_interval_is_one_of_few_measurements():
+    weights = (0.2, 0.3, 0.4, 0.5)
+    pairs = [(100.0, 100 / (1 + 0.5 * weight)) for weight in weights]
+    reach = 3.1824 * stdev(weights) / 2
+    assert stage_weight("env", pairs, 0.5).interval == pytest.approx((0.35 - reach, 0.35 + reach), abs=1e-4)
+    assert stage_weight("env", pairs[:1], 0.5).interval is None
 
 
 def test_no_stage_gives_more_than_its_whole_share():
@@ -101,3 +110,12 @@ def test_a_bound_is_shown_where_it_counts():
     line = format_weights(weights, make_facts(env=0.9, learner=0.8)).splitlines()[1]
     assert "+25 %" in line and "+100 %" not in line
     assert line.rstrip().endswith("learner")
+
+
+def test_what_comes_first_is_what_gives_most_within_its_bound():
+    weights = [
+        stage_weight(stage, [(100.0, 100 / (1 + 0.5 * w))] * 2, 0.5) for stage, w in (("env", 0.9), ("learner", 0.4))
+    ]
+    lines = format_weights(weights, make_facts(learner=0.9)).splitlines()
+    assert lines[1].startswith("training") and "+25 %" in lines[1]
+    assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]

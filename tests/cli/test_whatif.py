@@ -65,3 +65,37 @@ def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_other
     monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
     assert main(["whatif", str(tmp_path)]) == 130
     assert [(question["stage"], question["share"]) for question in asked[-3:]] == [(s, 0.0) for s in module.STAGES]
+
+
+@pytest.mark.parametrize("share", ["0", "1000%", "nan", "twice"])
+def test_a_slowdown_that_no_run_takes_is_refused(asked, share, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(["whatif", str(tmp_path), "--slower", share])
+    assert ending.value.code == 2
+    assert "give a percentage between 0 and 1000" in capsys.readouterr().err
+    assert asked == []
+
+
+@pytest.mark.parametrize("share", ["100%", "900%"])
+def test_a_stage_may_take_several_times_as_long(asked, share, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    assert main(["whatif", str(tmp_path), "--slower", share]) == 0
+    assert max(question["share"] for question in asked) == float(share[:-1]) / 100
+
+
+def test_measurements_longer_than_a_stage_may_be_slowed_are_refused_before_any(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    assert main(["whatif", str(tmp_path), "--seconds=600"]) == 2
+    captured = capsys.readouterr()
+    assert "give --seconds and --settle of at most 595 s together" in captured.err
+    assert (captured.out, asked) == ("", [])
+    assert main(["whatif", str(tmp_path), "--seconds=592", "--settle=3"]) == 0
+    assert max(question["seconds"] for question in asked) == 600
+
+
+def test_one_round_has_no_interval(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    assert main(["whatif", str(tmp_path), "--rounds=1", "--stages=env"]) == 0
+    assert "one round has none" in capsys.readouterr().out
+    assert main(["whatif", str(tmp_path), "--rounds=2", "--stages=env"]) == 0
+    assert "+0 to +0 %" in capsys.readouterr().out
