@@ -61,22 +61,20 @@ def compare(request: CompareRequest) -> int:
         Exit status: 0: done; 2: a run failed, or the request makes no sense; 130: Ctrl+C: the runs that are complete
         are kept.
     """
-    if len(request.blocks) > _MOST_TESTED:
-        print(f"sample-profiler compare: at most {_MOST_TESTED} blocks can be tested at once", file=sys.stderr)
-        return _BAD_USAGE
-    if not request.command:
-        print("sample-profiler compare: give the training command after --", file=sys.stderr)
-        return _BAD_USAGE
     pairs: list[tuple[RunCosts, RunCosts]] = []
-    runs = _Runs(request)
+    tested: list[str] = []
     try:
+        _check(request)
+        runs = _Runs(request)
         for number in range(request.num_pairs):
             # A B, then B A: what drifts in the course of the comparison favours neither.
             order = (0, 1) if number % 2 == 0 else (1, 0)
             costs = {which: runs.make(which, number) for which in order}
             pairs.append((costs[0], costs[1]))
             print(f"pair {number + 1}: A {costs[0].fps:,.0f}, B {costs[1].fps:,.0f} frames/s", flush=True)
-        conclusion = _conclude(request, pairs)
+            # A block that is not there shall not be told after hours.
+            tested = list(dict.fromkeys(_resolve(block, pairs) for block in request.blocks))
+        conclusion = _conclude(request, pairs, tested)
     except (SessionError, OSError) as error:
         print(f"sample-profiler compare: {error}", file=sys.stderr)
         return _BAD_USAGE
@@ -87,15 +85,38 @@ def compare(request: CompareRequest) -> int:
     return 0
 
 
+def _check(request: CompareRequest) -> None:
+    """See whether a request makes sense before anything runs.
+
+    Raises:
+        SessionError: it does not.
+    """
+    if len(request.blocks) > _MOST_TESTED:
+        raise SessionError(f"at most {_MOST_TESTED} blocks can be tested at once")
+    if not request.command:
+        raise SessionError("give the training command after --")
+
+
+def _split(name: str, flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError as error:
+        raise SessionError(f"{name} cannot be split into flags: {error} in {flags!r}: close what is quoted") from error
+
+
 class _Runs:
     """Makes the runs of a comparison, all of one machine.
 
     Args:
         request: what is compared.
+
+    Raises:
+        SessionError: its flags are none.
     """
 
     def __init__(self, request: CompareRequest) -> None:
         self._request = request
+        self._flags = [_split(name, flags) for name, flags in zip(("--a", "--b"), request.flags, strict=True)]
         self._first: tuple[Path, Session] | None = None
 
     def make(self, which: int, number: int) -> RunCosts:
@@ -108,8 +129,7 @@ class _Runs:
         request = self._request
         name = f"{'ab'[which]}_{number:02d}"
         folder = request.output / name
-        flags = shlex.split(request.flags[which])
-        command = [*request.command, *flags, f"--train_dir={request.output}", f"--experiment={name}"]
+        command = [*request.command, *self._flags[which], f"--train_dir={request.output}", f"--experiment={name}"]
         mark = folder / "compared.json"
         if _is_made_by(command, mark):
             made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
@@ -157,24 +177,32 @@ def _train(command: Sequence[str], folder: Path) -> None:
         )
 
 
-def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]]) -> str:
-    fps = [(a.fps, b.fps) for a, b in pairs]
-    tested = [_resolve(block, pairs) for block in request.blocks]
-    alone = [compare_pairs(fps, request.margin), *cost_changes(pairs, tested).values()]
-    corrected = holm([comparison.p_value for comparison in alone])
-    throughput = compare_pairs(fps, request.margin, corrected[0], len(alone))
-    changes = {
-        path: compare_pairs(seconds_of(pairs, path), request.margin, p_value, len(alone))
-        for path, p_value in zip(tested, corrected[1:], strict=True)
-    }
-    changes |= {path: each for path, each in cost_changes(pairs, largest_blocks(pairs)).items() if path not in changes}
+def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]], tested: Sequence[str]) -> str:
+    """Write what is to be said of the runs to comparison.json, and return it as a text.
+
+    Args:
+        request: what is compared.
+        pairs: its runs.
+        tested: full paths of the blocks that are tested.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    figures = [[(a.fps, b.fps) for a, b in pairs], *(seconds_of(pairs, path) for path in tested)]
+    corrected = holm([compare_pairs(figure).p_value for figure in figures])
+    throughput, *of_blocks = (
+        compare_pairs(figure, request.margin, p_value, len(figures))
+        for figure, p_value in zip(figures, corrected, strict=True)
+    )
+    changes = dict(zip(tested, of_blocks, strict=True))
+    changes |= cost_changes(pairs, [path for path in largest_blocks(pairs) if path not in changes])
     document = {
         "command": list(request.command),
         "flags": list(request.flags),
-        "fps": fps,
+        "fps": figures[0],
         "throughput": asdict(throughput),
         "blocks": {path: asdict(comparison) for path, comparison in changes.items()},
-        "tested": tested,
+        "tested": list(tested),
     }
     (request.output / "comparison.json").write_text(json.dumps(document, indent=1) + "\n")
     parts = [

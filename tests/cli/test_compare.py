@@ -86,9 +86,10 @@ def test_a_run_that_fails_ends_the_comparison_with_its_last_words(compare, capsy
     assert "ended with status 1:\nthis cannot be trained" in capsys.readouterr().err
 
 
-def test_a_block_that_is_not_there_is_told_with_those_that_are(compare, capsys):
-    assert compare("--speed=1", "--speed=1", "--blocks", "forward", num_pairs=1) == 2
+def test_a_block_that_is_not_there_is_told_after_one_pair_with_those_that_are(compare, tmp_path, capsys):
+    assert compare("--speed=1", "--speed=1", "--blocks", "forward", num_pairs=8) == 2
     assert "no blocks are called forward; there are Learner/train" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a_00", "b_00"], "at once"
 
 
 def test_kept_runs_are_told_and_a_mark_that_was_cut_off_counts_as_none(compare, tmp_path, capsys):
@@ -136,7 +137,7 @@ def test_counts_that_are_no_higher_in_one_of_the_runs_are_not_told(compare, caps
 
 
 def test_chosen_blocks_take_more_pairs(compare, tmp_path, capsys):
-    blocks = "Learner/train/backward,Learner/train"
+    blocks = "Learner/train/backward,Learner/train,Learner/train"
     assert compare("--speed=1000", "--speed=1300", "--blocks", blocks, num_pairs=6) == 0
     output = capsys.readouterr().out
     assert "p = 0.094, 6 pairs). About 1 more pair would tell" in output, "2 of 64, corrected for three tests"
@@ -146,3 +147,12 @@ def test_chosen_blocks_take_more_pairs(compare, tmp_path, capsys):
         "Learner/train/backward",
         "Learner/train",
     ]
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_flags_whose_quotes_are_not_closed_are_refused_before_anything_runs(compare, which, tmp_path, capsys):
+    flags = {"a": "--speed=1", "b": "--speed=1"} | {which: "--speed='1"}
+    assert compare(**flags) == 2
+    error = capsys.readouterr().err
+    assert f'--{which} cannot be split into flags: No closing quotation in "--speed=\'1"' in error
+    assert not (tmp_path / "out").exists()
