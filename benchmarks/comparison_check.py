@@ -23,10 +23,14 @@ from pathlib import Path
 from statistics import median
 
 from sample_profiler.analysis.comparison import compare_pairs
+from sample_profiler.analysis.costs import run_costs
+from sample_profiler.errors import SessionError
+from sample_profiler.profiling.session import Session, steady_path
 from sample_profiler.runtime.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32", "--benchmark=True")
+_FIGURE = "frames/s of the steady part"
 _NUM_PAIRS = 8
 _NUM_COMPARISONS = 40
 _MOST_ERRORS = 4
@@ -34,10 +38,10 @@ _LEAST_FOUND = 0.8
 
 
 def run(seconds: float, env_ms: float) -> float:
-    """Train once and return the frames per second over the last 75 % of the frames.
+    """Train once and return the frames per second of the steady part, which `sample-profiler compare` takes, too.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: it failed, or was over before it was steady.
     """
     with tempfile.TemporaryDirectory(prefix="sample_profiler_comparison_") as folder:
         own = [f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
@@ -50,7 +54,13 @@ def run(seconds: float, env_ms: float) -> float:
         )
         if done.returncode:
             raise SystemExit(f"status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-999:]}")
-        return float(json.loads(Path(folder, "run", "benchmark.json").read_text())["steady_fps"])
+        try:
+            costs = run_costs(Session.load(steady_path(Path(folder, "run"))))
+        except SessionError as error:
+            raise SystemExit(f"{error}: give --seconds for longer runs") from error
+        if costs is None:
+            raise SystemExit("nothing was trained on in the steady part: give --seconds for longer runs")
+        return costs.fps
 
 
 def same_setting(runs: Sequence[float]) -> list[list[tuple[float, float]]]:
@@ -85,12 +95,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.runs < 4 * _NUM_PAIRS:
         parser.error(f"--runs: {4 * _NUM_PAIRS} or more are needed for {_NUM_PAIRS} pairs of one setting")
-    setting = {"seconds": options.seconds, "env_ms": options.env_ms, "machine": Machine.this().to_dict()}
+    setting = {
+        "figure": _FIGURE,
+        "seconds": options.seconds,
+        "env_ms": options.env_ms,
+        "machine": Machine.this().to_dict(),
+    }
     document = {**setting, "plain": [], "slow": []}
     if options.output.exists():
         document = json.loads(options.output.read_text())
-        if any(document[name] != value for name, value in setting.items()):
-            parser.error(f"{options.output} has runs of another setting or machine")
+        if any(document.get(name) != value for name, value in setting.items()):
+            parser.error(f"{options.output} has another figure, or runs of another setting or machine")
     while (number := len(document["plain"]) + len(document["slow"])) < options.runs // 2 * 2:
         # Plain, slow, slow, plain: what drifts favours neither.
         name = ("plain", "slow", "slow", "plain")[number % 4]

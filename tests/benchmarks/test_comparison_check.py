@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+from pathlib import Path
 
-from benchmarks.comparison_check import both_settings, count, same_setting
+import pytest
+
+from benchmarks import comparison_check
+from benchmarks.comparison_check import both_settings, count, main, run, same_setting
+from sample_profiler.analysis.costs import run_costs
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.session import Session, live_folder, read_live, steady_path
 
 
 def test_neighbours_are_pairs_and_every_second_one_is_turned_round():
@@ -30,3 +40,54 @@ def test_a_machine_that_slows_down_favours_nobody():
     runs = [1000 * 0.99**number for number in range(30)]
     same = count(same_setting(runs), random.Random(3))
     assert same["lower"] + same["higher"] == 0
+
+
+@pytest.fixture
+def train(monkeypatch):
+    """Leave a run whose benchmark.json has another figure than its steady part, if it has one."""
+    figures = []
+
+    def leave(argv, *, is_steady):
+        folder = Path(next(flag.partition("=")[2] for flag in argv if flag.startswith("--train_dir=")), "run")
+        live_folder(folder).mkdir(parents=True)
+        for name in ("Runner", "Learner_0"):
+            timing = Timing(f"{name} profile")
+            file = RecordFile(live_folder(folder) / f"{name}.1.rec", process_name=name, ring_bytes=0)
+            file.attach(timing, name)
+            with timing.add_time("main_loop"), timing.add_time("train"):
+                pass
+            file.set_gauge("frames", 700.0)
+            file.close()
+        (folder / "benchmark.json").write_text(json.dumps({"steady_fps": 1.0}))
+        if is_steady:
+            session = read_live(folder, with_events=False)
+            session.save(steady_path(folder))
+            figures.append(run_costs(Session.load(steady_path(folder))).fps)
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    def install(*, is_steady=True):
+        monkeypatch.setattr(
+            comparison_check.subprocess, "run", lambda argv, **_: leave(argv, is_steady=is_steady), raising=True
+        )
+        return figures
+
+    return install
+
+
+def test_a_run_counts_by_the_figure_that_the_command_tests(train):
+    figures = train()
+    assert run(1.0, 0.0) == figures[0] != 1.0
+
+
+def test_a_run_that_was_over_before_it_was_steady_is_told(train):
+    train(is_steady=False)
+    with pytest.raises(SystemExit, match="give --seconds for longer runs"):
+        run(1.0, 0.0)
+
+
+def test_recordings_of_another_figure_are_not_gone_on_with(tmp_path, capsys):
+    recorded = tmp_path / "runs.json"
+    recorded.write_text(json.dumps({"seconds": 12.0, "env_ms": 0.005, "plain": [1.0], "slow": []}))
+    with pytest.raises(SystemExit):
+        main(["--output", str(recorded)])
+    assert "has another figure" in capsys.readouterr().err
