@@ -5,9 +5,8 @@ from __future__ import annotations
 import atexit
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -19,12 +18,12 @@ from sample_profiler.components.collector_batch import Batch
 from sample_profiler.components.collector_processes import ProcessBackend
 from sample_profiler.components.making import make_model
 from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.components.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.components.run import check_spaces, choose_device, probe_env
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import ActorCritic
-from sample_profiler.profiling.profile_request import plan_profiles
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.profiling.rollout_profiler import PostCollectHook
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
@@ -34,10 +33,8 @@ __all__ = ["Collector"]
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_S = 120.0  # importing PyTorch on a busy machine, or writing a long trace, takes a while
 
-
-class Collector:
+class Collector(CapturesRollouts):
     """Samples trajectories with the rollout and inference workers of a run; the caller trains.
 
     ::
@@ -86,6 +83,7 @@ class Collector:
         blueprint = _lay_out(config, env_spec)
         self.policy_version = 0
         self.num_workers = config.sampling.num_workers
+        self._run_folder = config.run.folder
         self._frames = 0
         self._frames_per_step = frames_per_step(config)
         make_backend = SerialBackend if config.sampling.serial_mode else ProcessBackend
@@ -154,7 +152,7 @@ class Collector:
                 f"list_of_args has {len(list_of_args)} tuples and there are {self.num_workers} workers: give one for "
                 "each of them, as in [(True,)] * collector.num_workers"
             )
-        return self._call(name, {worker: tuple(args) for worker, args in enumerate(list_of_args)})
+        return self._call_rollout_workers(name, {worker: tuple(args) for worker, args in enumerate(list_of_args)})
 
     def set_post_collect_hook(self, hook: PostCollectHook | None) -> None:
         """Have `hook(worker, rollout)` called in each rollout worker after each of its rollouts; None: nothing more.
@@ -174,68 +172,6 @@ class Collector:
         if not self.config.sampling.serial_mode:
             self._call_components("set_profiling_enabled", dict.fromkeys(self._backend.components(), (is_enabled,)))
 
-    def enable_profile(
-        self,
-        *,
-        workers: Iterable[int] | None = None,
-        num_rollouts: int = 3,
-        warmup_rollouts: int = 1,
-        save_path: str | Path | None = None,
-        activities: Iterable[Any] | None = None,
-        record_shapes: bool = True,
-        profile_memory: bool = False,
-        with_stack: bool = True,
-        with_flops: bool = False,
-        on_trace_ready: Callable[[Any], object] | None = None,
-    ) -> None:
-        """Capture some rollouts with `torch.profiler` in some workers; each writes a trace for Perfetto.
-
-        The captures end by themselves. With ``--serial_mode=True`` all workers share a process: their captures take
-        turns, and each shows what the others do meanwhile.
-
-        Args:
-            workers: which of them; None: worker 0.
-            num_rollouts: after which each capture ends, warm-up included.
-            warmup_rollouts: how many of them, at the front, are in no trace.
-            save_path: where traces go, with ``{worker_idx}`` for the worker's index; None:
-                ``profile/worker_{worker_idx}.json`` in the run's folder. A name that ends in ``.gz`` is compressed.
-            activities: "cpu", "cuda", or members of `torch.profiler.ProfilerActivity`; None: what the worker uses.
-            record_shapes: note the shapes of the arguments of operators.
-            profile_memory: note allocations of tensors.
-            with_stack: also record every call of a Python function.
-            with_flops: estimate floating-point operations.
-            on_trace_ready: is called in each worker with its `torch.profiler.profile`, after the trace was written.
-
-        Raises:
-            ValueError: the numbers do not fit each other; a worker that does not exist; an unknown activity; a
-                save_path that cannot be formatted, or that several workers would write to.
-            CommandError: a worker cannot be captured: a capture is on already, or it can record nothing.
-        """
-        requests = plan_profiles(
-            self.num_workers,
-            self.config.run.folder,
-            workers=workers,
-            num_rollouts=num_rollouts,
-            warmup_rollouts=warmup_rollouts,
-            save_path=save_path,
-            activities=activities,
-            record_shapes=record_shapes,
-            profile_memory=profile_memory,
-            with_stack=with_stack,
-            with_flops=with_flops,
-            on_trace_ready=on_trace_ready,
-        )
-        self._call("enable_profile", {worker: (request,) for worker, request in requests.items()})
-
-    def disable_profile(self) -> list[Path]:
-        """End all captures that are on, and return the traces that this has written; without any, do nothing.
-
-        Raises:
-            CommandError: a trace cannot be written.
-        """
-        traces = self._call("disable_profile", dict.fromkeys(range(self.num_workers), ()))
-        return [Path(trace) for trace in traces if trace is not None]
-
     def shutdown(self) -> None:
         """End all workers, and captures with them; doing so again does nothing."""
         if self._is_shut_down:
@@ -243,7 +179,7 @@ class Collector:
         self._is_shut_down = True
         try:
             # While workers still have all the time that they want: a long trace takes a while to write.
-            self._call("disable_profile", dict.fromkeys(range(self.num_workers), ()))
+            self.disable_profile()
         except Exception as error:
             logger.debug("Captures are left to the ends of the workers: %s", error)
         finally:
@@ -258,12 +194,8 @@ class Collector:
     ) -> None:
         self.shutdown()
 
-    def _call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        """Call a method of some rollout workers and return its values in their order."""
-        return self._call_components(method, {f"RolloutWorker_w{worker}": args for worker, args in arguments.items()})
-
-    def _call_components(self, method: str, arguments: Mapping[str, tuple[Any, ...]]) -> list[Any]:
-        results = self._backend.call(method, arguments, _ANSWER_S)
+    def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
+        results = self._backend.call(method, arguments, ANSWER_S)
         for component, result in results.items():
             if result.error is not None:
                 raise CommandError(f"{component}: {result.error}")

@@ -16,7 +16,7 @@ from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.topology import plan_sampling
-from sample_profiler.runtime.commands import Command, CommandResult, portable
+from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import Supervisor
 
@@ -56,7 +56,7 @@ class ProcessBackend(LocalBackend):
         results.clear()
         for child in self._supervisor.children:
             if child.name in arguments:
-                child.send_command(Command(number, method, portable(arguments[child.name])))
+                child.send_command(Command(number, method, arguments[child.name]))
 
         def count_answers() -> int:
             return sum(result.number == number for result in results.values())

@@ -26,15 +26,15 @@ from sample_profiler.components.messages import (
 )
 from sample_profiler.components.observers import RunObserver, SummaryWriter
 from sample_profiler.components.rescue import Rescue
+from sample_profiler.components.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.profile_request import plan_profiles
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished
-from sample_profiler.runtime.commands import CommandResult, portable
+from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
@@ -47,13 +47,12 @@ logger = logging.getLogger(__name__)
 _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
 _CONTROL_INTERVAL_S = 0.2
-_ROLLOUT_WORKER = "RolloutWorker_w"
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
 
 
-class Runner:
+class Runner(CapturesRollouts):
     """Watches a run.
 
     Args:
@@ -67,8 +66,10 @@ class Runner:
         num_agents: that follow each policy.
 
     Attributes:
+        num_workers: number of rollout workers.
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
+        beat: shows other processes that this one goes on; set by whoever made them.
         update_recording: brings the record file of this process up to date; set by whoever made the file.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
@@ -90,6 +91,7 @@ class Runner:
         num_agents: Sequence[int],
     ) -> None:
         self.name = "Runner"
+        self.num_workers = config.sampling.num_workers
         self.timing = Timing("Runner profile")
         self.statistics = RunStatistics(
             counters,
@@ -101,6 +103,7 @@ class Runner:
         )
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
+        self.beat: Callable[[], None] = lambda: None
         self.update_recording: Callable[[], None] = lambda: None
         self.guard = Guard(config, self.fail, self._replace)
         self.failure: Failure | None = None
@@ -215,6 +218,7 @@ class Runner:
 
         Raises:
             CommandError: a component raised, did not answer in time or is not there, or the run has ended.
+            ValueError: the arguments cannot be sent to another process.
         """
         names = self.crew.names() if components is None else components
         return self.crew.call(method, dict.fromkeys(names, arguments), timeout_s)
@@ -226,27 +230,6 @@ class Runner:
     def set_recording_enabled(self, is_enabled: bool) -> None:
         """Turn recording on or off in every process; the errors are those of `call`."""
         self.call("set_recording_enabled", (is_enabled,))
-
-    def enable_profile(self, **request: Any) -> None:
-        """Capture some rollouts of some rollout workers with `torch.profiler`; arguments as `Collector.enable_profile`.
-
-        Raises:
-            ValueError: the request makes no sense.
-            CommandError: as `call`, and where a capture is on already.
-        """
-        num_workers = len(self.crew.names(_ROLLOUT_WORKER))
-        requests = plan_profiles(num_workers, self._run_folder, **request)
-        arguments = {f"{_ROLLOUT_WORKER}{worker}": portable((request,)) for worker, request in requests.items()}
-        self.crew.call("enable_profile", arguments, _ANSWER_S)
-
-    def disable_profile(self) -> list[Path]:
-        """End these captures, and return the traces that this has written; without any, do nothing.
-
-        Raises:
-            CommandError: as `call`, and where a trace cannot be written.
-        """
-        traces = self.call("disable_profile", components=self.crew.names(_ROLLOUT_WORKER))
-        return [Path(trace) for trace in traces.values() if trace is not None]
 
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
@@ -367,8 +350,12 @@ class Runner:
         self.records.write_timers()
 
     def _take_reports(self) -> None:
+        self.beat()
         for source in (*self._reports, self._answers):
             self.handle_reports(source.receive())
+
+    def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
+        return list(self.crew.call(method, arguments, ANSWER_S).values())
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

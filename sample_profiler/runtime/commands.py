@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sample_profiler.profiling import set_recording_enabled
@@ -81,8 +81,8 @@ class _Portable:
         return pickle.loads, (self._payload,)
 
 
-def portable(arguments: tuple[Any, ...]) -> Any:
-    """Return arguments that reach another process by value, lambdas and functions of the main script included.
+def portable(command: Command) -> Command:
+    """Return a command for another process, which its arguments reach by value, lambdas of the main script included.
 
     Raises:
         ValueError: they cannot be sent.
@@ -90,11 +90,11 @@ def portable(arguments: tuple[Any, ...]) -> Any:
     import cloudpickle
 
     try:
-        return _Portable(cloudpickle.dumps(arguments))
+        return replace(command, arguments=_Portable(cloudpickle.dumps(command.arguments)))
     except Exception as error:  # whatever an object's own pickling code may raise
         raise ValueError(
-            f"{arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use functions "
-            "and objects that can be pickled, or --serial_mode=True"
+            f"{command.arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use "
+            "functions and objects that can be pickled, or --serial_mode=True"
         ) from error
 
 

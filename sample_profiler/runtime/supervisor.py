@@ -15,7 +15,7 @@ import psutil
 
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
-from sample_profiler.runtime.commands import Command
+from sample_profiler.runtime.commands import Command, portable
 from sample_profiler.runtime.heartbeats import RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
@@ -79,8 +79,12 @@ class Child:
         self._control.send(STOP)
 
     def send_command(self, command: Command) -> None:
-        """Ask the component for something; the answer is one of its reports."""
-        self._control.send(command)
+        """Ask the component for something; the answer is one of its reports.
+
+        Raises:
+            ValueError: the arguments cannot be sent.
+        """
+        self._control.send(portable(command))
 
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""

@@ -54,7 +54,7 @@ class Spawned:
         return {"always": 1.5}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        return {}
+        return {"apply": lambda function, value: function(value)}
 
     def start(self) -> None:
         if self._start:

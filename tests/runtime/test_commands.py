@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import pytest
 
 from sample_profiler.runtime import commands
-from sample_profiler.runtime.commands import Command, CommandResult, run_command
+from sample_profiler.runtime.commands import Command, CommandResult, portable, run_command
 
 
 class Calculator:
@@ -59,3 +60,15 @@ def test_every_process_has_commands_of_its_own(monkeypatch, method):
 def test_commands_and_answers_travel_between_processes():
     for message in (Command(1, "add", (1, 2)), run("divide", 1, 0)):
         assert pickle.loads(pickle.dumps(message)) == message
+
+
+def test_a_portable_command_takes_its_arguments_along_lambdas_included():
+    offset = 40
+    received = pickle.loads(pickle.dumps(portable(Command(1, "apply", (lambda value: value + offset, 2)))))
+    function, value = received.arguments
+    assert (received.number, received.method, function(value)) == (1, "apply", 42)
+
+
+def test_arguments_that_cannot_be_sent_are_told_with_a_cure():
+    with pytest.raises(ValueError, match=r"cannot be sent to the worker processes: TypeError.*--serial_mode=True"):
+        portable(Command(1, "add", (threading.Lock(), 2)))

@@ -14,6 +14,7 @@ from spawned_components import has_ended
 
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.child import ChildSettings, Finished
+from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.heartbeats import Heartbeat
 
@@ -45,6 +46,13 @@ def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report
     assert [child.exit_code for child in children] == [0, 0, 0]
     assert [child.describe_exit() for child in children] == ["exited with status 0"] * 3
     assert sum(isinstance(report, Finished) for report in received) == 3
+
+
+def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await_report):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.send_command(Command(5, "apply", (lambda value: value + 1, 20)))
+    answer = await_report(child, lambda report: isinstance(report, CommandResult))
+    assert answer == CommandResult(5, "Spawned", 21, None)
 
 
 def test_a_child_that_is_still_starting_is_stopped_in_order_too(supervisor, reports_until_end):
