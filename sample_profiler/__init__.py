@@ -6,6 +6,7 @@ processes that only step environments stay small.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+
+RANGES_VARIABLE = "SAMPLE_PROFILER_PROFILING"
+# Read here: `profiling.ranges` loads at its first use, and what is set after this import arms nothing.
+ARE_RANGES_ARMED = os.environ.get(RANGES_VARIABLE) == "1"
 
 __all__ = [
     "Collector",

@@ -1,7 +1,7 @@
 """Named ranges for `torch.profiler`: on when ``SAMPLE_PROFILER_PROFILING=1`` is set, and otherwise not there at all.
 
-The variable is read once, when this module is imported; spawned processes inherit it. PyTorch is imported only when it
-is set.
+The variable is read once, when `sample_profiler` is imported; spawned processes inherit it. PyTorch is imported only
+when it is set.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from sample_profiler import ARE_RANGES_ARMED, RANGES_VARIABLE
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-ENVIRONMENT_VARIABLE = "SAMPLE_PROFILER_PROFILING"
+_is_enabled = ARE_RANGES_ARMED
 
-_IS_ARMED = os.environ.get(ENVIRONMENT_VARIABLE) == "1"
-_is_enabled = _IS_ARMED
-
-if _IS_ARMED:
+if ARE_RANGES_ARMED:
     try:
         from torch.profiler import record_function
     except ImportError as error:
         raise ImportError(
-            f"{ENVIRONMENT_VARIABLE} is 1 and PyTorch cannot be imported: {error}; ranges need it: install torch, or "
+            f"{RANGES_VARIABLE} is 1 and PyTorch cannot be imported: {error}; ranges need it: install torch, or "
             "unset the variable"
         ) from error
 
@@ -102,13 +101,13 @@ def profile_range(name: str) -> Range:
     """Return a range with this name, to be entered or to decorate a function with.
 
     Write ``with profile_range("update"):`` or ``@profile_range("update")``.
-    Unless ``SAMPLE_PROFILER_PROFILING=1`` was set when this module was imported, decorating returns the very same
+    Unless ``SAMPLE_PROFILER_PROFILING=1`` was set when `sample_profiler` was imported, decorating returns the very same
     function, and ``with`` enters a null context that all ranges share. One object is for one thread at a time.
 
     Args:
         name: What the trace shows, such as ``RolloutWorker.env_step``.
     """
-    return _Range(name) if _IS_ARMED else _NO_RANGE
+    return _Range(name) if ARE_RANGES_ARMED else _NO_RANGE
 
 
 def set_profiling_enabled(is_enabled: bool) -> None:
@@ -121,9 +120,9 @@ def set_profiling_enabled(is_enabled: bool) -> None:
         is_enabled: Whether ranges entered from now on are recorded.
     """
     global _is_enabled
-    if is_enabled and not _IS_ARMED:
+    if is_enabled and not ARE_RANGES_ARMED:
         warnings.warn(
-            f"ranges stay off: {ENVIRONMENT_VARIABLE} was {os.environ.get(ENVIRONMENT_VARIABLE)!r} or was set after "
+            f"ranges stay off: {RANGES_VARIABLE} was {os.environ.get(RANGES_VARIABLE)!r} or was set after "
             "the import; set it to 1 before Python starts",
             UserWarning,
             stacklevel=2,

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from sample_profiler import RANGES_VARIABLE
 from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
@@ -181,7 +182,7 @@ class RolloutProfiler:
             if not has_activity(partial, ignored=(ROLLOUT_END,)):
                 note = (
                     f"nothing was recorded in {len(self._rollouts)} rollouts of rollout worker {self._worker_idx}: it "
-                    f"ran no PyTorch operator, and no named range; set {ranges.ENVIRONMENT_VARIABLE}=1 before Python "
+                    f"ran no PyTorch operator, and no named range; set {RANGES_VARIABLE}=1 before Python "
                     "starts, or capture with with_stack=True"
                 )
                 logger.warning("The trace %s is empty: %s", path, note)

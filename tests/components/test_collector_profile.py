@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sample_profiler.profiling.ranges import ENVIRONMENT_VARIABLE
+from sample_profiler import RANGES_VARIABLE
 from sample_profiler.profiling.rollout_profiler import ROLLOUT_END
 
 ROLLOUT = 8
@@ -172,7 +172,7 @@ def drive(folder: Path, armed: str, *flags: str) -> dict[str, Any]:
         f"--batch_size={4 * ROLLOUT}", "--encoder_mlp_layers", "8", "--use_rnn=False", "--device=cpu",
         "--decorrelate_envs_on_one_worker=False", f"--train_dir={folder}", "--experiment=run",
     ]  # fmt: skip
-    environment = {**os.environ, ENVIRONMENT_VARIABLE: armed, "READY": str(folder / "ready")}
+    environment = {**os.environ, RANGES_VARIABLE: armed, "READY": str(folder / "ready")}
     result = subprocess.run(
         [sys.executable, str(program), str(folder), *small, *flags],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,

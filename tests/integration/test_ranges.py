@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+import sample_profiler
 from sample_profiler.profiling import ranges
 from tests.integration.runs import CARTPOLE, SMALL, run
 
-VARIABLE = ranges.ENVIRONMENT_VARIABLE
+VARIABLE = sample_profiler.RANGES_VARIABLE
 NUM_STEPS = 1024
 
 # What a run in one process on vectors shows, each range within the one that it is under.

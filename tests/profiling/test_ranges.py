@@ -21,17 +21,21 @@ VARIABLE = "SAMPLE_PROFILER_PROFILING"
 
 @pytest.fixture
 def import_ranges(monkeypatch):
-    """Imports a second copy of the module, as a process does that starts with this value of the variable."""
+    """Imports second copies of the package and of the module, as a process that starts with this value does."""
+
+    def copy(name):
+        specification = importlib.util.find_spec(name)
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        return module
 
     def load(value):
         if value is None:
             monkeypatch.delenv(VARIABLE, raising=False)
         else:
             monkeypatch.setenv(VARIABLE, value)
-        specification = importlib.util.find_spec("sample_profiler.profiling.ranges")
-        module = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(module)
-        return module
+        monkeypatch.setattr(sample_profiler, "ARE_RANGES_ARMED", copy("sample_profiler").ARE_RANGES_ARMED)
+        return copy("sample_profiler.profiling.ranges")
 
     return load
 
@@ -87,6 +91,18 @@ def test_tr1_the_variable_is_read_once_at_import(import_ranges, monkeypatch):
     armed = import_ranges("1")
     monkeypatch.delenv(VARIABLE)
     assert armed.profile_range("step")(plain) is not plain
+
+
+@pytest.mark.parametrize(("value", "changed_to", "expected"), [("", "1", "_NoRange"), ("1", "", "_Range")])
+def test_tr1_the_import_is_that_of_the_package_whatever_of_it_is_used_first(value, changed_to, expected):
+    code = (
+        f"import os, sample_profiler; os.environ[{VARIABLE!r}] = {changed_to!r}; "
+        "print(type(sample_profiler.profile_range('step')).__name__)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], env={VARIABLE: value}, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == expected
 
 
 def test_tr1_torch_is_imported_only_when_armed():
