@@ -33,7 +33,10 @@ class RunObserver:
     """
 
     def on_init(self, runner: Runner) -> None:
-        """See the run before anything is trained: the moment to register message handlers."""
+        """See the run before anything is trained: the moment to register message handlers.
+
+        Components can be asked already; those in processes of their own answer once they have started.
+        """
 
     def on_start(self, runner: Runner) -> None:
         """See the run begin: all components have been started."""

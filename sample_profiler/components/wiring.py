@@ -16,7 +16,7 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import finish_component, report_end
+from sample_profiler.runtime.child import Failure, finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
@@ -61,6 +61,7 @@ class ParallelWiring:
             self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
             self.runner.stop_loop = self._loop.stop
             self.runner.refresh_loop = self._loop.refresh
+            self.runner.beat = self._supervisor.beat
             self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
@@ -117,20 +118,15 @@ class SerialWiring:
         turns, runner = self._turns, self.runner
         turns.begin(runner.name)
         turns.join(runner.name, runner.timing)
+        try:
+            self._make_components()
+        except Exception as error:  # observers see the run all the same: they are told of its end
+            runner.fail(Failure.from_exception(self._active, error))
+        turns.begin(runner.name)
+        answers = LocalReports()
+        runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
         runner.introduce()
-        if runner.reason:
-            return
-        for plan in plan_components(self._blueprint):
-            self._active = plan.settings.name
-            turns.begin(self._active)
-            component = plan.make(self._reports)
-            turns.join(self._active, component.timing)
-            component.timing.backdate(self._started_ns)
-            self._recording.attach(component)
-            self._components.append(component)
         if not runner.reason:
-            answers = LocalReports()
-            runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
             timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
             self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
             runner.stop_loop = self._loop.stop
@@ -156,6 +152,16 @@ class SerialWiring:
     def active_component(self) -> str:
         """Return who is at work in this process."""
         return self._loop.active.name if self._loop else self._active
+
+    def _make_components(self) -> None:
+        for plan in plan_components(self._blueprint):
+            self._active = plan.settings.name
+            self._turns.begin(self._active)
+            component = plan.make(self._reports)
+            self._turns.join(self._active, component.timing)
+            component.timing.backdate(self._started_ns)
+            self._recording.attach(component)
+            self._components.append(component)
 
 
 def _make_runner(

@@ -70,7 +70,11 @@ class BrokenObserver(RunObserver):
 
 
 class LastObserver(RunObserver):
+    def on_init(self, runner):
+        self.runner = runner
+
     def on_stop(self, runner):
+        assert runner is self.runner
         sys.stdout.write("another observer was told of the end\n")
 
 
