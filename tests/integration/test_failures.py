@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,7 @@ from tests.integration.runs import (
 )
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
+WORKERS = ("RolloutWorker_w0", "RolloutWorker_w1")
 FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
 MAX_SECONDS = 10  # between the failure and the end of the run
 
@@ -38,6 +41,14 @@ def run_broken(what: str, folder: Path, *flags: str) -> subprocess.CompletedProc
         timeout=50,
         check=False,
     )
+
+
+def final_timers(folder: Path) -> dict[str, Any]:
+    """Return the timers of all components from the document that a run has left, which is that of its end."""
+    document = json.loads((folder / "summary" / f"{folder.name}_timers.json").read_text())
+    workers: dict[str, Any] = document["children"]["workers"]["children"]
+    assert workers["Runner"]["children"]["stop_components"]["count"] == 1
+    return workers
 
 
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
@@ -65,9 +76,20 @@ def test_exception_ends_the_run_and_is_told(
     assert f"ValueError: broken {what}" in result.stdout
     assert "Traceback" in result.stdout
     assert "Runner profile tree view:" in result.stdout
+    assert "another observer was told of the end" in result.stdout
+    assert "Runner failed" not in result.stdout
     log = (tmp_path / "default_experiment" / "log.txt").read_text()
     assert place in log
     assert "Traceback" in log
+
+
+@pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
+def test_ml15_a_run_that_fails_leaves_the_timers_of_every_component(serial: bool, tmp_path: Path) -> None:
+    result = run_broken("step", tmp_path, f"--serial_mode={serial}", f"--async_rl={not serial}")
+    assert result.returncode == 1, result.stdout
+    workers = final_timers(tmp_path / "default_experiment")
+    assert set(workers) == {"Runner", "Learner_0", "Batcher_0", "InferenceWorker_p0-w0", *WORKERS}
+    assert workers["RolloutWorker_w1"]["children"]["env_step"]["count"] > 0
 
 
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
@@ -139,6 +161,10 @@ def test_interrupt_saves_and_prints_all_trees(
         output = live.output
     for name in ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner"):
         assert f"{name} profile tree view:" in output
+    workers = final_timers(live.folder)  # ML15
+    assert set(workers) == {"Runner", "Learner_0", "Batcher_0", "InferenceWorker_p0-w0", *WORKERS}
+    assert all(workers[name]["children"]["env_step"]["count"] > 0 for name in WORKERS)
+    assert workers["Learner_0"]["children"]["train"]["count"] > 0
     assert "Collected {0: " in output
     assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
 
