@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from sample_profiler import RANGES_VARIABLE
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sample_profiler.config.parts import EvaluationOptions
@@ -78,6 +81,99 @@ def test_the_tree_of_the_profiling_page_is_what_its_program_prints() -> None:
     with contextlib.redirect_stdout(output):
         exec(compile(program, str(PROFILING), "exec"), {})
     assert re.sub(r"[\d.]+", "0", output.getvalue()) == re.sub(r"[\d.]+", "0", printed)
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a program of the profiling page is used.
+
+    Attributes:
+        before: what has been done before it.
+        after: what comes next.
+        flags: of its command line.
+        prints: what is among its output.
+        leaves: files below the folder that it runs in, and what is in them.
+    """
+
+    before: str = ""
+    after: str = ""
+    flags: tuple[str, ...] = ()
+    prints: str = ""
+    leaves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+A_RECORDED_RUN = """
+from sample_profiler.profiling import profile_session
+
+with profile_session("train_dir/make_run") as timing, timing.add_time("env_step"):
+    pass
+"""
+A_COLLECTOR = """
+from sample_profiler import Collector
+from sf_examples.gym.train_gym import register_gym_envs
+
+register_gym_envs()
+flags = ["--env=CartPole-v1", "--num_workers=2", "--serial_mode=True", "--async_rl=False", "--batch_size=256"]
+collector = Collector(flags)
+"""
+SOME_BATCHES = """
+for _ in range(10):
+    next(collector)
+collector.shutdown()
+"""
+SMALL_RUN = (
+    *("--num_workers=1", "--num_envs_per_worker=4", "--worker_num_splits=1", "--rollout=16", "--batch_size=64"),
+    *("--encoder_mlp_layers", "8", "--serial_mode=True", "--async_rl=False", "--train_for_env_steps=4000"),
+)
+RUN = "train_dir/default_experiment"
+TRACES = tuple(f"traces/worker_{worker}.json" for worker in range(2))
+USES = {  # by what is in the program and in no other
+    "timing.timeit(": Use(prints="MyProfile tree view:"),
+    "def step(self, action):\n    with get_timing()": Use(),
+    "read_session(": Use(before=A_RECORDED_RUN, prints=": 1 steps of a group, 95 % of them below"),
+    "@timed  #": Use(prints="3 4498500.0", leaves={"timers/mine.json": ('"simulate"', '"physics"', "three episodes")}),
+    "class Watched(": Use(
+        flags=SMALL_RUN,
+        leaves={f"{RUN}/summary/default_experiment_timers.json": ('"Watched.find_position"', '"Runner/position"')},
+    ),
+    '@profile_range("Simulator': Use(leaves={"ranges.json": ('"Simulator.step"', '"Simulator.collide"')}),
+    "with profile_session(": Use(leaves={"runs/mine/profile/session.json": ('"backward"',)}),
+    "def my_update(": Use(prints="mean reward of a step: 1.0"),
+    "collector.enable_profile(": Use(
+        before=A_COLLECTOR, after=SOME_BATCHES, leaves=dict.fromkeys(TRACES, ("RolloutProfiler.rollout_end",))
+    ),
+    "class CaptureRollouts(": Use(
+        flags=SMALL_RUN, leaves={f"{RUN}/profile/worker_0.json": ("RolloutProfiler.rollout_end", "AgentsEnv.step")}
+    ),
+}
+
+
+def test_it_is_known_how_every_program_of_the_profiling_page_is_used() -> None:
+    programs = code_blocks(PROFILING, "python")
+    assert [sum(mark in program for mark in USES) for program in programs] == [1] * len(programs)
+    assert len(USES) == len(programs)
+
+
+@pytest.mark.parametrize("mark", USES)
+def test_the_programs_of_the_profiling_page_run_and_do_what_it_says(mark: str, tmp_path: Path) -> None:
+    (program,) = (program for program in code_blocks(PROFILING, "python") if mark in program)
+    use, path = USES[mark], tmp_path / "program.py"
+    path.write_text(use.before + program + use.after, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, str(path), *use.flags],
+        env={**os.environ, RANGES_VARIABLE: "1" if "profile_range" in program or "Capture" in program else ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    assert use.prints in result.stdout
+    for name, texts in use.leaves.items():
+        written = (tmp_path / name).read_text(encoding="utf-8")
+        assert [text for text in texts if text not in written] == [], name
 
 
 def test_every_block_of_a_run_is_explained() -> None:
