@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from sample_profiler.errors import RecordError
+from sample_profiler.profiling import device_clock
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
@@ -58,6 +59,7 @@ class ScriptRecording:
         self._is_over.set()
         self._thread.join()
         set_timing(self._previous, process_wide=True)
+        device_clock.settle(self.timing)
         self._update()
         self._file.close()
         return True
@@ -68,6 +70,7 @@ class ScriptRecording:
                 self._update()
 
     def _update(self) -> None:
+        device_clock.poll()
         self._recording.update({})
 
 

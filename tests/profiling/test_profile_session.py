@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.profiling import get_timing
+from sample_profiler.profiling.device_clock import NoDevice, set_device_clock
+from sample_profiler.profiling.device_fake import FakeDevice
 from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
 
 
@@ -45,6 +48,41 @@ def test_a_script_is_recorded_into_one_session(tmp_path):
     (figures,) = accounts(session)
     assert sorted(figures.work_ns) == ["rollout", "train"]
     assert figures.wall_ns == sum(figures.work_ns.values()) + figures.unaccounted_ns
+
+
+@pytest.fixture
+def device():
+    device = FakeDevice()
+    set_device_clock(device)
+    yield device
+    set_device_clock(NoDevice())
+
+
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_device_time_of_a_script_is_measured_and_the_rest_is_counted(tmp_path, device, is_stuck):
+    with profile_session(tmp_path) as timing:
+        device.is_stuck = is_stuck
+        for _ in range(100):
+            with timing.add_time("forward", device=True):
+                device.launch(1000)
+            device.advance(1000)
+    (record,) = Session.load(session_path(tmp_path)).processes
+    for tree in (record.trees["main"], timing.snapshot()):
+        found = tree.children["forward"].device
+        expected = (0, 0, 100) if is_stuck else (100, 100_000, 0)
+        assert (found.count, found.total_ns, found.num_unresolved) == expected
+
+
+def test_device_time_of_a_script_is_known_while_it_goes_on(tmp_path, device, monkeypatch):
+    monkeypatch.setattr("sample_profiler.profiling.session_recording._INTERVAL_S", 0.01)
+    with profile_session(tmp_path) as timing:
+        with timing.add_time("forward", device=True):
+            device.launch(1000)
+        device.advance(1000)
+        deadline_s = time.monotonic() + 30
+        while timing.snapshot().children["forward"].device is None:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
 
 
 def test_it_can_be_read_while_it_goes_on(tmp_path):
