@@ -17,6 +17,8 @@ from sample_profiler.profiling.thread_names import number_of_thread
 from sample_profiler.profiling.tree import TreeNode
 
 FOLD_AT = 64
+ASKED_TO_FOLD = 0
+"""In place of the number of blocks from which on a node is folded: it is at once, with all others of its thread."""
 
 
 class EventSink(Protocol):
@@ -106,6 +108,11 @@ class ThreadTree:
         self.nodes: list[ThreadNode] = []
         self.flow_points: list[tuple[ThreadNode, int, int]] = []
         self.thread = weakref.ref(threading.current_thread())
+
+    def ask_to_fold(self) -> None:
+        """Let the thread that owns it fold all of it when it next enters one of its blocks."""
+        for node in list(self.nodes):
+            node.fold_at = ASKED_TO_FOLD
 
     def is_over(self) -> bool:
         """Return whether the thread has ended and left no block open."""

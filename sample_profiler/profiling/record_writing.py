@@ -45,12 +45,12 @@ class TreeWriter:
     def flush(self) -> None:
         """Write everything that has changed since the last time.
 
-        Passes of other threads than the current one are in the figures, and in the ring when their thread folds them
-        or has ended.
+        Passes of other threads than the current one are in the figures at once, and in the ring when their thread next
+        enters a block or has ended.
         """
         recorder = self._recorder
         with recorder.lock:
-            recorder.fold_thread()
+            recorder.fold_threads()
             if not self._memory.begin():
                 return
             try:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sample_profiler.profiling.block import NOT_ENTERED, OPEN, Block, get_entered_last
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, check_kind, check_pass
-from sample_profiler.profiling.nodes import FOLD_AT, EventSink, Node, ThreadNode, ThreadTree
+from sample_profiler.profiling.nodes import ASKED_TO_FOLD, FOLD_AT, EventSink, Node, ThreadNode, ThreadTree
 from sample_profiler.profiling.statistics import DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
 
@@ -77,17 +77,25 @@ class Recorder:
     def fold(self, node: ThreadNode) -> list[Block]:
         """Move a thread node's closed blocks into its statistics and return its now short list of blocks."""
         with self.lock:
-            node.fold(self.sink)
+            if node.fold_at == ASKED_TO_FOLD:
+                self._fold_tree(node.tree)
+            else:
+                node.fold(self.sink)
             return node.blocks
 
-    def fold_thread(self) -> None:
-        """Move all closed blocks of the current thread, and of those that have ended, into their statistics."""
+    def fold_threads(self) -> None:
+        """Move all closed blocks of the current thread, and of those that have ended, into their statistics.
+
+        Where somebody is shown them, other threads do the same with theirs when they next enter a block.
+        """
         with self.lock:
             self._settle_ended_threads()
-            tree = self.threads.tree
-            for node in tree.nodes:
-                node.fold(self.sink)
-            self._write_flow_points(tree)
+            own = self.threads.tree
+            self._fold_tree(own)
+            if self.sink is not None:
+                for tree in self._trees:
+                    if tree is not own:
+                        tree.ask_to_fold()
 
     def make_block(self, key: str, kind: Kind) -> Block:
         """Return a block of any kind, to be entered once."""
@@ -215,6 +223,11 @@ class Recorder:
     def _settle_ended_threads(self) -> None:
         for tree in [tree for tree in self._trees if tree.is_over()]:
             self._settle_thread(tree)
+
+    def _fold_tree(self, tree: ThreadTree) -> None:
+        for node in tree.nodes:
+            node.fold(self.sink)
+        self._write_flow_points(tree)
 
     def _write_flow_points(self, tree: ThreadTree) -> None:
         # Taken at once: a signal handler may add more.

@@ -356,6 +356,24 @@ def test_several_threads_and_timings_record_into_one_file_and_all_is_there(make_
     assert set(record.gauges) <= {f"gauge {number}" for number in range(40)}
 
 
+def test_another_thread_s_flush_brings_the_passes_of_a_thread_at_its_next_block(make_file, make_timing):
+    """As for a script: few blocks a second, and a thread of the recording's that flushes now and then."""
+    file, timing = make_file(), make_timing()
+    file.attach(timing, "Work")
+    with timing.add_time("outer"):
+        for _ in range(3):
+            spend(timing, "train", "step")
+    spend(timing, "train")
+    thread = threading.Thread(target=file.flush)
+    thread.start()
+    thread.join()
+    spend(timing, "train")
+    paths = events_by_path(read_record_file(file.path, with_events=True))
+    assert paths["Work", "outer"] == 1
+    assert paths["Work", "outer", "train"] == paths["Work", "outer", "train", "step"] == 3
+    assert paths["Work", "train"] >= 1
+
+
 def test_no_string_is_lost_between_two_that_add_them_at_once(make_file, make_timing):
     """The core adds names of nodes while Python adds those of gauges."""
     file, timing = make_file(num_slots=200), make_timing()
