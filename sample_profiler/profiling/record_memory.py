@@ -162,7 +162,9 @@ class RecordMemory:
         padding = [0] * (layout.NUM_RECENT - len(recent))
         layout.FIGURES.pack_into(self._memory, copy, *figures)
         layout.RECENT.pack_into(self._memory, slot + layout.RECENT_OFFSET, len(recent), *recent, *padding)
-        layout.HISTOGRAM.pack_into(self._memory, slot + layout.HISTOGRAM_OFFSET, *counts)
+        # Copied, since pack_into() writes zeros first: a process that is killed then would leave these.
+        histogram_start = slot + layout.HISTOGRAM_OFFSET
+        self._view[histogram_start : histogram_start + layout.HISTOGRAM.size] = layout.HISTOGRAM.pack(*counts)
         self._words[slot // 8 + 3] = flags
         self._words[slot // 8] = sequence + 1
 
