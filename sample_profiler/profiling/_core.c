@@ -24,7 +24,7 @@
 
 /* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
 
-#define CORE_VERSION 4 /* of what compiled_recorder.py expects of this file */
+#define CORE_VERSION 5 /* of what compiled_recorder.py expects of this file */
 #define RECORD_VERSION 1
 #define SUB_BUCKET_BITS 4
 #define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
@@ -1217,6 +1217,44 @@ recorder_start_at(PyObject *op, PyObject *start)
     Py_RETURN_NONE;
 }
 
+static void
+restart_node(Node *node)
+{
+    for (Block *block = node->oldest_open, *newer; block != NULL; block = newer) {
+        newer = block->newer;
+        block->newer = block->older = NULL;
+        block->state = CLOSED;
+    }
+    node->oldest_open = node->newest_open = NULL;
+    node->thread = 0;
+    node->num_recent = 0;
+    Slot *slot = node->slot;
+    slot->flags = 0;
+    PUBLISH(slot->device_total_ns, 0);
+    PUBLISH(slot->device_count, 0);
+    PUBLISH(slot->device_unresolved, 0);
+    PUBLISH(slot->num_recent, 0);
+    memset(slot->histogram, 0, sizeof(slot->histogram));
+    memset(begin_update(slot), 0, sizeof(Figures));
+    end_update(slot);
+}
+
+/* Begin anew in the slots that there are: what has been recorded is forgotten, what is open ends unrecorded. */
+static PyObject *
+recorder_restart_nodes(PyObject *op, PyObject *Py_UNUSED(ignored))
+{
+    Recorder *self = (Recorder *)op;
+    int64_t now_ns;
+    if (read_clock(self, &now_ns) < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; i < self->num_nodes; i++)
+        restart_node(self->nodes[i]);
+    self->thread = 0;
+    self->is_parallel = 0;
+    PUBLISH(self->nodes[0]->slot->started_ns, now_ns);
+    Py_RETURN_NONE;
+}
+
 static int
 append_number(PyObject *list, int64_t number)
 {
@@ -1356,6 +1394,8 @@ static PyMethodDef recorder_methods[] = {
     {"add_device", recorder_add_device, METH_VARARGS, "Add to the time that the device spent in a node."},
     {"started_ns", recorder_started_ns, METH_NOARGS, "Return when the root began; 0: not yet."},
     {"start_at", recorder_start_at, METH_O, "Note when the root began, for readers of the file."},
+    {"restart_nodes", recorder_restart_nodes, METH_NOARGS,
+     "Forget what has been recorded, keep the nodes and their slots; what is open ends unrecorded."},
     {"make_block", (PyCFunction)(void (*)(void))recorder_make_block, METH_FASTCALL, "Return a block of any kind."},
     {"clock_ns", recorder_clock_ns, METH_NOARGS, "Read the recorder's clock."},
     {"add_node", recorder_add_node, METH_VARARGS, "Add a node and return its index."},

@@ -19,7 +19,7 @@ from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["CompiledRecorder"]
 
-_CORE_VERSION = 4
+_CORE_VERSION = 5
 
 if getattr(_core, "CORE_VERSION", None) != _CORE_VERSION:
     raise ImportError("the compiled recorder was built from other sources than these: install the package anew")
@@ -70,6 +70,12 @@ class CompiledRecorder(_core.Recorder):
     @start_ns.setter
     def start_ns(self, start_ns: int) -> None:
         self.start_at(start_ns)
+
+    def restart(self) -> None:
+        """Begin anew with nothing recorded; open blocks end unrecorded. Keys keep their kinds, and slots in a file."""
+        with self.lock:
+            self.restart_nodes()
+            self._adopted.clear()
 
     def make_node(self, parent: int, key: str, kind: Kind) -> int:
         """Return the index of a node that is not there yet; the core calls this where it finds none of this kind.

@@ -149,6 +149,14 @@ class Node:
         self.is_parallel = False
         self.thread_nodes: list[ThreadNode] = []
 
+    def forget(self) -> None:
+        """Forget what was recorded here, not what lies below."""
+        self.settled = Statistics()
+        self.device = None
+        self.num_ended_threads = 0
+        self.is_parallel = False
+        self.thread_nodes = []
+
     def path(self) -> str:
         """Return the keys from the root to here, for messages."""
         keys: list[str] = []

@@ -25,7 +25,7 @@ class ProcessRecording:
 
     The timers of threads are in it as far as they fit into the first half of its slots, and those of the first 32
     threads; blocks beyond that are recorded and not shown, and counted as such. The other half of the slots is for the
-    components and the main thread, whatever threads do.
+    components and the main thread, whatever threads do. Timers that are reset keep their slots.
 
     Args:
         file: of this process.
@@ -85,8 +85,8 @@ class ProcessRecording:
         self._file.flush()
 
     def _show(self, name: str, stack: TimerStack) -> None:
-        # Again after a reset, which begins anew with another Timing. Where a process has two record files, as a run
-        # inside of a recorded script, the first one to attach has them.
+        # Again after a reset while no file had them, which begins anew with another Timing. Where a process has two
+        # record files, as a run inside of a recorded script, the first one to attach has them.
         timers = stack.recording.timing
         if timers is None or timers is self._shown.get(name) or timers.is_shown:
             return

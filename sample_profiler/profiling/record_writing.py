@@ -7,6 +7,7 @@ from sample_profiler.profiling.nodes import Node
 from sample_profiler.profiling.record_format import FLAG_PARALLEL, FLOW_POINT, KINDS
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.recorder import Recorder
+from sample_profiler.profiling.statistics import DeviceStatistics
 
 __all__ = ["TreeWriter"]
 
@@ -27,7 +28,7 @@ class TreeWriter:
         self._num_slots = num_slots
         self._recorder = recorder
         self._slots: dict[Node, int | None] = {recorder.root: None}
-        self._written: dict[Node, tuple[int, int]] = {}
+        self._written: dict[Node, tuple[int, ...]] = {}
         if memory.begin():
             try:
                 self._slots[recorder.root] = memory.add_node(-1, component, title, 0, 0, num_slots)
@@ -103,10 +104,11 @@ class TreeWriter:
         if slot is None:
             return
         statistics, open_blocks = node.read_closed()
-        if node.device is not None:
-            self._memory.write_device(slot, node.device.total_ns, node.device.count, node.device.num_unresolved)
+        device = node.device or DeviceStatistics()  # none after a restart
+        self._memory.write_device(slot, device.total_ns, device.count, device.num_unresolved)
         starts_ns = [block.start_ns for block in open_blocks]
-        state = (statistics.count, sum(starts_ns))
+        # After a restart there may be as many passes as before.
+        state = (statistics.count, statistics.total_ns, statistics.last_end_ns, sum(starts_ns))
         if self._written.get(node) == state:
             return
         self._written[node] = state

@@ -69,7 +69,8 @@ class Recorder:
             node = ThreadNode(self._make_child(parent.shared, key, kind), tree)
             if self.start_ns is None:
                 self.start_ns = self.clock_ns()
-            node.shared.thread_nodes.append(node)
+            if tree in self._trees:  # else it is from before a restart
+                node.shared.thread_nodes.append(node)
             tree.nodes.append(node)
             parent.children[key] = node
             return node
@@ -96,6 +97,19 @@ class Recorder:
                 for tree in self._trees:
                     if tree is not own:
                         tree.ask_to_fold()
+
+    def restart(self) -> None:
+        """Begin anew with nothing recorded; open blocks end unrecorded. Keys keep their kinds, and slots in a file."""
+        with self.lock:
+            self._fold_tree(self.threads.tree)
+            self._trees.clear()
+            stack = [self.root]
+            while stack:
+                node = stack.pop()
+                node.forget()
+                stack.extend(node.children.values())
+            self.start_ns = self.clock_ns()
+            self.threads = _ThreadLocal(self)
 
     def make_block(self, key: str, kind: Kind) -> Block:
         """Return a block of any kind, to be entered once."""

@@ -24,20 +24,27 @@ class Recording:
     """One tree: a `Timing` that records, with what was merged into it beside it; or plain data.
 
     Args:
-        tree: Plain data; None starts a `Timing`.
+        tree: Plain data; None: a `Timing` that records.
         clock_ns: The clock of that one.
+        timing: That one, which begins now; None starts one.
     """
 
     __slots__ = ("_clock_ns", "_data", "_ended_ns", "_is_live", "_lock", "_start_ns", "timing")
 
-    def __init__(self, tree: TreeNode | None = None, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        tree: TreeNode | None = None,
+        *,
+        clock_ns: ClockNs = time.perf_counter_ns,
+        timing: Timing | None = None,
+    ) -> None:
         self._is_live = tree is None
         self._data = TreeNode() if tree is None else tree
         self._lock = threading.RLock()
         self._clock_ns = clock_ns
         self._start_ns = clock_ns()
         self._ended_ns: int | None = None
-        self.timing = Timing("Timers", clock_ns=clock_ns) if tree is None else None
+        self.timing = (timing or Timing("Timers", clock_ns=clock_ns)) if tree is None else None
 
     def read(self) -> TreeNode:
         """Return the tree up to now, to be looked at only."""
@@ -73,11 +80,19 @@ class Recording:
         """Let the root's total stay what it is now: its thread is over."""
         self._ended_ns = self._clock_ns()
 
-    def freeze(self) -> None:
-        """Turn into plain data; blocks that are still open count with their part up to now."""
+    def renew(self) -> Recording:
+        """Turn into plain data, and return a recording that begins now; what is open counts here with its part so far.
+
+        A Timing that a record file shows goes on in the new one, with the slots that it has there: a program that
+        resets its timers again and again takes no further ones, and what comes next is in the file at once.
+        """
         with self._lock:
             self._data = self.read()
             self._is_live = False
+        if self.timing is None or not self.timing.is_shown:
+            return Recording(clock_ns=self._clock_ns)
+        self.timing.restart()
+        return Recording(clock_ns=self._clock_ns, timing=self.timing)
 
 
 class TimerNode:

@@ -24,10 +24,10 @@ class TimerStack:
     def __init__(self, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
         self._clock_ns = clock_ns
         self._lock = threading.RLock()
-        self._start()
+        self.recording = Recording(clock_ns=clock_ns)
+        self._forget()
 
-    def _start(self) -> None:
-        self.recording = Recording(clock_ns=self._clock_ns)
+    def _forget(self) -> None:
         self._gauges: dict[str, GaugeNode] = {}
         self._metadata: dict[str, str] = {}
         self._start_time_s = time.time()
@@ -35,9 +35,8 @@ class TimerStack:
     def reset(self) -> None:
         """Start again with nothing. Blocks that are open end with what was; those entered from now on are new."""
         with self._lock:
-            previous = self.recording
-            self._start()
-        previous.freeze()
+            self.recording = self.recording.renew()
+            self._forget()
 
     @property
     def root(self) -> TimerNode:

@@ -117,6 +117,13 @@ class Timing:
             self._recorder.start_ns = start_ns
             self._recorder.record(key, start_ns, former_ns)
 
+    def restart(self) -> None:
+        """Begin anew with nothing recorded, where it is shown, too; blocks that are open end unrecorded.
+
+        Keys keep their kinds.
+        """
+        self._recorder.restart()
+
     def mark_flow(self, number: int) -> None:
         """Note that a flow passes through the innermost open block; shown in timelines, nowhere else.
 

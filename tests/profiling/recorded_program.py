@@ -22,6 +22,16 @@ def spin(timing: Timing, file: RecordFile) -> None:
         file.flush()
 
 
+def restart(timing: Timing, file: RecordFile) -> None:
+    """Enter and leave blocks for ever, and begin anew again and again."""
+    while True:
+        for _ in range(_BLOCKS_PER_FLUSH):
+            with timing.add_time("outer"), timing.add_time("inner"):
+                pass
+        file.flush()
+        timing.restart()
+
+
 def count(timing: Timing, file: RecordFile) -> None:
     """Write down how many blocks are over, after each one."""
     number = 0
@@ -46,7 +56,7 @@ def main(way: str, path: str) -> None:
     timing = Timing("Work profile")
     file = RecordFile(path, process_name="Work")
     file.attach(timing, "Work")
-    {"spin": spin, "sit": sit, "count": count}[way](timing, file)
+    {"spin": spin, "restart": restart, "sit": sit, "count": count}[way](timing, file)
 
 
 if __name__ == "__main__":

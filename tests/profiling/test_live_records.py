@@ -79,6 +79,21 @@ def test_a_reader_that_hammers_a_recorder_at_full_speed_never_sees_a_torn_value(
     assert counts["inner"] > 1000
 
 
+def test_a_reader_of_a_recorder_that_begins_anew_again_and_again_never_sees_a_torn_value(run_program):
+    _, path = run_program("restart", lambda blocks: "inner" in blocks)
+    largest = 0
+    for _ in range(500):
+        record = read_record_file(path, now_ns=0)
+        for node in record.trees["Work"].walk():
+            found = node.statistics
+            if node.key:
+                assert sum(found.histogram.values()) == found.count <= 501
+                assert found.total_ns <= found.max_ns * found.count
+                largest = max(largest, found.count)
+        assert len(record.paths) == 3
+    assert largest > 100
+
+
 def test_a_stopped_process_is_told_with_the_block_it_sits_in(run_program):
     process, path = run_program("sit", lambda blocks: "env_step" in blocks)
     stop(process)

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from sample_profiler import timers
-from sample_profiler.profiling import Timing
+from sample_profiler.profiling import Timing, timer_nodes
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
@@ -209,3 +209,73 @@ def test_blocks_of_threads_leave_room_for_those_of_the_components(tmp_path):
     # Half of the slots are 256: with two roots in them, that many are left for the threads' 20 blocks and root each.
     assert worker.root.children["threads"].children
     assert record.num_nodes_dropped == 30 * 21 - (256 - 2)
+
+
+@pytest.fixture
+def process_of_twin(make_timing, monkeypatch, process):
+    """A process whose timers are recorded by each of the recorders in turn."""
+    recording, file = process
+    file.attach(Timing(), "timers")  # lets the timers go, so that a reset begins with another recorder
+    monkeypatch.setattr(timer_nodes, "Timing", make_timing)
+    timers.reset_timers()
+    recording.update({})
+    yield process
+    file.attach(Timing(), "timers")
+    monkeypatch.undo()
+
+
+def play_episode():
+    with timers.hierarchical_timer("episode"):
+        for name in ("reset", "step", "reward", "render"):
+            with timers.hierarchical_timer(name):
+                pass
+
+
+def test_ml17_timers_that_are_reset_again_and_again_take_no_further_room(process_of_twin):
+    recording, file = process_of_twin
+    num_paths = []
+    for _ in range(120):
+        play_episode()
+        timers.reset_timers()
+        recording.update({})
+        num_paths.append(len(read(file)[0].paths))
+    play_episode()
+    recording.update({})
+    late = Timing("late")
+    file.attach(late, "late")
+    with late.add_time("block"):
+        pass
+    recording.update({})
+    record = read_record_file(file.path)
+    assert len(set(num_paths)) == 1, num_paths
+    assert record.num_nodes_dropped == 0
+    assert record.trees["late"].children["block"].statistics.count == 1
+    episode = record.trees["timers"].children["episode"]
+    assert (episode.statistics.count, len(episode.children)) == (1, 4)
+
+
+def test_ml17_a_reset_inside_an_open_block_leaves_none_open_in_the_file(process_of_twin):
+    recording, file = process_of_twin
+    with timers.hierarchical_timer("outer"):
+        recording.update({})
+        assert [block.path for block in read(file)[0].open_blocks] == [("outer",)]
+        timers.reset_timers()
+        with timers.hierarchical_timer("inner"):
+            recording.update({})
+            assert [block.path for block in read(file)[0].open_blocks] == [("inner",)]
+    recording.update({})
+    record, worker = read(file)
+    assert record.open_blocks == []
+    assert worker.root.children["inner"].count == 1
+    assert list(worker.root.children) == ["inner"]
+
+
+def test_ml13_timers_after_a_reset_are_in_the_file_before_the_next_update(process_of_twin):
+    recording, file = process_of_twin
+    play_episode()
+    recording.update({})
+    timers.reset_timers()
+    with timers.hierarchical_timer("after"):
+        pass
+    file.flush()  # what the recorder in pure Python does now and then, and the compiled one need not
+    assert list(read(file)[1].root.children) == ["after"]

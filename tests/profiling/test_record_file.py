@@ -294,6 +294,30 @@ def test_a_dropped_file_leaves_its_timing_whole(tmp_path, make_timing):
     assert counts(timing.snapshot()) == {("a",): 200}
 
 
+def test_a_restarted_timing_keeps_its_slots_and_leaves_nothing_of_before_in_them(make_file, make_timing, clock):
+    file, timing = make_file(), make_timing(clock_ns=clock)
+    file.attach(timing, "Work")
+    with timing.add_time("open"):
+        for round in range(3):
+            clock.pass_s(1.0)
+            timing.restart()
+            for _ in range(2 + round % 2):
+                clock.spend(timing, "a", 1.0 + round)
+            clock.spend(timing, "average", 0.5, "time_avg")
+            timing.add_device_time(("a",), 7)
+            record = read(file, now_ns=clock.now_ns)
+            assert (record.num_nodes_dropped, record.open_blocks) == (0, [])
+            tree, expected = record.trees["Work"], timing.snapshot()
+            assert counts(tree) == {("a",): 2 + round % 2, ("average",): 1}
+            for key, node in expected.children.items():
+                assert tree.children[key].to_dict() == node.to_dict()
+            assert tree.children["a"].device == expected.children["a"].device
+            assert tree.statistics.total_ns == expected.statistics.total_ns
+    assert sorted(record.paths) == [("Work",), ("Work", "a"), ("Work", "average"), ("Work", "open")]
+    timing.restart()
+    assert read(file, now_ns=clock.now_ns).trees["Work"].children == {}
+
+
 def test_timers_that_were_reset_are_attached_anew(make_file):
     stack, file = TimerStack(), make_file()
     file.attach(stack.recording.timing, "timers")

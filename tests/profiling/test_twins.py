@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -101,6 +102,69 @@ def test_a_root_may_be_set_back_again(timing, clock):
     root = timing.snapshot()
     assert root.statistics.total_ns == 3 * S
     assert root.children["start_up"].statistics.total_ns == 3 * S
+
+
+# ---- restart ----
+
+
+def test_a_restart_forgets_all_and_what_is_open_ends_unrecorded(timing, clock, device):
+    with timing.add_time("outer", device=True):
+        clock.pass_s(1.0)
+        for _ in range(70):
+            clock.spend(timing, "inner", 0.5)
+        for _ in range(3):
+            clock.spend(timing, "average", 0.5, "time_avg")
+        timing.restart()
+        clock.pass_s(2.0)
+        assert children(timing.snapshot()) == {}
+        clock.spend(timing, "later", 3.0)
+    clock.spend(timing, "average", 4.0, "time_avg")
+    root = timing.snapshot()
+    assert children(root) == {"later": 1, "average": 1}
+    assert (root.statistics.total_ns, root.is_parallel) == (9 * S, False)
+    assert root.children["average"].statistics.recent_ns == [4 * S]
+    clock.spend(timing, "outer", 5.0)
+    clock.spend(timing, "outer", 7.0)
+    outer = timing.snapshot().children["outer"]
+    assert (outer.device, outer.is_parallel, outer.children) == (None, False, {})
+    figures = outer.statistics
+    assert (figures.count, figures.total_ns, figures.min_ns, figures.max_ns) == (2, 12 * S, 5 * S, 7 * S)
+    assert sum(figures.histogram.values()) == 2
+
+
+def test_a_restart_forgets_what_was_merged_and_other_threads(timing, clock):
+    other = type(timing)(clock_ns=clock)
+    clock.spend(other, "a", 1.0)
+    timing.merge(other)
+    thread = threading.Thread(target=clock.spend, args=(timing, "a", 1.0))
+    thread.start()
+    thread.join()
+    clock.spend(timing, "a", 1.0)
+    assert timing.snapshot().is_parallel
+    timing.restart()
+    assert timing.snapshot().children == {}
+    clock.spend(timing, "a", 2.0)
+    root = timing.snapshot()
+    assert (root.is_parallel, root.children["a"].is_parallel, timing["a"]) == (False, False, 2.0)
+
+
+def test_threads_go_on_after_a_restart(timing, clock):
+    has_begun, go_on = threading.Event(), threading.Event()
+
+    def work():
+        with timing.add_time("outer"):
+            clock.spend(timing, "before", 1.0)
+            has_begun.set()
+            go_on.wait()
+            clock.spend(timing, "after", 2.0)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    has_begun.wait()
+    timing.restart()
+    go_on.set()
+    thread.join()
+    assert children(timing.snapshot()) == {"after": 1}
 
 
 # ---- set_recording_enabled: process-wide, so each runs in a process of its own, on either twin ----
