@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from sample_profiler.profiling.process_gauges import process_gauges
 from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks, merge_gauges_into
+from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks
 from sample_profiler.profiling.timing import Timing
 
 __all__ = ["ProcessRecording"]
@@ -59,6 +59,10 @@ class ProcessRecording:
                 _MOST_THREADS,
             )
 
+    def show_gauge(self, name: str) -> None:
+        """Write a gauge of the timers at once: the process may be killed before the next update."""
+        self._file.write_gauge(name, get_thread_stacks().merged_gauge)
+
     def update(self, gauges: Mapping[str, float]) -> None:
         """Write what does not write itself, and whatever the pure-Python recorder holds back.
 
@@ -68,10 +72,8 @@ class ProcessRecording:
         for name, value in (process_gauges() | dict(gauges)).items():
             self._file.set_gauge(name, value)
         stacks = get_thread_stacks()
-        timer_gauges = stacks.main.gauges
-        merge_gauges_into(timer_gauges, stacks.thread_gauges())
-        for name, gauge in timer_gauges.items():
-            self._file.write_gauge(name, gauge)
+        for name in stacks.main.gauges | stacks.thread_gauges():  # also those from before there was this file
+            self.show_gauge(name)
         self._show(TIMERS, stacks.main)
         with self._lock:
             threads = dict(self._threads)

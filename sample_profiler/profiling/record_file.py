@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import mmap
 import os
 import threading
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_RING_BYTES", "RecordFile"]
 
+logger = logging.getLogger(__name__)
+
 DEFAULT_RING_BYTES = 8 << 20
 
 
@@ -49,6 +52,7 @@ class RecordFile:
 
     Attributes:
         path: of the file.
+        process_name: what the process is.
 
     Raises:
         OSError: the file cannot be made, or there is no room for it. Its whole size is taken at once: a disk that is
@@ -66,11 +70,13 @@ class RecordFile:
         num_slots: int = 512,
     ) -> None:
         self.path = Path(path)
+        self.process_name = process_name
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._attached: dict[str, Timing] = {}
         self._writers: dict[str, TreeWriter] = {}
         self._gauges: dict[str, GaugeNode] = {}
+        self._has_told_of_gauge = False
         text = json.dumps({"process_name": process_name, "host": host_name(), **(metadata or {})}).encode()
         sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
         started_ns = process_start_ns() if process_started_ns is None else process_started_ns
@@ -142,16 +148,31 @@ class RecordFile:
         with self._lock:
             gauge = self._gauges.setdefault(name, GaugeNode())
             gauge.update(value)
-            self.write_gauge(name, gauge)
+        self.write_gauge(name, lambda _: gauge)
 
-    def write_gauge(self, name: str, gauge: GaugeNode) -> None:
-        """Show a gauge that somebody else sets, as it is now."""
+    def write_gauge(self, name: str, read: Callable[[str], GaugeNode]) -> None:
+        """Show a gauge that somebody else sets.
+
+        Args:
+            name: of the gauge.
+            read: returns it as it is now, by its name; called when nobody else writes, so that the latest one stays.
+        """
+        is_left_out = False
         with self._lock:
+            gauge = read(name)
             if self._memory is not None and gauge.count and self._memory.begin():
                 try:
-                    self._memory.write_gauge(name, gauge)
+                    is_left_out = not self._memory.write_gauge(name, gauge)
                 finally:
                     self._memory.end()
+        if is_left_out:
+            self._tell_of_gauge(name)
+
+    @property
+    def num_nodes_dropped(self) -> int:
+        """How many blocks there was no room for."""
+        with self._lock:
+            return 0 if self._memory is None else self._memory.num_nodes_dropped
 
     def flush(self) -> None:
         """Write what does not write itself: names of threads; of the recorder in pure Python all that is new."""
@@ -178,6 +199,18 @@ class RecordFile:
             self.flush()
             self._memory.mark_closed(anchor_now())
             self._let_go()
+
+    def _tell_of_gauge(self, name: str) -> None:
+        # Not under the lock: handlers of the log have locks of their own, and may set gauges.
+        with self._lock:
+            is_known, self._has_told_of_gauge = self._has_told_of_gauge, True
+            limit = 0 if self._memory is None else self._memory.num_gauges
+        if not is_known:
+            logger.warning(
+                "The gauge %r of %s is not recorded, nor are further new ones: there is room for %d gauges in a "
+                "process. Set fewer of them, with names that come again",
+                *(name, self.process_name, limit),
+            )
 
     def _let_go(self) -> None:
         for component in list(self._attached):

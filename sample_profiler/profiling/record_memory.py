@@ -84,6 +84,11 @@ class RecordMemory:
         return self._sizes.num_slots
 
     @property
+    def num_gauges(self) -> int:
+        """How many gauges there is room for."""
+        return self._sizes.num_gauges
+
+    @property
     def num_events(self) -> int:
         """How many events the ring holds."""
         return self._sizes.num_events
@@ -120,6 +125,11 @@ class RecordMemory:
     def count_dropped_node(self) -> None:
         """Count a node that the file does not show."""
         self._words[_NODES_DROPPED] += 1
+
+    @property
+    def num_nodes_dropped(self) -> int:
+        """How many nodes the file does not show."""
+        return self._words[_NODES_DROPPED]
 
     def write_root(self, index: int, started_ns: int) -> None:
         """Write when a root began."""
@@ -173,18 +183,19 @@ class RecordMemory:
         slot = self._slot(index) // 8
         self._words[slot + 6], self._words[slot + 7], self._words[slot + 8] = total_ns, count, num_unresolved
 
-    def write_gauge(self, name: str, gauge: GaugeNode) -> None:
-        """Write a gauge; one for which there is no room is left out."""
+    def write_gauge(self, name: str, gauge: GaugeNode) -> bool:
+        """Write a gauge; return False for one that is left out, since there is no room for it."""
         if name not in self._gauges:
             self._gauges[name] = self._add_gauge(name)
         offset = self._gauges[name]
         if offset is None:
-            return
+            return False
         sequence = self._words[offset // 8]
         copy = offset + layout.GAUGE_VALUES_OFFSET + (sequence + 1) % 2 * layout.GAUGE_VALUES.size
         values = (gauge.value, gauge.min_value, gauge.max_value, gauge.count, gauge.updated_ns)
         layout.GAUGE_VALUES.pack_into(self._memory, copy, *values)
         self._words[offset // 8] = sequence + 1
+        return True
 
     def write_event(self, start_ns: int, end_ns: int, node: int, thread: int, flow: int) -> None:
         """Put an event into the ring."""

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from sample_profiler.profiling.recorder import ClockNs
@@ -14,15 +14,30 @@ from sample_profiler.profiling.timer_metadata import describe_process
 from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
 
 
+class StackWatcher(Protocol):
+    """Whoever wants to know of the stacks of threads."""
+
+    def add_stack(self, stack: TimerStack) -> None:
+        """Take note of the stack of a thread; called in that thread, before its first timer."""
+        ...
+
+    def show_gauge(self, name: str) -> None:
+        """Take note that a gauge of some thread has another value."""
+        ...
+
+
 class TimerStack:
     """The timers, gauges and metadata of one thread, or of whoever passes this object along.
 
     Args:
         clock_ns: Returns integer nanoseconds that never go back; for tests.
+        watchers: Returns who is told of gauges at once.
     """
 
-    def __init__(self, *, clock_ns: ClockNs = time.perf_counter_ns) -> None:
-        self._clock_ns = clock_ns
+    def __init__(
+        self, *, clock_ns: ClockNs = time.perf_counter_ns, watchers: Callable[[], Iterable[StackWatcher]] = tuple
+    ) -> None:
+        self._watchers = watchers
         self._lock = threading.RLock()
         self.recording = Recording(clock_ns=clock_ns)
         self._forget()
@@ -65,20 +80,32 @@ class TimerStack:
             gauge = self._gauges.get(name)
             if gauge is not None:
                 gauge.update(value)
-                return
-            gauge = GaugeNode(value)
-            if gauge.count:
+            elif (gauge := GaugeNode(value)).count:
                 self._gauges[name] = gauge
+        self._tell_of(name)
 
     def merge_gauges(self, gauges: Mapping[str, GaugeNode]) -> None:
         """Add gauges of another thread or process."""
         with self._lock:
             merge_gauges_into(self._gauges, gauges)
+        for name in gauges:
+            self._tell_of(name)
+
+    def merge_gauge_into(self, target: GaugeNode, name: str) -> None:
+        """Add a gauge of this stack to another one, if there is any of this name."""
+        with self._lock:
+            if name in self._gauges:
+                target.merge(self._gauges[name])
 
     def add_metadata(self, key: str, value: str) -> None:
         """Note something about this recording; other values than strings become strings."""
         with self._lock:
             self._metadata[key] = str(value)
+
+    def _tell_of(self, gauge: str) -> None:
+        # Not under the lock: whoever writes it into a file asks all stacks.
+        for watcher in self._watchers():
+            watcher.show_gauge(gauge)
 
 
 def copy_gauges(gauges: Mapping[str, GaugeNode]) -> dict[str, GaugeNode]:
@@ -95,14 +122,6 @@ def merge_gauges_into(target: dict[str, GaugeNode], gauges: Mapping[str, GaugeNo
             target[name] = gauge.copy()
 
 
-class StackWatcher(Protocol):
-    """Whoever wants to know of new threads."""
-
-    def add_stack(self, stack: TimerStack) -> None:
-        """Take note of the stack of a thread; called in that thread, before its first timer."""
-        ...
-
-
 class _ThreadEnd:
     """Lives in a thread's local storage, which Python clears when the thread ends."""
 
@@ -117,20 +136,29 @@ class ThreadStacks:
     """The default stacks of this process: one for each thread, that of the main thread from the beginning."""
 
     def __init__(self) -> None:
-        self.main = TimerStack()
+        self.main = TimerStack(watchers=self.watchers)
         self._local = threading.local()
         self._lock = threading.RLock()
         self._others: list[tuple[weakref.ref[threading.Thread], TimerStack]] = []
-        self._watchers: weakref.WeakSet[StackWatcher] = weakref.WeakSet()
+        # Replaced as a whole, so that nobody who looks needs the lock.
+        self._watchers: tuple[weakref.ref[StackWatcher], ...] = ()
         self._forget()
 
     def watch(self, watcher: StackWatcher) -> None:
-        """Tell of the stacks of threads other than the main one: of those there are, and of each new one at once."""
+        """Tell of the stacks of threads other than the main one, of those there are and of new ones; and of gauges."""
         with self._lock:
-            self._watchers.add(watcher)
+            self._watchers = (*(ref for ref in self._watchers if ref() is not None), weakref.ref(watcher))
             stacks = [stack for _, stack in self._others]
         for stack in stacks:
             watcher.add_stack(stack)
+
+    def watchers(self) -> list[StackWatcher]:
+        """Return who watches and is still there."""
+        return [watcher for ref in self._watchers if (watcher := ref()) is not None]
+
+    def leave(self) -> None:
+        """Tell nobody any more: in a forked child, whose watchers are those of its parent."""
+        self._watchers = ()
 
     def _forget(self) -> None:
         self._settled = TimerNode()
@@ -164,6 +192,17 @@ class ThreadStacks:
                 _merge_used(merged, stack)
         return merged if merged.count else None
 
+    def merged_gauge(self, name: str) -> GaugeNode:
+        """Return a gauge over all threads; without a value if there is none of this name."""
+        gauge = GaugeNode()
+        with self._lock:
+            self.main.merge_gauge_into(gauge, name)
+            if name in self._settled_gauges:
+                gauge.merge(self._settled_gauges[name])
+            for _, stack in self._others:
+                stack.merge_gauge_into(gauge, name)
+        return gauge
+
     def thread_gauges(self) -> dict[str, GaugeNode]:
         """Return the gauges of all threads but the main one, merged."""
         with self._lock:
@@ -186,12 +225,12 @@ class ThreadStacks:
         thread = threading.current_thread()
         if thread is threading.main_thread():
             return self.main
-        stack = TimerStack()
+        stack = TimerStack(watchers=self.watchers)
         self._local.end = _ThreadEnd(stack)
         with self._lock:
             self._settle_forgotten()
             self._others.append((weakref.ref(thread), stack))
-            watchers = list(self._watchers)
+            watchers = self.watchers()
         for watcher in watchers:
             watcher.add_stack(stack)
         return stack
@@ -232,6 +271,7 @@ def get_thread_stacks() -> ThreadStacks:
 def _start_in_forked_child() -> None:
     # What the parent has recorded is the parent's: merged later it would count twice.
     global _thread_stacks
+    _thread_stacks.leave()
     _thread_stacks = ThreadStacks()
 
 

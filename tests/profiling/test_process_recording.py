@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
+import sys
 import threading
 
 import pytest
@@ -279,3 +281,51 @@ def test_ml13_timers_after_a_reset_are_in_the_file_before_the_next_update(proces
         pass
     file.flush()  # what the recorder in pure Python does now and then, and the compiled one need not
     assert list(read(file)[1].root.children) == ["after"]
+
+
+def test_ml13_gauges_are_in_the_file_before_the_next_update(process):
+    _, file = process
+    for value in (5, 1, 3):
+        timers.set_gauge("loss", value)
+    in_thread(lambda: timers.set_gauge("loss", 9))
+    timers.merge_gauges({"lag": timer_nodes.GaugeNode(2.0)})
+    timers.set_gauge("nothing", float("nan"))
+    gauges = read(file)[0].gauges
+    loss = gauges["loss"]
+    assert (loss.value, loss.min_value, loss.max_value, loss.count) == (9.0, 1.0, 9.0, 4)
+    assert gauges["lag"].value == 2.0
+    assert "nothing" not in gauges
+
+
+def test_gauges_may_be_set_after_the_file_is_closed_and_in_a_forked_child(process):
+    _, file = process
+    timers.set_gauge("loss", 1)
+    pid = os.fork()
+    if not pid:
+        timers.set_gauge("loss", 2)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert read(file)[0].gauges["loss"].value == 1.0
+    file.close()
+    timers.set_gauge("loss", 3)
+    assert read(file)[0].gauges["loss"].value == 1.0
+
+
+def test_gauges_that_several_threads_set_end_with_the_last_value(process):
+    _, file = process
+
+    def work():
+        for value in range(300):
+            timers.set_gauge("loss", value)
+
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert read(file)[0].gauges["loss"].count == 900

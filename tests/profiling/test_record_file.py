@@ -109,7 +109,7 @@ def test_gauges_are_in_the_file(make_file):
     assert (gauge.value, gauge.min_value, gauge.max_value, gauge.count) == (5.0, 2.0, 8.0, 3)
 
 
-def test_gauges_for_which_there_is_no_room_are_left_out(make_file):
+def test_gauges_for_which_there_is_no_room_are_left_out_and_told_of_once(make_file, caplog):
     file = make_file()
     for number in range(200):
         file.set_gauge(f"gauge {number}", number)
@@ -117,6 +117,8 @@ def test_gauges_for_which_there_is_no_room_are_left_out(make_file):
     gauges = read(file).gauges
     assert len(gauges) == 128
     assert gauges["gauge 127"].value == 128
+    (message,) = caplog.messages
+    assert "The gauge 'gauge 128' of Work is not recorded" in message and "room for 128 gauges" in message
 
 
 def test_a_ring_that_has_gone_round_holds_the_latest_passes_in_order(make_file, make_timing):
