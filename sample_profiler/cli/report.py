@@ -85,6 +85,8 @@ def format_text(loaded: RunReport) -> str:
     parts = [f"Verdict on {loaded.name}: {format_verdict(loaded.verdict)}", format_accounts(loaded.accounts)]
     for record in loaded.session.processes:
         parts += [format_tree(record.titles.get(name, name), record.trees[name]) for name in record.components]
+        parts += [format_tree(f"{record.name} {name}", record.trees[name]) for name in record.timers]
+    parts += loaded.problems
     return "\n\n".join(parts)
 
 

@@ -10,12 +10,30 @@ from sample_profiler.profiling.events import Event, Events
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["THREAD_TIMERS", "TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState"]
+__all__ = [
+    *("THREAD_TIMERS", "TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState", "describe_dropped_nodes"),
+    "is_timers",
+]
 
 TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
 THREAD_TIMERS = f"{TIMERS}."
 """How the names of such trees begin that are of a thread other than the main one."""
+
+
+def is_timers(tree: str) -> bool:
+    """Tell whether the tree of this name has timers, and is no component."""
+    return tree == TIMERS or tree.startswith(THREAD_TIMERS)
+
+
+def describe_dropped_nodes(process: str, number: int) -> str:
+    """Return what people are told of blocks for which a record file had no room."""
+    blocks = "1 block is" if number == 1 else f"{number:,} blocks are"
+    return (
+        f"{blocks} missing from the records of {process}, whose file is full: give blocks names that come again, "
+        "without numbers in them"
+    )
+
 
 ProcessState = Literal["alive", "stopped", "gone", "ended", "unknown"]
 """Of a process: it runs; it was stopped (SIGSTOP, a debugger); it ended without closing its file, as when killed; it
@@ -115,7 +133,19 @@ class ProcessRecord:
     @property
     def components(self) -> list[str]:
         """The components with a tree, without the timers."""
-        return [name for name in self.trees if name != TIMERS and not name.startswith(THREAD_TIMERS)]
+        return [name for name in self.trees if not is_timers(name)]
+
+    @property
+    def timers(self) -> list[str]:
+        """The trees of timers that have recorded something, or are about to: that of the main thread first."""
+        is_open = {block.component for block in self.open_blocks}
+        found = [name for name in self.trees if is_timers(name) and (self.trees[name].children or name in is_open)]
+        return sorted(found, key=lambda name: name != TIMERS)
+
+    @property
+    def problems(self) -> list[str]:
+        """What it could not record, one sentence each."""
+        return [describe_dropped_nodes(self.name, self.num_nodes_dropped)] if self.num_nodes_dropped else []
 
     def wall_ns(self, monotonic_ns: int) -> int:
         """Return a moment of the monotonic clock on the clock of the wall, by the nearest anchor before it."""

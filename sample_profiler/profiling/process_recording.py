@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 
 from sample_profiler.profiling.process_gauges import process_gauges
-from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS
+from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, describe_dropped_nodes
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks
 from sample_profiler.profiling.timing import Timing
@@ -37,6 +37,7 @@ class ProcessRecording:
         self._shown: dict[str, Timing] = {}
         self._threads: dict[str, TimerStack] = {}
         self._num_threads = 0
+        self._has_told_of_dropped = False
         self._show(TIMERS, get_thread_stacks().main)
         get_thread_stacks().watch(self)
 
@@ -85,6 +86,13 @@ class ProcessRecording:
             if ended_ns is not None:
                 self._let_go(name, ended_ns)
         self._file.flush()
+        self._tell_of_dropped_nodes()
+
+    def _tell_of_dropped_nodes(self) -> None:
+        num_dropped = self._file.num_nodes_dropped
+        if num_dropped and not self._has_told_of_dropped:
+            self._has_told_of_dropped = True
+            logger.warning("%s", describe_dropped_nodes(self._file.process_name, num_dropped))
 
     def _show(self, name: str, stack: TimerStack) -> None:
         # Again after a reset while no file had them, which begins anew with another Timing. Where a process has two

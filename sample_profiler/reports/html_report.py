@@ -251,7 +251,7 @@ def _settings(report: RunReport) -> str:
     config = [
         [f"<code>--{escape(str(key))}</code>", escape(_show(value))] for key, value in report.session.config.items()
     ]
-    problems = "".join(f"<p>{escape(problem)}</p>" for problem in report.session.problems)
+    problems = "".join(f"<p>{escape(problem)}</p>" for problem in report.problems)
     return (
         f"{problems}{_table(['machine', ''], machine)}"
         f"<details><summary>{len(config)} flags</summary>{_table(['flag', 'value'], config)}</details>"

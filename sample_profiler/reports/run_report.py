@@ -56,7 +56,7 @@ class RunReport:
         facts: of its steady part, or of all of it where there is none.
         verdict: on that.
         accounts: of the whole run.
-        trees: blocks by component.
+        trees: blocks by component; timers of a process beside them, under its name and theirs.
         slowest: longest single passes: component, path, seconds; the longest first.
         history: figures over time, by name: pairs of seconds since the start and value.
     """
@@ -69,6 +69,11 @@ class RunReport:
     trees: dict[str, BlockFigures]
     slowest: list[tuple[str, str, float]]
     history: dict[str, list[tuple[float, float]]]
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, and what there was no room for, one sentence each."""
+        return self.session.problems + [problem for record in self.session.processes for problem in record.problems]
 
 
 def make_report(name: str, session: Session, steady: Session | None) -> RunReport:
@@ -84,8 +89,9 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
     trees: dict[str, BlockFigures] = {}
     slowest: list[tuple[str, str, float]] = []
     for record in session.processes:
-        for component in record.components:
-            root = record.trees[component]
+        for tree in (*record.components, *record.timers):
+            component = tree if tree in record.components else f"{record.name} {tree}"
+            root = record.trees[tree]
             trees[component] = _figures(root, 0.0, max(1, root.statistics.total_ns))
             slowest += _passes(component, root)
     slowest.sort(key=lambda found: -found[2])
@@ -123,7 +129,7 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
         "trees": {component: _tree_to_dict(tree) for component, tree in report.trees.items()},
         "slowest": [{"component": c, "block": path, "seconds": seconds} for c, path, seconds in report.slowest],
         "history": {name: [list(point) for point in points] for name, points in report.history.items()},
-        "problems": report.session.problems,
+        "problems": report.problems,
     }
 
 

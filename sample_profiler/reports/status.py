@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sample_profiler.analysis.accounts import account
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
@@ -36,6 +36,7 @@ def format_status(session: Session) -> str:
     parts = [_headline(session), _component_table(session.processes), _process_table(session.processes)]
     gauges = "\n".join(_gauge_lines(session.processes))
     parts += [gauges] if gauges else []
+    parts += [problem for record in session.processes for problem in record.problems]
     parts += [f"cannot be read: {problem}" for problem in session.problems]
     return "\n\n".join(parts)
 
@@ -69,10 +70,12 @@ def _component_table(records: Sequence[ProcessRecord]) -> str:
                     record.state,
                     format_percent(figures.share(sum(figures.work_ns.values()))),
                     format_percent(figures.share(figures.unaccounted_ns)),
-                    *_current_block(record, component),
+                    *_current_block(record, [component]),
                     describe_parts(figures, figures.waits_ns, _WAITS_WIDTH) or "nobody",
                 ]
             )
+        if record.timers:
+            rows.append(_timers_row(record))
     titles = ["component", "state", "work", "unacc.", "in block", "for", "waits for"]
     table = format_table(titles, rows, right={2, 3, 5})
     if any("*" in row[0] for row in rows):
@@ -80,9 +83,19 @@ def _component_table(records: Sequence[ProcessRecord]) -> str:
     return table
 
 
-def _current_block(record: ProcessRecord, component: str) -> tuple[str, str]:
-    """Return the innermost open block, and for how long it has been open."""
-    block = record.innermost_open_block(component)
+def _timers_row(record: ProcessRecord) -> list[str]:
+    """Return how the timers of a process are, over all its threads: time in none of them is not unaccounted."""
+    roots = [record.trees[name] for name in record.timers]
+    wall_ns = sum(root.statistics.total_ns for root in roots)
+    timed_ns = sum(block.statistics.total_ns for root in roots for block in root.children.values())
+    share = format_percent(min(1.0, timed_ns / wall_ns)) if wall_ns else ""
+    return [f"  {TIMERS}", record.state, share, "", *_current_block(record, record.timers), ""]
+
+
+def _current_block(record: ProcessRecord, trees: Sequence[str]) -> tuple[str, str]:
+    """Return the innermost open block, of those of several trees the one entered last, and for how long it is open."""
+    blocks = [block for tree in trees if (block := record.innermost_open_block(tree)) is not None]
+    block = max(blocks, key=lambda block: block.since_ns, default=None)
     if record.state == "ended" or block is None:
         return "-" if record.state == "ended" else "no block", ""
     # Everybody is in the main loop: that is not worth a word.

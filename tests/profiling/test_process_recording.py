@@ -329,3 +329,19 @@ def test_gauges_that_several_threads_set_end_with_the_last_value(process):
     finally:
         sys.setswitchinterval(interval_s)
     assert read(file)[0].gauges["loss"].count == 900
+
+
+def test_blocks_for_which_there_is_no_room_are_told_of_once(tmp_path, caplog):
+    timing = Timing("main")
+    options = {"process_name": "main", "ring_bytes": 0, "num_slots": 8}
+    with contextlib.closing(RecordFile(tmp_path / "main.1.rec", **options)) as file:
+        file.attach(timing, "main")
+        recording = ProcessRecording(file)
+        for _ in range(3):
+            for number in range(20):
+                with timing.add_time(f"block {number}"):
+                    pass
+            recording.update({})
+    (message,) = caplog.messages
+    assert message.startswith("14 blocks are missing from the records of main, whose file is full")
+    assert read_record_file(file.path).problems == [message]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sample_profiler.cli.report import format_text
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import Session, live_folder, read_live
 from sample_profiler.reports.html_report import format_html
-from sample_profiler.reports.run_report import make_report
+from sample_profiler.reports.run_report import make_report, report_to_dict
 
 
 @pytest.fixture
@@ -33,3 +34,30 @@ def test_a_run_that_was_over_before_it_was_steady_is_told_so_and_shows_its_worke
 def test_a_run_without_records_has_a_report_that_says_so():
     report = make_report("empty", Session(0.0), Session(0.0))
     assert report.verdict.headline == "There are no records of a training run's components"
+
+
+def test_timers_and_what_there_was_no_room_for_are_in_the_report(tmp_path):
+    live_folder(tmp_path).mkdir(parents=True)
+    file = RecordFile(live_folder(tmp_path) / "main.1.rec", process_name="main", ring_bytes=0, num_slots=4)
+    timing, timers = Timing("main"), Timing("Timers")
+    file.attach(timing, "main")
+    file.attach(timers, "timers")
+    for recorder, key in ((timing, "train"), (timers, "render"), (timers, "too many")):
+        with recorder.add_time(key):
+            pass
+        file.flush()
+    file.close()
+    report = make_report("mine", read_live(tmp_path, with_events=False), None)
+    assert {name: [block.key for block in tree.children] for name, tree in report.trees.items()} == {
+        "main": ["train"],
+        "main timers": ["render"],
+    }
+    assert {(component, block) for component, block, _ in report.slowest} == {
+        ("main", "train"),
+        ("main timers", "render"),
+    }
+    (problem,) = report.problems
+    assert problem.startswith("1 block is missing from the records of main")
+    assert report_to_dict(report)["problems"] == [problem]
+    for text in (format_html(report), format_text(report)):
+        assert problem in text and "main timers" in text

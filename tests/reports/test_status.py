@@ -72,6 +72,38 @@ def test_the_headline_says_whether_the_run_lives(states, headline):
     assert is_running(session) == any(state in ("alive", "stopped") for state in states)
 
 
+def make_timers(wall_s, **seconds):
+    root = TreeNode()
+    root.statistics.add([wall_s * S])
+    for key, value in seconds.items():
+        root.children[key] = TreeNode(key)
+        root.children[key].statistics.add([value * S])
+    return root
+
+
+def test_timers_have_a_row_below_the_components_of_their_process():
+    quiet, busy = make_record("Runner"), make_record()
+    quiet.trees["timers"] = make_timers(100)
+    busy.trees |= {"timers.1": make_timers(50, fetch=50), "timers": make_timers(100, render=20, sort=5)}
+    busy.open_blocks += [
+        OpenBlock("timers", ("render",), 95 * S, 1),
+        OpenBlock("timers.1", ("fetch",), 103 * S, 2),
+        OpenBlock("timers.1", ("fetch", "decode"), 103 * S, 2),
+    ]
+    assert busy.timers == ["timers", "timers.1"]
+    _, runner, worker, timers = format_status(make_session(quiet, busy)).split("\n\n")[1].splitlines()
+    assert runner.startswith("Runner ") and worker.startswith("RolloutWorker_w0 ")
+    assert timers.startswith("  timers ")
+    assert timers.split() == ["timers", "alive", "50%", "fetch/decode", "2.0", "s"]
+
+
+def test_blocks_for_which_there_was_no_room_are_told():
+    record = make_record()
+    record.num_nodes_dropped = 1200
+    text = format_status(make_session(record))
+    assert "\n\n1,200 blocks are missing from the records of RolloutWorker_w0, whose file is full" in text
+
+
 def test_a_stopped_component_is_told_with_the_block_that_it_sits_in():
     blocks = [
         OpenBlock("RolloutWorker_w0", ("main_loop",), 6 * S, 1),
