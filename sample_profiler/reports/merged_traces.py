@@ -82,12 +82,17 @@ def _merge_one(component: str, pid: int, trace: ChromeTrace, first_ns: int) -> I
 def _blocks(
     component: str, pid: int, record: ProcessRecord, window: tuple[int, int] | None, first_ns: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the passes of blocks: a component's as a track of their own, or one for each component of the process."""
+    """Yield the passes of blocks: a component's as a track of their own, or one for each component of the process.
+
+    The timers of the process (`sample_profiler.timers`) are with its first component, a track for each thread.
+    """
     start_ns, end_ns = window or (0, record.read_ns)
     shown = [component] if component in record.components else record.components
-    threads = {name: -number for number, name in enumerate(shown)}
+    timers = record.timers if record.components[:1] == shown[:1] else []
+    threads = {name: -number for number, name in enumerate([*shown, *timers])}
     for name, thread in threads.items():
-        yield named("thread_name", pid, thread, "blocks" if len(shown) == 1 else f"blocks of {name}")
+        title = name if name in timers else "blocks" if len(shown) == 1 else f"blocks of {name}"
+        yield named("thread_name", pid, thread, title)
     shift_ns = record.start_anchor.wall_ns - record.start_anchor.monotonic_ns - first_ns
     found = (event for event in record.events if event.end_ns >= start_ns and event.start_ns <= end_ns)
     for event in sorted(found, key=lambda event: (event.start_ns, -event.end_ns)):

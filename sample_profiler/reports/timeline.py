@@ -1,9 +1,11 @@
 """Timelines: what every process did when, as a Chrome trace for https://ui.perfetto.dev or chrome://tracing.
 
-A component is a process of the trace, also where several share one of the system's. Blocks of one thread that overlap
-without one being inside the other, as those of tasks and generators may, go to further tracks of that thread, since
-viewers nest by time. Flows are arrows: from an environment's step over the request for actions, inference and the next
-step; from a finished trajectory to the training on it; from new weights to their first use.
+A component is a process of the trace, also where several share one of the system's. The timers of code that has no
+Timing at hand (`sample_profiler.timers`) are in that of the first one, on tracks of their own, at least one a thread.
+Blocks of one thread that overlap without one being inside the other, as those of tasks and generators may, go to
+further tracks of that thread, since viewers nest by time. Flows are arrows: from an environment's step over the
+request for actions, inference and the next step; from a finished trajectory to the training on it; from new weights to
+their first use.
 
 Nothing here holds more than a piece of the trace. What is kept of all events is how they lie in time: eight bytes each.
 """
@@ -19,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_record import TIMERS, ProcessRecord, is_timers
 from sample_profiler.profiling.record_format import FLOW_POINT
 from sample_profiler.reports.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
 from sample_profiler.reports.timeline_captures import CapturedTraces
 from sample_profiler.reports.timeline_counters import RUN, Counter, gauge_events
 from sample_profiler.reports.timeline_flows import FlowPoints
-from sample_profiler.reports.timeline_tracks import Tracks, track_name
+from sample_profiler.reports.timeline_tracks import TIMERS_OF_THREAD, Tracks, track_name
 
 __all__ = ["Timeline"]
 
@@ -33,7 +35,7 @@ _EVENT = np.dtype([("start", "i8"), ("end", "i8"), ("node", "u4"), ("thread", "u
 _AT_ONCE = 1 << 15
 _OPEN = 1  # in the place of a flow's number, of which passes have none
 _NEVER = 2**63 - 1
-_UNKNOWN = (None, "", "")
+_UNKNOWN = (None, 0, "", "")
 
 _Rows = npt.NDArray[np.void]
 
@@ -136,13 +138,14 @@ class Timeline:
         ]
 
     def _passes(self, record: ProcessRecord, tracks: Tracks, points: FlowPoints) -> Iterator[str]:
-        parts = [_parts(path, tracks) for path in record.paths]
+        parts = [_parts(path, record, tracks) for path in record.paths]
         zero_ns = tracks.zero_ns
         for start_ns, end_ns, node, thread, flow in _in_order(self._rows(record)):
             # Of nodes that came after the names were read nothing is known.
-            pid, head, tail = parts[node] if node < len(parts) else _UNKNOWN
+            pid, timers, head, tail = parts[node] if node < len(parts) else _UNKNOWN
             if pid is None:
                 continue
+            thread |= timers
             if end_ns == FLOW_POINT:
                 tid_at = tracks.holding(pid, thread, start_ns, node)
                 if tid_at is not None:
@@ -150,8 +153,7 @@ class Timeline:
                 continue
             tid, is_new = tracks.place(pid, thread, start_ns, end_ns, node)
             if is_new:
-                name = record.thread_names.get(thread, f"thread {thread}")
-                yield to_json(named("thread_name", pid, tid, track_name(name, tid)))
+                yield to_json(named("thread_name", pid, tid, track_name(record.thread_names, tid)))
             self.num_passes += 1
             begin_ns = max(start_ns, zero_ns)
             times = f'{tid},"ts":{(begin_ns - zero_ns) / NS_PER_US},"dur":{(end_ns - begin_ns) / NS_PER_US}'
@@ -159,14 +161,21 @@ class Timeline:
             yield f"{head}{times}{tail}{is_open}}}}}"
 
 
-def _parts(path: Sequence[str], tracks: Tracks) -> tuple[int | None, str, str]:
-    """Return what all passes of a block share: process of the trace, or None; the text before and behind the times."""
-    pid = tracks.processes.get(path[0])
+def _parts(path: Sequence[str], record: ProcessRecord, tracks: Tracks) -> tuple[int | None, int, str, str]:
+    """Return what all passes of a block share.
+
+    Returns:
+        The process of the trace, or None; what marks the tracks of timers; and the text before and behind the times.
+    """
+    is_timer = is_timers(path[0])
+    component = next(iter(record.components), "") if is_timer else path[0]
+    pid = tracks.processes.get(component)
     if len(path) < 2 or pid is None:
         return _UNKNOWN
-    kind = path[0].partition("_")[0]
+    kind = TIMERS if is_timer else component.partition("_")[0]
     head = f'{{"ph":"X","name":{json.dumps(path[-1])},"cat":{json.dumps(kind)},"pid":{pid},"tid":'
-    return pid, head, f',"args":{{"path":{json.dumps("/".join(path[1:]))}'
+    tail = f',"args":{{"path":{json.dumps("/".join(path[1:]))}'
+    return pid, TIMERS_OF_THREAD if is_timer else 0, head, tail
 
 
 def _in_order(rows: _Rows) -> Iterator[tuple[int, int, int, int, int]]:

@@ -56,7 +56,7 @@ class TimelineRecorder:
 
     Args:
         run_dir: the run's folder.
-        components: whose blocks are shown; None: all.
+        components: whose blocks are shown, with the timers of their processes; None: all.
     """
 
     def __init__(self, run_dir: Path, components: Collection[str] | None = None) -> None:
@@ -113,8 +113,8 @@ class TimelineRecorder:
             if record is None:
                 continue
             record.events = events
-            if self._components is not None:
-                for component in set(record.trees) - set(self._components):
+            if self._components is not None:  # timers go with whatever is shown of their process
+                for component in set(record.components) - set(self._components):
                     del record.trees[component]
             if followed.follower.num_lost:
                 num_lost[record.name] = followed.follower.num_lost

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sample_profiler.reports.chrome_trace import NS_PER_US, named
 
-__all__ = ["Tracks", "track_name"]
+__all__ = ["TIMERS_OF_THREAD", "Tracks", "track_name"]
 
 _ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
 _MAX_TRACKS = 1024
 _CAPTURED = 1 << 24  # where the tracks of captures begin: threads have at most 2^14 numbers
+TIMERS_OF_THREAD = 1 << 20
+"""Added to the number of a thread: the tracks with its timers. They lie behind those of captures."""
 
 
 class Tracks:
@@ -75,7 +77,14 @@ class Tracks:
         return max(0, time_ns - self.zero_ns) / NS_PER_US
 
 
-def track_name(thread: str, tid: int) -> str:
-    """Return the name of a track of a thread: the first has its own, further ones are numbered."""
-    more = tid % _MAX_TRACKS
-    return f"{thread} ({more + 1})" if more else thread
+def track_name(thread_names: Mapping[int, str], tid: int) -> str:
+    """Return the name of a track: that of its thread, and what tells it from that thread's other tracks.
+
+    Args:
+        thread_names: by number of the thread.
+        tid: of the track.
+    """
+    thread, more = divmod(tid, _MAX_TRACKS)
+    number = thread & ~TIMERS_OF_THREAD
+    name = thread_names.get(number, f"thread {number}") + (": timers" if thread & TIMERS_OF_THREAD else "")
+    return f"{name} ({more + 1})" if more else name

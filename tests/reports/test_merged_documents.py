@@ -14,9 +14,11 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.captures import begin_capture
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.merged_pstats import merge_pstats
 from sample_profiler.reports.merged_speedscope import merge_speedscope
 from sample_profiler.reports.merged_traces import merge_chrome_traces
+from tests.reports.records import make_record
 
 NAMES = ("RolloutWorker_w0", "Learner_0")
 
@@ -168,3 +170,26 @@ def test_a_trace_without_operators_says_so_and_flows_keep_to_their_process(tmp_p
     (tmp_path / "a").write_text("[]")
     with pytest.raises(ValueError, match="is no trace"):
         merge_chrome_traces({"Learner_0": tmp_path / "a"}, tmp_path / "merged.json")
+
+
+@pytest.mark.parametrize("part", ["Learner_0", "Batcher_0", "serial"])
+def test_timers_of_a_process_are_tracks_beside_the_blocks_of_its_first_component(tmp_path, part):
+    paths = [("Learner_0",), ("Learner_0", "train"), ("Batcher_0",), ("timers.1",), ("timers.1", "fetch")]
+    paths += [("timers",), ("timers", "sort")]
+    record = make_record("serial", [(1, 2, 1, 1, 0), (1, 2, 4, 2, 0), (1, 2, 6, 1, 0)], paths)
+    for tree, key in (("timers", "sort"), ("timers.1", "fetch")):
+        record.trees[tree].children[key] = TreeNode(key)
+    (tmp_path / "a").write_text(json.dumps({"traceEvents": [], "baseTimeNanoseconds": 1}))
+    merge_chrome_traces({part: tmp_path / "a"}, tmp_path / "merged.json", [record])
+    events = json.loads((tmp_path / "merged.json").read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    shown = {(tracks[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
+    timers = {("timers", "sort"), ("timers.1", "fetch")}
+    assert (
+        shown
+        == {
+            "Learner_0": {("blocks", "train"), *timers},
+            "Batcher_0": set(),
+            "serial": {("blocks of Learner_0", "train"), *timers},
+        }[part]
+    )

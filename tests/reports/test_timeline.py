@@ -66,6 +66,33 @@ def test_components_of_one_process_are_processes_of_the_trace():
     }
 
 
+def test_timers_are_tracks_of_their_own_in_the_process_of_the_first_component():
+    paths = (
+        *(*PATHS, ("Learner_0",), ("Learner_0", "train"), ("timers",), ("timers", "render"), ("timers.1",)),
+        *(("timers.1", "fetch"), ("timers.1", "fetch", "decode")),
+    )
+    block = OpenBlock("timers", ("render",), 400 * US, 1)
+    record = make_record(
+        events=[(0, 90, 1, 1, 0), (10, 20, 6, 1, 0), (15, 25, 6, 1, 0), (10, 30, 8, 2, 0), (12, 20, 9, 2, 0)],
+        paths=paths,
+        open_blocks=[block],
+        thread_names={1: "MainThread", 2: "loader"},
+    )
+    events = list(timeline_events([record]))
+    assert_nesting(events)
+    processes = {e["args"]["name"]: e["pid"] for e in of_phase(events, "M") if e["name"] == "process_name"}
+    assert set(processes) == {"RolloutWorker_w0", "Learner_0"}
+    tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in of_phase(events, "M") if e["name"] == "thread_name"}
+    shown = sorted((tracks[e["pid"], e["tid"]], e["args"]["path"], e["cat"]) for e in of_phase(events, "X"))
+    assert shown == [
+        ("MainThread", "env_step", "RolloutWorker"),
+        *(("MainThread: timers", "render", "timers"),) * 2,
+        ("MainThread: timers (2)", "render", "timers"),
+        *(("loader: timers", path, "timers") for path in ("fetch", "fetch/decode")),
+    ]
+    assert {e["pid"] for e in of_phase(events, "X")} == {processes["RolloutWorker_w0"]}
+
+
 def test_passes_that_overlap_go_to_tracks_of_their_own():
     record = make_record(events=[(0, 10, 1, 1, 0), (5, 15, 1, 1, 0), (12, 14, 1, 1, 0), (20, 21, 1, 1, 0)])
     events = list(timeline_events([record]))

@@ -68,6 +68,20 @@ def test_chosen_components_alone_are_shown(tmp_path, make_file):
     assert names_of(tmp_path / "timeline.json") == ["work"]
 
 
+def test_timers_are_shown_with_their_process(tmp_path, make_file):
+    files = {name: make_file(name) for name in ("Learner_0", "Batcher_0")}
+    timers = {name: Timing("Timers") for name in files}
+    for name, (_, file) in files.items():
+        file.attach(timers[name], "timers")
+    recorders = {"all.json": TimelineRecorder(tmp_path), "one.json": TimelineRecorder(tmp_path, ["Batcher_0"])}
+    for name, (_, file) in files.items():
+        spend(timers[name], file, f"of {name}")
+    captures = {name: recorder.finish(tmp_path / name) for name, recorder in recorders.items()}
+    assert sorted(names_of(tmp_path / "all.json")) == ["of Batcher_0", "of Learner_0"]
+    assert names_of(tmp_path / "one.json") == ["of Batcher_0"]
+    assert (captures["one.json"].components, captures["one.json"].num_passes) == (["Batcher_0"], 1)
+
+
 def test_what_was_overwritten_unread_is_counted(tmp_path, make_file):
     timing, file = make_file("Learner_0", ring_bytes=32 * 64)
     recorder = TimelineRecorder(tmp_path)
