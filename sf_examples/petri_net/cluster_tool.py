@@ -1,7 +1,7 @@
 """The net of a wafer cluster tool, as plain data: places, transitions, times. Both simulations read it.
 
 Wafers go LP → s1 → s2 → s3 → s4 → s5 → LP_done. Each move from a to b is two transitions, `u_a_b` (a robot picks a
-wafer up) and `t_a_b` (it puts it down), around a transport place.
+wafer up) and `t_b` (it puts it down), around a transport place.
 """
 
 from __future__ import annotations
@@ -76,6 +76,16 @@ class Move:
         """Name of the place between picking up and putting down."""
         return f"d_{STATIONS[self.source].name}_{STATIONS[self.target].name}"
 
+    @property
+    def pick_up(self) -> str:
+        """Name of the transition that takes a wafer from the source."""
+        return f"u_{STATIONS[self.source].name}_{STATIONS[self.target].name}"
+
+    @property
+    def put_down(self) -> str:
+        """Name of the transition that leaves it at the target: no other move leads there."""
+        return f"t_{STATIONS[self.target].name}"
+
 
 # TM2 serves LP, s1, s2, s4, s5, LP_done; TM3 serves s2, s3, s4.
 MOVES = (Move(0, 1, 0), Move(1, 2, 0), Move(2, 3, 1), Move(3, 4, 1), Move(4, 5, 0), Move(5, 6, 0))
@@ -83,9 +93,7 @@ MOVES = (Move(0, 1, 0), Move(1, 2, 0), Move(2, 3, 1), Move(3, 4, 1), Move(4, 5, 
 PLACES = (*(station.name for station in STATIONS), *(move.transport for move in MOVES), *ROBOTS)
 """All places: stations, transports, and one for each robot that is free."""
 
-TRANSITIONS = tuple(
-    f"{verb}_{STATIONS[move.source].name}_{STATIONS[move.target].name}" for move in MOVES for verb in ("u", "t")
-)
+TRANSITIONS = tuple(name for move in MOVES for name in (move.pick_up, move.put_down))
 """By action: picking up and putting down of each move."""
 
 WAIT = len(TRANSITIONS)

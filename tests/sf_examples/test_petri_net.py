@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,10 @@ def test_the_net_has_the_places_transitions_and_actions_of_the_guide(env):
     assert len(PLACES) == 15
     assert len(TRANSITIONS) == 12
     assert env.action_space.n == 13
-    assert TRANSITIONS[:4] == ("u_LP_s1", "t_LP_s1", "u_s1_s2", "t_s1_s2")
+    route = ["LP", "s1", "s2", "s3", "s4", "s5", "LP_done"]
+    names = [name for a, b in pairwise(route) for name in (f"u_{a}_{b}", f"t_{b}")]
+    assert list(TRANSITIONS) == names
+    assert len(set(names)) == 12, "each names one transition"
     served = [
         {STATIONS[i].name for move in MOVES if move.robot == r for i in (move.source, move.target)} for r in (0, 1)
     ]
