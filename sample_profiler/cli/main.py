@@ -216,7 +216,7 @@ def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("run_a", metavar="RUN_A", type=Path, help="folder of a run")
     parser.add_argument("run_b", metavar="RUN_B", type=Path, help="folder of another run")
     parser.add_argument(
-        "--fail-over", type=_percent, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
+        "--fail-over", type=_tolerance, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
     )
     _add_allow_different_machines(parser)
 
@@ -337,11 +337,19 @@ def _count(text: str) -> int:
 
 def _percent(text: str, most: float = 100) -> float:
     """Return a percentage above 0 and below `most` as a share."""
+    share = _tolerance(text, most)
+    if share == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and {most:g}, such as 5%")
+    return share
+
+
+def _tolerance(text: str, most: float = 100) -> float:
+    """Return a percentage from 0 on and below `most` as a share."""
     try:
         percent = float(text.removesuffix("%"))
     except ValueError:
         percent = math.nan
-    if not 0 < percent < most:
+    if not 0 <= percent < most:
         raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and {most:g}, such as 5%")
     return percent / 100
 

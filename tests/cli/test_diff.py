@@ -64,6 +64,16 @@ def test_counts_come_before_what_the_clock_says(make_run, capsys):
     assert output.index("passes per 1,000 frames") < output.index("frames/s") < output.index("time per frame")
 
 
+def test_any_loss_can_fail_a_build(make_run, capsys):
+    a, b = make_run("a", 1000), make_run("b", 999)
+    assert main(["diff", a, b, "--fail-over", "0"]) == 1
+    assert "B is slower by more than 0 %" in capsys.readouterr().err
+    assert main(["diff", b, a, "--fail-over", "0%"]) == 0
+    assert main(["diff", a, a, "--fail-over", "0"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["diff", a, b, "--fail-over", "-1"])
+
+
 def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys):
     runs = [make_run("a", 1000), make_run("b", 900, host="there")]
     assert main(["diff", *runs]) == 2
