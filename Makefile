@@ -58,8 +58,9 @@ format: install  ## Format the code and mend what can be mended
 docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
 
-bench: install  ## Measure parts: every shorter script in benchmarks, one after another
+bench: install  ## Measure parts: every shorter script in benchmarks, one after another, and turbo mode
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done
+	$(BIN)/python scripts/profile_turbo_mode.py
 
 bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hours, alone on the machine (VERSUS_FLAGS='--tasks doom')
 	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" || exit 1; done

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler.config import option
+from sf_examples.petri_net.arguments import MOST_WAFERS
 from sf_examples.petri_net.cluster_tool import END_TIME, NUM_ACTIONS, Rewards
 from sf_examples.petri_net.plain_simulation import PlainSimulation
 from sf_examples.petri_net.turbo_simulation import TurboSimulation
@@ -24,7 +25,7 @@ class PetriNetOptions:
     turbo: bool = True
     """Simulate the net with the faster code; what it does is the same step by step."""
 
-    num_wafers: int = option(5, minimum=1, maximum=100)
+    num_wafers: int = option(5, minimum=1, maximum=MOST_WAFERS)
     """Number of wafers to finish."""
 
 

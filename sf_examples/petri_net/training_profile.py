@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sample_profiler.analysis.comparison import compare_pairs
+from sample_profiler.analysis.comparison import LEVEL, PairedComparison, compare_pairs, holm
 from sample_profiler.ppo.advantages import gae
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.statistics import NS_PER_S
@@ -166,7 +166,8 @@ class ProfiledTraining:
                 mask = torch.from_numpy(observation["action_mask"])
             with timing.add_time("policy_forward"), torch.no_grad():
                 distribution, value = self._policy(seen[None], mask[None])
-                action = distribution.sample()
+                # From a generator of its own: trainings that take turns in one process do the same work.
+                action = torch.multinomial(distribution.probs, 1, generator=self._random)[:, 0]
                 log_probability = distribution.log_prob(action)
             with timing.add_time("env_step"):
                 observation, reward, terminated, truncated, _ = self._env.step(int(action))
@@ -269,7 +270,7 @@ def _recommend(profile: Profile) -> list[str]:
     percent = {name: round(100 * part_s / profile.total) if profile.total else 0 for name, part_s in seconds.items()}
     # Half of what is shown, rounded down: nobody is promised more than that.
     return [
-        f"- {name} is {percent[name]} % of the time: a 2x faster one saves at most {percent[name] // 2} %"
+        f"- {name} is {percent[name]} % of the time: a 2× faster one saves at most {percent[name] // 2} %"
         for name in sorted(seconds, key=lambda name: -seconds[name])
     ]
 
@@ -277,36 +278,48 @@ def _recommend(profile: Profile) -> list[str]:
 def compare_profiles(plain: Sequence[Profile], turbo: Sequence[Profile]) -> str:
     """Return what turbo changes, from batches that took turns.
 
+    The rows of the table are tested together with the whole (`holm`): of several rows of noise one would often differ
+    by chance.
+
     Args:
         plain: one profile for each batch without turbo.
         turbo: of the batches with it, in the same order.
     """
+    rows = [(title, key) for key, (title, _) in COMPONENTS.items()]
+    rows.insert(1, ("   - Env Step", "data_collection/env_step"))
+    batches = list(zip(plain, turbo, strict=True))
+    totals = [(off.total, on.total) for off, on in batches]
+    parts = [[(off.seconds.get(key, 0.0), on.seconds.get(key, 0.0)) for off, on in batches] for _, key in rows]
+    whole, *speedups = _speedups([totals, *parts])
     rule = "=" * 80
-    totals = [(off.total, on.total) for off, on in zip(plain, turbo, strict=True)]
     lines = [rule, "Turbo Mode Comparison Report", rule, "", "Overall Performance:"]
     lines.append(f"  Baseline (turbo OFF): {sum(off for off, _ in totals):.2f}s")
     lines.append(f"  Turbo (turbo ON):     {sum(on for _, on in totals):.2f}s")
-    lines.append(f"  Speedup:              {_speedup(totals)}")
+    lines.append(f"  Speedup:              {whole}")
     lines += ["", "Component-Level Comparison:"]
     lines += [f"{'Component':<28}{'Baseline':>11}{'Turbo':>11}  Speedup", "-" * 80]
-    rows = [(title, key) for key, (title, _) in COMPONENTS.items()]
-    rows.insert(1, ("   - Env Step", "data_collection/env_step"))
-    for title, key in rows:
-        pairs = [(off.seconds.get(key, 0.0), on.seconds.get(key, 0.0)) for off, on in zip(plain, turbo, strict=True)]
-        sums = [sum(side) for side in zip(*pairs, strict=True)]
-        lines.append(f"{title:<28}{sums[0]:>10.2f}s{sums[1]:>10.2f}s  {_speedup(pairs)}")
+    for (title, _), pairs, speedup in zip(rows, parts, speedups, strict=True):
+        off_s, on_s = (sum(side) for side in zip(*pairs, strict=True))
+        lines.append(f"{title:<28}{off_s:>10.2f}s{on_s:>10.2f}s  {speedup}")
     return "\n".join(lines)
 
 
-def _speedup(pairs: Sequence[tuple[float, float]]) -> str:
-    """Say how much less time the second of each pair takes, unless that is within the noise."""
-    if any(value <= 0 for pair in pairs for value in pair):
-        return "not measured"
-    comparison = compare_pairs(pairs)
+def _speedups(quantities: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
+    """Say of each quantity how much less time the second of each pair takes, unless that is within the noise."""
+    is_measured = [all(value > 0 for pair in pairs for value in pair) for pairs in quantities]
+    measured = [pairs for pairs, is_there in zip(quantities, is_measured, strict=True) if is_there]
+    corrected = holm([compare_pairs(pairs).p_value for pairs in measured])
+    said = (
+        _describe(compare_pairs(pairs, p_value=p_value)) for pairs, p_value in zip(measured, corrected, strict=True)
+    )
+    return [next(said) if is_there else "not measured" for is_there in is_measured]
+
+
+def _describe(comparison: PairedComparison) -> str:
     gain = f"{100 * (1 / comparison.ratio - 1):+.1f} %"
     if comparison.interval is None:
-        return f"no measurable difference ({gain}; {len(pairs)} of the 6 pairs that an interval takes)"
+        return f"no measurable difference ({gain}; {comparison.num_pairs} of the 6 pairs that an interval takes)"
     high, low = (100 * (1 / ratio - 1) for ratio in comparison.interval)
-    interval = f"95 % interval {low:+.1f} % to {high:+.1f} %, {len(pairs)} pairs"
+    interval = f"95 % interval {low:+.1f} % to {high:+.1f} %, {comparison.num_pairs} pairs"
     # Not by the outcome: here no difference is too small to matter.
-    return f"no measurable difference ({interval})" if low <= 0 <= high else f"{gain} ({interval})"
+    return f"{gain} ({interval})" if comparison.p_value < LEVEL else f"no measurable difference ({interval})"

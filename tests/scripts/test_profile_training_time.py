@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import cProfile
+import importlib.util
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+import torch
 
+from sf_examples.petri_net import training_profile
 from sf_examples.petri_net.training_profile import (
     COMPONENTS,
     Profile,
@@ -25,6 +30,14 @@ SHARE = re.compile(r"^(.*?) +(-?[\d.]+)s \( *(-?[\d.]+)%\)", re.MULTILINE)
 def run(*flags: str, folder: Path, script: str = "profile_training_time.py") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts" / script), *flags]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def load(script: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(script, ROOT / "scripts" / f"{script}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize(
@@ -56,6 +69,28 @@ def test_pn1_both_modes_at_once_are_an_error(tmp_path: Path) -> None:
     done = run("--turbo", "--no-turbo", folder=tmp_path)
     assert done.returncode == 2
     assert "not allowed with argument" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "message"),
+    [
+        ("profile_turbo_mode", "--steps=0", "argument --steps: '0': give a number from 1 on"),
+        ("profile_turbo_mode", "--num-wafers=-1", "argument --num-wafers: '-1': give a number of wafers from 1 to 100"),
+        ("profile_training_time", "--turbo --num-wafers=101", "give a number of wafers from 1 to 100"),
+        ("profile_training_time", "--turbo --batches=0", "argument --batches: '0': give a number from 1 on"),
+        ("profile_training_time", "--turbo --seed=-1", "argument --seed: '-1': give a seed from 0"),
+        ("profile_training_time", f"--turbo --detailed --output-dir={__file__}", "cannot be made: File exists"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_measured(
+    script: str, flags: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        load(script).main(flags.split())
+    assert refusal.value.code == 2
+    output = capsys.readouterr()
+    assert message in output.err
+    assert not output.out
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +141,48 @@ def make_profile(total: float) -> Profile:
     return Profile(total, seconds | {"data_collection/env_step": total * 0.31}, 1, 512)
 
 
+class MadeUpTraining:
+    """Takes a second for each batch, and a hundred under cProfile."""
+
+    is_profiled = False
+
+    def __init__(self, *, turbo: bool, num_wafers: int, seed: int) -> None:
+        self.total = 0.0
+
+    def run_batch(self) -> None:
+        self.total += 100.0 if MadeUpTraining.is_profiled else 1.0
+
+    def profile(self) -> Profile:
+        return make_profile(self.total)
+
+
+class NoticedProfiler(cProfile.Profile):
+    """Slows made-up trainings down, as a profiler does."""
+
+    def enable(self, *arguments: bool) -> None:
+        MadeUpTraining.is_profiled = True
+        super().enable(*arguments)
+
+    def disable(self) -> None:
+        super().disable()
+        MadeUpTraining.is_profiled = False
+
+
+def test_pn4_batches_under_cprofile_are_in_no_figure_and_a_missing_folder_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(training_profile, "ProfiledTraining", MadeUpTraining)
+    monkeypatch.setattr(cProfile, "Profile", NoticedProfiler)
+    folder = tmp_path / "not" / "there"
+    flags = ("--compare", "--batches=2", "--repeats=2", "--warm-up=1", "--detailed", f"--output-dir={folder}")
+    assert load("profile_training_time").main(flags) == 0
+    output = capsys.readouterr().out
+    assert re.findall(r"^Total +([\d.]+)s", output, re.MULTILINE) == ["4.00", "4.00"]
+    for mode in ("off", "on"):
+        assert re.search(r"MadeUp|run_batch", (folder / f"profile_training_turbo_{mode}.txt").read_text())
+    assert output.count("2 further batches under cProfile, which are in no figure above") == 2
+
+
 @pytest.mark.parametrize("seconds", [(1 / 3, 1 / 3, 1 / 3, 0.0), (0.00055,) * 4, (0.12345, 0.23455, 0.11115, 0.0)])
 def test_pn5_printed_shares_add_up(seconds: tuple[float, ...]) -> None:
     parts = dict(zip(COMPONENTS, seconds, strict=True))
@@ -133,16 +210,64 @@ def test_pn8_noise_is_called_no_measurable_difference_and_a_difference_by_its_si
     assert "no measurable difference (+100.0 %; 3 of the 6 pairs that an interval takes)" in text
 
 
+def test_pn8_rows_are_tested_together_so_that_one_of_several_does_not_differ_by_chance() -> None:
+    noisy = [1.0, 1.1, 0.9, 1.05, 0.97, 1.02, 0.95, 1.08]
+    plain, turbo = [make_profile(t) for t in noisy], [make_profile(t) for t in noisy[::-1]]
+    # Seven pairs of eight point one way: p is 1/64 alone, and above 0.05 as one of six.
+    for off, on, seconds in zip(plain, turbo, [0.95] * 7 + [1.001], strict=True):
+        off.seconds["data_collection/env_step"], on.seconds["data_collection/env_step"] = 1.0, seconds
+    row = next(line for line in compare_profiles(plain, turbo).splitlines() if "Env Step" in line)
+    assert "no measurable difference" in row
+    for on in turbo:
+        on.seconds["data_collection/env_step"] = 0.5
+    row = next(line for line in compare_profiles(plain, turbo).splitlines() if "Env Step" in line)
+    assert "+100.0 %" in row, "what is clear stays so"
+
+
 def test_pn9_recommendations_follow_from_the_shares_and_name_the_bound() -> None:
     text = format_profile(make_profile(10.0), breakdown=False)
-    assert "- environment is 31 % of the time: a 2x faster one saves at most 15 %" in text
+    assert "- environment is 31 % of the time: a 2× faster one saves at most 15 %" in text
 
 
 def test_pn10_the_simulation_alone_is_profiled(tmp_path: Path) -> None:
     done = run("--steps=300", folder=tmp_path, script="profile_turbo_mode.py")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 1), done.stderr
     assert re.search(r"turbo is [\d.]+ times as fast", done.stdout)
     assert done.stdout.count("due to restriction <30>") == 2
+
+
+@pytest.mark.parametrize(("ratio", "status"), [(0.3, 1), (1.99, 1), (2.01, 0)])
+def test_pn7_a_turbo_that_is_less_than_twice_as_fast_fails(
+    ratio: float, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = load("profile_turbo_mode")
+    monkeypatch.setattr(script, "simulate", lambda _actions, *, turbo, **_: 1000.0 * (ratio if turbo else 1))
+    assert script.main([]) == status
+    assert f"turbo is {ratio:.2f} times as fast; it has to be 2 times" in capsys.readouterr().out
+
+
+def test_pn10_training_with_turbo_is_training_without_it_number_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses: list[float] = []
+    backward = torch.autograd.backward
+
+    def note(loss: torch.Tensor) -> None:
+        losses.append(loss.item())
+        backward(loss)
+
+    monkeypatch.setattr(torch.autograd, "backward", note)
+    plain, turbo = trainings = [ProfiledTraining(turbo=is_turbo, seed=3) for is_turbo in (False, True)]
+    for _ in range(3):
+        for training in trainings:
+            training.run_batch()
+        half = len(losses) // 2
+        assert losses[:half] == losses[half:]
+        losses.clear()
+        for key, column in plain._buffer.items():
+            assert torch.equal(column, turbo._buffer[key]), key
+    assert plain.profile().num_resets == turbo.profile().num_resets > 0
+    others = dict(turbo._policy.named_parameters())
+    for name, parameter in plain._policy.named_parameters():
+        assert torch.equal(parameter, others[name]), name
 
 
 @pytest.mark.parametrize("turbo", ["True", "False"])

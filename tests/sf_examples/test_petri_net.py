@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -144,6 +146,38 @@ def test_pn7_turbo_is_equal_at_every_step_of_a_thousand_episodes():
                 break
     assert num_scrapped > 500
     assert num_steps > 20_000
+
+
+def test_pn7_turbo_does_less_work_for_the_same_steps():
+    """Seconds are for `scripts/profile_turbo_mode.py`; how often what is called is the same on every machine."""
+    calls = {turbo: count_calls(PetriNetEnv(5, turbo=turbo), num_steps=500) for turbo in (False, True)}
+    assert calls[False]["step"] == calls[True]["step"] == 2 * 500, "of environment and simulation"
+    assert calls[False]["is_enabled"] >= 12 * 500, "each transition is asked in each step"
+    assert calls[True]["is_enabled"] == 0
+    assert calls[False].total() >= 3 * calls[True].total()
+
+
+def count_calls(env, num_steps):
+    """Play random legal actions, and return how many times each function written in Python was called in steps."""
+    calls = Counter()
+
+    def note(frame, event, _argument):
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+
+    random = np.random.default_rng(0)
+    observation, _ = env.reset(seed=0)
+    for _ in range(num_steps):
+        action = int(random.choice(np.flatnonzero(observation["action_mask"])))
+        previous = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            observation, _, terminated, truncated, _ = env.step(action)
+        finally:
+            sys.setprofile(previous)
+        if terminated or truncated:
+            observation, _ = env.reset()
+    return calls
 
 
 def test_pn6_the_mask_is_that_of_the_observation_beside_it(env):
