@@ -309,17 +309,18 @@ def _speedups(quantities: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
     is_measured = [all(value > 0 for pair in pairs for value in pair) for pairs in quantities]
     measured = [pairs for pairs, is_there in zip(quantities, is_measured, strict=True) if is_there]
     corrected = holm([compare_pairs(pairs).p_value for pairs in measured])
-    said = (
-        _describe(compare_pairs(pairs, p_value=p_value)) for pairs, p_value in zip(measured, corrected, strict=True)
-    )
+    comparisons = (compare_pairs(pairs, p_value=p_value) for pairs, p_value in zip(measured, corrected, strict=True))
+    said = (_describe(comparison, len(measured)) for comparison in comparisons)
     return [next(said) if is_there else "not measured" for is_there in is_measured]
 
 
-def _describe(comparison: PairedComparison) -> str:
+def _describe(comparison: PairedComparison, num_tests: int) -> str:
     gain = f"{100 * (1 / comparison.ratio - 1):+.1f} %"
     if comparison.interval is None:
         return f"no measurable difference ({gain}; {comparison.num_pairs} of the 6 pairs that an interval takes)"
     high, low = (100 * (1 / ratio - 1) for ratio in comparison.interval)
     interval = f"95 % interval {low:+.1f} % to {high:+.1f} %, {comparison.num_pairs} pairs"
     # Not by the outcome: here no difference is too small to matter.
-    return f"{gain} ({interval})" if comparison.p_value < LEVEL else f"no measurable difference ({interval})"
+    if comparison.p_value < LEVEL:
+        return f"{gain} ({interval})"
+    return f"no measurable difference{'' if low <= 0 <= high else f' as one of {num_tests} rows'} ({interval})"
