@@ -8,7 +8,10 @@ from typing import Literal
 
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
 
-__all__ = ["LITTLE", "MUCH", "NEARLY_ALL", "Advice", "Cause", "Finding", "JudgedRun", "describe_blocks", "percent"]
+__all__ = [
+    *("LITTLE", "MUCH", "NEARLY_ALL", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun", "describe_blocks"),
+    "percent",
+]
 
 Cause = Literal[
     "not enough data",
@@ -35,6 +38,9 @@ Cause = Literal[
 
 LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
 """Shares of the wall from which on a wait, or work, counts."""
+
+POLICY_STEP = "handle_policy_step"
+"""The block in which actions are drawn: of an InferenceWorker, or of a RolloutWorker that draws its own."""
 
 _SATURATED = 0.92  # of all cores: what is left is switching and waking up
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
@@ -80,13 +86,19 @@ class JudgedRun:
         self.worker_busy = fmean(load.busy for load in self.workers) if self.workers else 0.0
         self.waits_for_learner = mean_share(self.workers, "learner")
         self.waits_for_inference = mean_share(self.workers, "inference")
-        self.inference_busy = max((load.busy for load in self.inference), default=0.0)
+        # Where there are no InferenceWorkers, the workers draw their actions themselves: --inference=worker.
+        self.stepping, self.drawing = self.worker_share("env_step"), self.worker_share(POLICY_STEP)
+        self.inference_busy = max((load.busy for load in self.inference), default=self.drawing)
         # Environments in processes of their own count for the machine alone.
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
         self.num_envs = int(facts.flag("num_envs_per_worker", 1))
         self.num_idle = 0.0
         if facts.machine_busy is not None and facts.num_cores:
             self.num_idle = facts.num_cores * (1 - facts.machine_busy)
+
+    def worker_share(self, block: str) -> float:
+        """Return the share of their wall for which workers are in a block, averaged over them."""
+        return fmean(load.blocks.get(block, 0.0) for load in self.workers) if self.workers else 0.0
 
     @property
     def may_gain_by_bf16(self) -> bool:

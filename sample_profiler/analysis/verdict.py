@@ -76,6 +76,7 @@ _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     sampling.small_inference_batches,
     transfer.inference_transfer,
     sampling.inference,
+    sampling.self_served_inference,
     sampling.environments,
     sampling.too_few_environments,
     trajectories.old_samples,

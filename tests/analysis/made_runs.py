@@ -49,6 +49,14 @@ def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=100
     )
 
 
+def self_serving_worker(index, busy=0.98, drawing=0.9, env_step=0.08, rows=16.0, **options):
+    """A worker that draws its actions itself: its tree has inference beside the steps of its environments."""
+    waits = {"inference": 0.0, "learner": round(1 - busy, 3)}
+    blocks = {"handle_policy_step": drawing, "handle_policy_step/forward": 0.7 * drawing, "env_step": env_step}
+    name = f"RolloutWorker_w{index}"
+    return load(name, busy, waits, blocks, {"env_step": 1000}, gauges={"batch_rows": rows}, **options)
+
+
 def learner(busy, more_blocks=None, **options):
     forward_head = "train/calculate_losses/forward_head"
     blocks = {"train": 0.9 * busy, "train/update": 0.6 * busy, "train/calculate_losses": 0.3 * busy}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.facts import ComponentLoad
+from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, POLICY_STEP, Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.sampling import own_inference
 
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
@@ -72,6 +73,9 @@ def processor(run: JudgedRun) -> Finding | None:
     }
     # What runs outside of the components' own processes is environments, if anything of the run.
     used["RolloutWorker"] += max(0.0, (run.facts.machine_busy or 0.0) - sum(used.values()))
+    drawing = sum(map(_cores_for_actions, run.workers)) / run.facts.num_cores
+    used["RolloutWorker"] -= drawing
+    used["InferenceWorker"] += drawing
     largest = max(used, key=lambda kind: used[kind])
     names = {"Learner": "training", "InferenceWorker": "inference", "RolloutWorker": "stepping environments"}
     evidence = [f"all {run.facts.num_cores} cores are {percent(run.facts.machine_busy or 0.0)} busy"]
@@ -84,11 +88,18 @@ def processor(run: JudgedRun) -> Finding | None:
     advice = own_inference(run) + advice
     return Finding(
         "processor",
-        largest,
+        "RolloutWorker" if largest == "InferenceWorker" and not run.inference else largest,
         f"The processors are used up, most of them by {names[largest]}; the components are in balance",
         evidence,
         advice,
     )
+
+
+def _cores_for_actions(worker: ComponentLoad) -> float:
+    """Return what a worker that draws its actions itself uses of the cores for that: as much as of its working time."""
+    if not worker.busy:
+        return 0.0
+    return (worker.cpu or 0.0) * min(1.0, worker.blocks.get(POLICY_STEP, 0.0) / worker.busy)
 
 
 def balanced(run: JudgedRun) -> Finding:

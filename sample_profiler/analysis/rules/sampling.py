@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, describe_blocks, percent
+from sample_profiler.analysis.findings import (
+    LITTLE,
+    MUCH,
+    POLICY_STEP,
+    Advice,
+    Finding,
+    JudgedRun,
+    describe_blocks,
+    percent,
+)
 
-__all__ = ["environments", "inference", "own_inference", "small_inference_batches", "too_few_environments"]
+__all__ = [
+    *("environments", "inference", "own_inference", "self_served_inference", "small_inference_batches"),
+    "too_few_environments",
+]
 
 _CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
 _FEW_ROWS = 6
 _OWN_WORK = 0.6
 _MUCH_SENDING = 0.15
+_WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
 
 
 def small_inference_batches(run: JudgedRun) -> Finding | None:
@@ -43,8 +56,7 @@ def inference(run: JudgedRun) -> Finding | None:
     if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < MUCH:
         return None
     load = max(run.inference, key=lambda each: each.busy)
-    is_crowded = run.facts.machine_busy is not None and run.facts.machine_busy >= _CROWDED
-    if is_crowded and load.busy - (load.starved or 0.0) < _OWN_WORK:
+    if _is_crowded(run) and load.busy - (load.starved or 0.0) < _OWN_WORK:
         return None  # it is busy waiting for a processor, as everybody is
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
@@ -69,12 +81,53 @@ def inference(run: JudgedRun) -> Finding | None:
     return Finding("inference", load.name, "Inference is the limit: workers wait for actions", evidence, advice)
 
 
+def self_served_inference(run: JudgedRun) -> Finding | None:
+    """Workers draw their actions themselves, do little else, and the Learner waits for what they make."""
+    if run.inference or run.drawing < max(_MOST_OF_IT, run.stepping):
+        return None
+    if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
+        return None
+    if _is_crowded(run) and run.worker_busy - fmean(load.starved or 0.0 for load in run.workers) < _OWN_WORK:
+        return None
+    rows = fmean(load.gauges.get("batch_rows", 0.0) for load in run.workers)
+    evidence = [
+        f"workers draw actions {percent(run.drawing)} of the time, {rows:.0f} rows at once, and step environments "
+        f"{percent(run.stepping)}",
+        f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
+    ]
+    headline = "Inference is the limit: workers draw actions most of the time"
+    return Finding("inference", "RolloutWorker", headline, evidence, _less_self_served_inference(run, rows))
+
+
+def _less_self_served_inference(run: JudgedRun, rows: float) -> list[Advice]:
+    wanted = run.learner_room(1 / max(1 - run.drawing, 0.2))
+    advice = []
+    cores, num_workers = run.facts.num_cores or 0, len(run.workers)
+    if run.num_idle >= 0.5 and num_workers < cores:
+        factor = run.room(run.learner_room(cores / num_workers))
+        advice.append(Advice(f"--num_workers={cores}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
+    if 0 < rows < _FEW_ROWS:
+        why = "each call costs about the same for twice the rows"
+        more = f"--num_envs_per_worker={max(2, 2 * run.num_envs)}"
+        advice.append(Advice(more, why, run.gain(min(2.0, wanted), 0.1)))
+    if run.may_gain_by_bf16:
+        advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.3, wanted), 0.1)))
+    advice.append(Advice("a smaller network", "for actions", run.gain(wanted, 0.1)))
+    why = "a call of the network then serves all workers at once"
+    advice.append(Advice("--inference=process", why, run.gain(min(1.3, wanted), 0.0)))
+    return advice
+
+
+def _is_crowded(run: JudgedRun) -> bool:
+    return run.facts.machine_busy is not None and run.facts.machine_busy >= _CROWDED
+
+
 def own_inference(run: JudgedRun) -> list[Advice]:
     """Advise inference in the workers where the InferenceWorkers mostly wake them."""
     if not run.inference:
         return []
     load = max(run.inference, key=lambda each: each.busy)
-    sending = load.blocks.get("handle_policy_step/send_messages", 0.0)
+    sending = load.blocks.get(f"{POLICY_STEP}/send_messages", 0.0)
     if sending < _MUCH_SENDING:
         return []
     factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
@@ -90,10 +143,10 @@ def _inference_in_workers(run: JudgedRun) -> str:
 
 def environments(run: JudgedRun) -> Finding | None:
     """Workers step environments nearly all the time, and the Learner waits for what they make."""
-    if run.worker_busy < 0.7 or run.learner_waits < LITTLE:
+    if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
         return None
-    stepping = fmean(load.blocks.get("env_step", 0.0) for load in run.workers)
-    if stepping < 0.4:
+    stepping = run.stepping
+    if stepping < max(_MOST_OF_IT, run.drawing):
         return None
     wanted = run.learner_room(4.0)
     evidence = [
@@ -107,7 +160,7 @@ def environments(run: JudgedRun) -> Finding | None:
         more = max(num_workers + 1, cores)
         factor = run.room(min(wanted, more / num_workers))
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
-    resets = fmean(load.blocks.get("env_step/env_reset", 0.0) for load in run.workers)
+    resets = run.worker_share("env_step/env_reset")
     why = "nothing else is busy enough to matter"
     if resets > 0.3 * stepping:
         why = f"{percent(resets / stepping)} of it is resetting"

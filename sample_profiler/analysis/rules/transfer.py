@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import LITTLE, MUCH, NEARLY_ALL, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import LITTLE, MUCH, NEARLY_ALL, POLICY_STEP, Advice, Finding, JudgedRun, percent
 
 __all__ = ["inference_transfer", "learner_transfer"]
 
 _MOSTLY = 0.7
 _HALF = 0.5  # of the component's work
-_STEP = "handle_policy_step"
 _PREPARING = "prepare_batch"
 _GATHERING = "gather_observations"
 _PER_EPOCH = "train/"
@@ -55,10 +54,10 @@ def inference_transfer(run: JudgedRun) -> Finding | None:
     load = max(run.inference, key=lambda each: each.busy, default=None)
     if load is None or not load.device or load.busy < _MOSTLY or run.waits_for_inference < MUCH:
         return None
-    there = load.device.get(f"{_STEP}/obs_to_device_normalize", 0.0)
+    there = load.device.get(f"{POLICY_STEP}/obs_to_device_normalize", 0.0)
     # Who fetches results waits for the network first, at most for as long as the device takes for it.
-    waiting = load.device.get(f"{_STEP}/forward", 0.0)
-    back = max(0.0, load.blocks.get(f"{_STEP}/prepare_outputs/to_cpu", 0.0) - waiting)
+    waiting = load.device.get(f"{POLICY_STEP}/forward", 0.0)
+    back = max(0.0, load.blocks.get(f"{POLICY_STEP}/prepare_outputs/to_cpu", 0.0) - waiting)
     moving = there + back
     if moving < max(MUCH, _HALF * load.busy):
         return None

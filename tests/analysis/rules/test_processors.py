@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.made_runs import inference, judge_run, learner, worker
+from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
 
 
 def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, config=None, **options):
@@ -47,3 +47,15 @@ def test_a_learner_that_nobody_waits_for_has_enough_threads():
 def test_cores_that_are_divided_between_policies_are_more_for_fewer():
     changes = [advice.change for advice in judge_learner(config={"num_policies": 2}).advice]
     assert changes == ["torch.set_num_threads(2)", "--num_policies=1"]
+
+
+def test_what_workers_compute_for_their_actions_counts_as_inference():
+    workers = [self_serving_worker(index, busy=0.9, drawing=0.72, env_step=0.1, cpu=0.8) for index in range(2)]
+    verdict = judge_run(*workers, learner(0.9, cpu=0.4), machine_busy=1.0)
+    assert (verdict.cause, verdict.component) == ("processor", "RolloutWorker")
+    assert "most of them by inference" in verdict.headline
+    # Two workers use 1.6 of two cores, 80 % of that for actions; the Learner 0.4.
+    assert verdict.evidence[1:] == (
+        "inference uses 64 % of them", "training uses 20 % of them", "stepping environments uses 16 % of them"
+    )  # fmt: skip
+    assert verdict.advice[0].change == "--precision=bf16"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.config import parse_config
-from tests.analysis.made_runs import inference, judge_run, learner, worker
+from sample_profiler.reports.verdict import format_verdict
+from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,47 @@ def test_inference_that_waits_for_a_processor_as_everybody_does_is_not_the_limit
         verdict = judge_run(*loads, machine_busy=machine_busy)
         assert verdict.cause == cause
         assert "--inference=worker" in [advice.change for advice in verdict.advice]
+
+
+def judge_self_serving(machine_busy=0.5, num_workers=2, config=None, **options):
+    workers = [self_serving_worker(index, **options) for index in range(num_workers)]
+    flags = {"inference": "worker"} | (config or {})
+    return judge_run(*workers, learner(0.5), machine_busy=machine_busy, config=flags)
+
+
+@pytest.mark.parametrize("machine_busy", [0.5, 0.99])
+def test_workers_that_draw_their_actions_most_of_the_time_are_limited_by_inference(machine_busy):
+    verdict = judge_self_serving(machine_busy)
+    assert (verdict.cause, verdict.component) == ("inference", "RolloutWorker"), format_verdict(verdict)
+    assert verdict.evidence == (
+        "workers draw actions 90 % of the time, 16 rows at once, and step environments 8 %",
+        "Learner_0 waits 50 % of the time for data",
+    )
+    changes = [advice.change for advice in verdict.advice]
+    assert changes == ["--precision=bf16", "a smaller network", "--inference=process"]
+
+
+def test_advice_to_workers_that_draw_their_actions_fits_what_they_have():
+    changes = [advice.change for advice in judge_self_serving(num_workers=1, rows=2.0).advice]
+    assert changes[:2] == ["--num_workers=2", "--num_envs_per_worker=32"]
+    before = ["--env=none", "--inference=worker", "--num_envs_per_worker=16"]
+    for change in changes:
+        if change.startswith("--"):
+            assert parse_config([*before, change]).origin(change[2:].partition("=")[0]) == "command line"
+
+
+def test_workers_that_draw_their_actions_and_mostly_step_are_limited_by_environments():
+    assert judge_self_serving(drawing=0.3, env_step=0.6).cause == "environments"
+    assert judge_self_serving(drawing=0.45, env_step=0.5).cause == "environments"
+    assert judge_self_serving(drawing=0.5, env_step=0.45).cause == "inference"
+
+
+def test_workers_that_draw_their_actions_and_wait_for_a_processor_are_not_the_limit():
+    verdict = judge_self_serving(machine_busy=0.99, drawing=0.52, env_step=0.42, starved=0.5)
+    assert verdict.cause == "processor", format_verdict(verdict)
+    assert judge_self_serving(machine_busy=0.88, starved=0.5).evidence[0] == (
+        "workers are busy 98 % of the time, inference 90 %, the Learner 50 %"
+    )
 
 
 def test_without_idle_cores_more_workers_are_no_advice():
