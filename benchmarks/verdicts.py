@@ -48,8 +48,13 @@ CASES = {
     "one worker slow": Case(("slow worker",), {"one_worker": 1, "one_worker_ms": 1.0}),
     "inference slow": Case(("inference",), {"inference_ms": 10.0}),
     "learner slow": Case(("learner",), {"learner_ms": 300.0}),
-    # Memory is laid out for the batch, so what is left of this is that sampling and training take turns.
-    "batch as large as the buffers": Case(("taking turns", "buffers"), {}, ("--batch_size=8192", "--async_rl=False")),
+    # Memory is laid out for the batch and dealt out to the workers: only some of eight are too few to fill one.
+    "batch as large as the buffers": Case(
+        ("buffers",),
+        {"slow_workers_from": 3, "slow_workers_ms": 20.0},
+        ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1"),
+    ),
+    "sampling and training take turns": Case(("taking turns",), {}, ("--batch_size=8192", "--async_rl=False")),
     "too many threads": Case(("too many threads",), {"learner_threads": 24}),
     "tiny inference batches": Case(("small inference batches",), {}, ("--num_envs_per_worker=2",)),
     "nothing wrong": Case(("balanced", "processor")),

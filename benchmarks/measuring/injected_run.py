@@ -51,6 +51,8 @@ def make_slowed_env(_name: str, _cfg: Any, placement: Any, render_mode: str | No
         sleep_ms += INJECTED["one_env_ms"]
     if placement is not None and placement.worker_index == INJECTED.get("one_worker", -1):
         sleep_ms += INJECTED["one_worker_ms"]
+    if placement is not None and placement.worker_index >= INJECTED.get("slow_workers_from", float("inf")):
+        sleep_ms += INJECTED["slow_workers_ms"]
     return SlowedEnv(gymnasium.make("CartPole-v1", render_mode=render_mode), sleep_ms)
 
 

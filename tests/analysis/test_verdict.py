@@ -95,7 +95,10 @@ def test_the_slowest_are_named():
 
 def test_advice_is_flags_with_values():
     assert RUNS["taking turns"]().advice[0].change == "--async_rl=True"
-    assert RUNS["buffers"]().advice[0].change == "--batch_size=1024"
+    assert [advice.change for advice in RUNS["buffers"]().advice] == [
+        "--num_batches_to_accumulate=4",
+        "--batch_size=1024",
+    ]
     assert RUNS["small inference batches"]().advice[0].change == "--num_envs_per_worker=32"
 
 

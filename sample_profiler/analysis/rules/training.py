@@ -27,24 +27,29 @@ def taking_turns(run: JudgedRun) -> Finding | None:
 
 
 def buffers(run: JudgedRun) -> Finding | None:
-    """The Learner waits for a dataset, and workers wait for the memory that would complete it."""
+    """The Learner waits for a dataset, and workers wait for the memory that would complete it.
+
+    An asynchronous run has memory for more than one dataset, but it is dealt out to the workers: those that are quick
+    fill their own, and then wait with the Learner for the others.
+    """
     if run.learner is None or run.learner_waits < 0.2 or run.waits_for_learner < 0.2:
         return None
     factor = run.room(run.learner_room(1 / max(1 - min(run.learner_waits, run.waits_for_learner), 0.05)))
-    batch_size = int(run.facts.flag("batch_size", 0))
+    waits = [load.waits.get("learner", 0.0) for load in run.workers]
     accumulated = int(run.facts.flag("num_batches_to_accumulate", 2))
     evidence = [
         f"{run.learner.name} waits {percent(run.learner_waits)} of the time for a dataset",
-        f"and workers wait {percent(run.waits_for_learner)} of it for memory that the Learner holds",
+        f"and workers wait {percent(run.waits_for_learner)} of theirs, from {percent(min(waits))} to "
+        f"{percent(max(waits))}, for memory to fill",
     ]
-    advice = [
-        Advice(f"--batch_size={max(1, batch_size // 2)}", "half as much has to be complete at once", run.gain(factor)),
-        Advice(
-            f"--num_batches_to_accumulate={accumulated + 2}",
-            "workers then have more memory to fill meanwhile",
-            run.gain(factor, 0.1),
-        ),
-    ]
+    why = "workers then have more memory to fill meanwhile"
+    advice = [Advice(f"--num_batches_to_accumulate={accumulated + 2}", why, run.gain(factor, 0.1))]
+    rollout = int(run.facts.flag("rollout", 32))
+    fewer = int(run.facts.flag("batch_size", 0)) // (2 * rollout) * rollout  # batches are whole rollouts
+    if fewer:
+        # There is half as much memory then, too, but for what each agent is writing: it may give nothing.
+        why = "half as much has to be complete at once"
+        advice.append(Advice(f"--batch_size={fewer}", why, run.gain(factor, 0.0)))
     return Finding(
         "buffers", run.learner.name, "The batch is too large for the memory that workers fill", evidence, advice
     )
