@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, account
@@ -12,7 +12,7 @@ from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["ComponentLoad", "RunFacts", "mean_share", "run_facts"]
+__all__ = ["ComponentLoad", "RunFacts", "mean_share", "median_of_others", "run_facts"]
 
 _LOOP = "main_loop"
 _KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")
@@ -110,6 +110,12 @@ class RunFacts:
 def mean_share(components: Sequence[ComponentLoad], awaited: str) -> float:
     """Return the share of the wall for which components waited for somebody, averaged over them."""
     return fmean(component.waits.get(awaited, 0.0) for component in components) if components else 0.0
+
+
+def median_of_others(values: Mapping[str, float], name: str) -> float | None:
+    """Return the median of all values but one: what that one is compared with; None if there are no others."""
+    others = [value for other, value in values.items() if other != name]
+    return median(others) if others else None
 
 
 def run_facts(session: Session) -> RunFacts:

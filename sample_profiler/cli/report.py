@@ -9,12 +9,10 @@ from pathlib import Path
 
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.render import format_tree
 from sample_profiler.profiling.session import Session, read_session, steady_path
-from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
-from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.reports.text_report import format_text
 
 __all__ = ["FORMATS", "load_report", "report", "write_page"]
 
@@ -78,16 +76,6 @@ def write_page(loaded: RunReport, path: Path) -> None:
         OSError: it cannot be written; a file that was there is then as before.
     """
     _write(path, format_html(loaded))
-
-
-def format_text(loaded: RunReport) -> str:
-    """Return verdict, accounts and trees."""
-    parts = [f"Verdict on {loaded.name}: {format_verdict(loaded.verdict)}", format_accounts(loaded.accounts)]
-    for record in loaded.session.processes:
-        parts += [format_tree(record.titles.get(name, name), record.trees[name]) for name in record.components]
-        parts += [format_tree(f"{record.name} {name}", record.trees[name]) for name in record.timers]
-    parts += loaded.problems
-    return "\n\n".join(parts)
 
 
 def _show(text: str, output: Path | None) -> None:

@@ -6,7 +6,23 @@ import math
 
 from sample_profiler.profiling.session import Session
 
-__all__ = ["read_history"]
+__all__ = ["describe_figure", "read_history"]
+
+_MEANINGS = {
+    "fps": "frames/s",
+    "policy_lag": "policy lag, training steps",
+    "batch_rows": "steps in a batch of inference",
+    "finished_trajectories": "trajectories finished, on their way to a dataset",
+    "trajectories_at_learner": "trajectories at the Learner",
+    "free_slots": "free trajectory slots",
+    "waiting_groups": "groups that wait for a slot",
+    "memory_mib": "memory of all processes, MiB",
+}
+
+
+def describe_figure(name: str) -> str:
+    """Return what a figure is, in words; of one that is not known its name."""
+    return _MEANINGS.get(name, name)
 
 
 def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from sample_profiler.reports.history import describe_figure
 from sample_profiler.reports.tables import format_duration
 
 __all__ = ["COLORS", "UNACCOUNTED", "WAIT_COLORS", "assign_colors", "format_charts"]
@@ -13,16 +14,6 @@ COLORS = ("#3b6ea8", "#d08c60", "#7fb069", "#9067a7", "#5b9bd5", "#c9a227", "#4e
 WAIT_COLORS = ("#c8ccd2", "#d9dce1", "#b9bec6")
 UNACCOUNTED = "#e4572e"
 
-_MEANINGS = {
-    "fps": "frames/s",
-    "policy_lag": "policy lag, training steps",
-    "batch_rows": "steps in a batch of inference",
-    "finished_trajectories": "trajectories finished, on their way to a dataset",
-    "trajectories_at_learner": "trajectories at the Learner",
-    "free_slots": "free trajectory slots",
-    "waiting_groups": "groups that wait for a slot",
-    "memory_mib": "memory of all processes, MiB",
-}
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _PAD = 330, 130, 44, 16, 6
 
 
@@ -49,7 +40,7 @@ def assign_colors(groups: Iterable[Iterable[str]], colors: Sequence[str] = COLOR
 def format_charts(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Return a chart for each figure that has more than one point."""
     charts = [
-        f"<figure>{_line(points)}<figcaption>{escape(_MEANINGS.get(name, name))} <span class=dim>from "
+        f"<figure>{_line(points)}<figcaption>{escape(describe_figure(name))} <span class=dim>from "
         f"{min(v for _, v in points):,.4g} to {max(v for _, v in points):,.4g}, last {points[-1][1]:,.4g}</span>"
         "</figcaption></figure>"
         for name, points in history.items()

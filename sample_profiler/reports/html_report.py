@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from sample_profiler.analysis.accounts import ComponentAccount
-from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
 from sample_profiler.profiling.render import format_device
 from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
-from sample_profiler.reports.run_report import BlockFigures, RunReport
-from sample_profiler.reports.tables import format_duration, format_percent
+from sample_profiler.reports.run_report import BlockFigures, RunReport, describe_run
+from sample_profiler.reports.tables import format_duration, format_percent, format_seconds
+from sample_profiler.reports.workers import WorkerFigures
 
 __all__ = ["format_html"]
 
@@ -56,7 +55,7 @@ def format_html(report: RunReport) -> str:
         _section("Where the time went", _accounts(report.accounts)),
         _section("Blocks", _icicles(report.trees)),
         _section("Over time", format_charts(report.history)) if report.history else "",
-        _section("Workers side by side", _workers(report.facts.workers)) if report.facts.workers else "",
+        _section("Workers side by side", _workers(report.workers)) if report.workers else "",
         _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
         _section("Machine and configuration", _settings(report)),
     ]
@@ -64,31 +63,14 @@ def format_html(report: RunReport) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f"<h1>{title}</h1><div class=dim>{_subtitle(report)}</div>{_verdict(report.verdict)}{''.join(sections)}"
+        f"<h1>{title}</h1><div class=dim>{escape(describe_run(report))}</div>{_verdict(report.verdict)}"
+        f"{''.join(sections)}"
         "</body></html>\n"
     )
 
 
 def _section(title: str, content: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
-
-
-def _subtitle(report: RunReport) -> str:
-    run, machine = report.session.run, report.session.machine
-    parts = [time.strftime("%Y-%m-%d %H:%M", time.localtime(report.session.created_s))]
-    if isinstance(run.get("elapsed_s"), int | float):
-        parts.append(format_duration(run["elapsed_s"]))
-    if isinstance(run.get("frames"), dict):
-        parts.append(f"{sum(run['frames'].values()):,} frames")
-    if isinstance(run.get("fps"), int | float):
-        parts.append(f"{run['fps']:,.0f} frames/s")
-    if isinstance(run.get("steady_fps"), int | float):
-        parts.append(f"{run['steady_fps']:,.0f} in its steady part")
-    if machine.get("num_cpus"):
-        parts.append(f"{machine['num_cpus']} cores")
-    if run.get("reason"):
-        parts.append(str(run["reason"]))
-    return escape(" · ".join(parts))
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -178,8 +160,8 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
         depth = max(depth, level + 1)
         title = (
             f"{figures.key}: {format_duration(figures.total_s)} ({format_percent(figures.share)}), "
-            f"{figures.count:,} times, mean {_short(figures.mean_s)}, median {_short(figures.p50_s)}, "
-            f"99 % below {_short(figures.p99_s)}, longest {_short(figures.max_s)}"
+            f"{figures.count:,} times, mean {format_seconds(figures.mean_s)}, median {format_seconds(figures.p50_s)}, "
+            f"99 % below {format_seconds(figures.p99_s)}, longest {format_seconds(figures.max_s)}"
         )
         is_wait = figures.key.startswith("wait_")
         color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
@@ -204,10 +186,10 @@ def _block_table(tree: BlockFigures) -> str:
                 f"{figures.total_s:,.2f} s",
                 format_percent(figures.share),
                 f"{figures.count:,}",
-                _short(figures.mean_s),
-                _short(figures.p50_s),
-                _short(figures.p99_s),
-                _short(figures.max_s),
+                format_seconds(figures.mean_s),
+                format_seconds(figures.p50_s),
+                format_seconds(figures.p99_s),
+                format_seconds(figures.max_s),
             ]
         )
         stack.extend((child, level + 1) for child in reversed(figures.children))
@@ -219,47 +201,39 @@ def _block_table(tree: BlockFigures) -> str:
     return f"<details><summary class=dim>all figures</summary>{table}</details>"
 
 
-def _workers(workers: Sequence[ComponentLoad]) -> str:
-    steps_s = {load.name: load.seconds_per_pass("env_step") for load in workers}
-    usual = sorted(steps_s.values())[len(steps_s) // 2] or 1.0
-    rows = []
-    for load in workers:
-        ratio = steps_s[load.name] / usual
-        slowest = load.gauges.get("slowest_env_ratio", 0.0)
-        rows.append(
-            [
-                escape(load.name),
-                format_percent(load.busy),
-                format_percent(load.waits.get("inference", 0.0)),
-                format_percent(load.waits.get("learner", 0.0)),
-                _short(steps_s[load.name]),
-                f"{ratio:.2f} ×",
-                f"{slowest:.1f} × (environment {load.gauges.get('slowest_env', 0):.0f})" if slowest else "–",
-            ]
-        )
-    titles = ["worker", "busy", "waits for inference", "waits for the Learner", "a step of a group", "to the median"]
+def _workers(workers: Sequence[WorkerFigures]) -> str:
+    rows = [
+        [
+            escape(each.worker),
+            format_percent(each.busy),
+            format_percent(each.waits_for_inference),
+            format_percent(each.waits_for_learner),
+            format_seconds(each.step_s),
+            "–" if each.to_others is None else f"{each.to_others:.2f} ×",
+            "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
+        ]
+        for each in workers
+    ]
+    titles = ["worker", "busy", "waits for inference", "waits for the Learner", "a step of a group", "to the others"]
     return _table([*titles, "slowest environment to the others"], rows, right={1, 2, 3, 4, 5, 6})
 
 
 def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:
-    rows = [[escape(component), escape(path), _short(seconds)] for component, path, seconds in slowest]
+    rows = [[escape(component), escape(path), format_seconds(seconds)] for component, path, seconds in slowest]
     return _table(["component", "block", "took"], rows, right={2})
 
 
 def _settings(report: RunReport) -> str:
     machine = [[escape(str(key)), escape(str(value))] for key, value in report.session.machine.items()]
     config = [
-        [f"<code>--{escape(str(key))}</code>", escape(_show(value))] for key, value in report.session.config.items()
+        [f"<code>--{escape(str(key))}</code>", escape(show_value(value))]
+        for key, value in report.session.config.items()
     ]
     problems = "".join(f"<p>{escape(problem)}</p>" for problem in report.problems)
     return (
         f"{problems}{_table(['machine', ''], machine)}"
         f"<details><summary>{len(config)} flags</summary>{_table(['flag', 'value'], config)}</details>"
     )
-
-
-def _show(value: object) -> str:
-    return show_value(tuple(value) if isinstance(value, list) else value)
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int] | frozenset[int] = frozenset()) -> str:
@@ -280,9 +254,3 @@ def _siblings(trees: Iterable[BlockFigures]) -> Iterable[list[str]]:
         figures = stack.pop()
         yield [child.key for child in figures.children]
         stack.extend(reversed(figures.children))
-
-
-def _short(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{seconds:,.2f} s"
-    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
@@ -13,11 +14,15 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.history import read_history
+from sample_profiler.reports.tables import format_duration
 from sample_profiler.reports.verdict import verdict_to_dict
+from sample_profiler.reports.workers import WorkerFigures, worker_figures
 
-__all__ = ["BlockFigures", "RunReport", "make_report", "report_to_dict"]
+__all__ = ["BlockFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
 
 _NUM_SLOWEST = 15
+_LOOP = "main_loop"
+_NO_SINGLE_PASS = ("wait_", "start_up")
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class RunReport:
         verdict: on that.
         accounts: of the whole run.
         trees: blocks by component; timers of a process beside them, under its name and theirs.
+        workers: the RolloutWorkers side by side, in the time that the facts are of.
         slowest: longest single passes: component, path, seconds; the longest first.
         history: figures over time, by name: pairs of seconds since the start and value.
     """
@@ -67,6 +73,7 @@ class RunReport:
     verdict: Verdict
     accounts: list[ComponentAccount]
     trees: dict[str, BlockFigures]
+    workers: list[WorkerFigures]
     slowest: list[tuple[str, str, float]]
     history: dict[str, list[tuple[float, float]]]
 
@@ -102,6 +109,7 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
         verdict=judge(facts),
         accounts=accounts(session),
         trees=trees,
+        workers=worker_figures(facts.workers),
         slowest=slowest[:_NUM_SLOWEST],
         history=read_history(session),
     )
@@ -127,10 +135,30 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
             for each in report.accounts
         ],
         "trees": {component: _tree_to_dict(tree) for component, tree in report.trees.items()},
+        "workers": [asdict(each) for each in report.workers],
         "slowest": [{"component": c, "block": path, "seconds": seconds} for c, path, seconds in report.slowest],
         "history": {name: [list(point) for point in points] for name, points in report.history.items()},
         "problems": report.problems,
     }
+
+
+def describe_run(report: RunReport) -> str:
+    """Return in one line when a run was, for how long, how fast, and why it ended, as far as that is known."""
+    run, machine = report.session.run, report.session.machine
+    parts = [time.strftime("%Y-%m-%d %H:%M", time.localtime(report.session.created_s))]
+    if isinstance(run.get("elapsed_s"), int | float):
+        parts.append(format_duration(run["elapsed_s"]))
+    if isinstance(run.get("frames"), dict):
+        parts.append(f"{sum(run['frames'].values()):,} frames")
+    if isinstance(run.get("fps"), int | float):
+        parts.append(f"{run['fps']:,.0f} frames/s")
+    if isinstance(run.get("steady_fps"), int | float):
+        parts.append(f"{run['steady_fps']:,.0f} in its steady part")
+    if machine.get("num_cpus"):
+        parts.append(f"{machine['num_cpus']} cores")
+    if run.get("reason"):
+        parts.append(str(run["reason"]))
+    return " · ".join(parts)
 
 
 def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
@@ -156,15 +184,27 @@ def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
 
 
 def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
-    """Return the longest pass of each innermost block that does something and is more than the start of its process."""
+    """Return the longest pass of each block that does something by itself and is more than the start of its process.
+
+    Of a block with others inside it only if they cannot have made its longest pass so long.
+    """
     found = []
     stack = [(child, child.key) for child in root.children.values()]
     while stack:
         node, path = stack.pop()
-        if not node.children and not node.key.startswith(("wait_", "start_up")):
+        is_work = node.key != _LOOP and not node.key.startswith(_NO_SINGLE_PASS)
+        if is_work and (not node.children or node.statistics.max_ns > _longest_inside_ns(node)):
             found.append((component, path, node.statistics.max_ns / NS_PER_S))
         stack.extend((child, f"{path}/{child.key}") for child in node.children.values())
     return found
+
+
+def _longest_inside_ns(node: TreeNode) -> int:
+    """Return how long a pass takes in which all blocks inside take as long as ever, as often as they usually do."""
+    passes = max(1, node.statistics.count)
+    return sum(
+        child.statistics.max_ns * max(1, -(-child.statistics.count // passes)) for child in node.children.values()
+    )
 
 
 def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["format_duration", "format_percent", "format_table", "shorten"]
+__all__ = ["format_duration", "format_percent", "format_seconds", "format_table", "shorten"]
 
 _GAP = "  "
 
@@ -43,6 +43,13 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = int(seconds) // 60
     return f"{minutes} min {int(seconds) % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return how long a pass took, with two decimals or one: ``1.23 s``, ``4.56 ms``, ``7.8 µs``."""
+    if seconds >= 1:
+        return f"{seconds:,.2f} s"
+    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"
 
 
 def shorten(text: str, width: int) -> str:

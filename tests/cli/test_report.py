@@ -95,6 +95,22 @@ def test_the_figures_of_page_text_and_data_are_those_of_the_session(run_dir, cap
     assert "Learner_0 profile tree view" in text
 
 
+def test_text_and_data_have_the_sections_of_the_page(run_dir, capsys):
+    assert main(["report", str(run_dir), "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (worker,) = data["workers"]
+    assert worker["worker"] == "RolloutWorker_w0"
+    assert worker.keys() >= {"busy", "waits_for_inference", "waits_for_learner", "step_s", "to_others", "slowest_env"}
+    assert main(["report", str(run_dir), "--format", "text"]) == 0
+    text = capsys.readouterr().out
+    assert "640 frames · 20 frames/s" in text
+    assert re.search(r"^Over time\nfigure +lowest +median +highest +last\nframes/s +10 +20 +30 +30$", text, re.M)
+    assert re.search(r"^Workers side by side\nworker +busy .*\nRolloutWorker_w0 ", text, re.M)
+    assert re.search(r"^Slowest single passes\ncomponent +block +took\n\S+ +main_loop/", text, re.M)
+    assert re.search(r"^Machine\nhost: .*\nsystem: .*\nprocessor: ", text, re.M)
+    assert re.search(rf"^Flags\n--env={re.escape(EVIL)} --encoder_mlp_layers=512 512$", text, re.M)
+
+
 def test_data_of_several_runs_is_one_list(run_dir, capsys):
     assert main(["report", str(run_dir), str(run_dir), "--format", "json"]) == 0
     assert [document["run"] for document in json.loads(capsys.readouterr().out)] == ["mine", "mine"]

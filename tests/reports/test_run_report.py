@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.cli.report import format_text
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import Session, live_folder, read_live
+from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report, report_to_dict
+from sample_profiler.reports.text_report import format_text
+from tests.reports.records import make_record
+
+MS = 1_000_000
+S = 1000 * MS
 
 
 @pytest.fixture
@@ -61,3 +66,34 @@ def test_timers_and_what_there_was_no_room_for_are_in_the_report(tmp_path):
     assert report_to_dict(report)["problems"] == [problem]
     for text in (format_html(report), format_text(report)):
         assert problem in text and "main timers" in text
+
+
+def make_node(key, passes_ns, *children):
+    node = TreeNode(key)
+    node.statistics.add(passes_ns)
+    node.children = {child.key: child for child in children}
+    return node
+
+
+def slowest_of(*blocks):
+    """The slowest passes of a worker with these blocks in its loop."""
+    loop = make_node("main_loop", [60 * S], *blocks)
+    root = make_node("root", [61 * S], make_node("start_up", [S]), loop)
+    session = Session(0.0, processes=[make_record(trees={"RolloutWorker_w0": root})])
+    return [(path, seconds) for _, path, seconds in make_report("run", session, None).slowest]
+
+
+def test_a_slow_step_is_among_the_slowest_passes_though_resets_are_inside():
+    env_step = make_node("env_step", [2 * MS] * 999 + [400 * MS], make_node("env_reset", [30 * MS] * 5))
+    waiting = make_node("wait_inference", [5 * S])
+    assert slowest_of(env_step, waiting) == [
+        ("main_loop/env_step", 0.4),
+        ("main_loop/env_step/env_reset", 0.03),
+    ]
+
+
+def test_a_pass_that_others_inside_explain_is_not_among_the_slowest():
+    updates = make_node("update", [20 * MS] * 40)
+    train = make_node("train", [100 * MS] * 10, updates, make_node("wait_for_device", [25 * MS] * 10))
+    step = make_node("env_step", [33 * MS] * 10, make_node("env_reset", [35 * MS] * 5))
+    assert slowest_of(train, step) == [("main_loop/env_step/env_reset", 0.035), ("main_loop/train/update", 0.02)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
-
+from sample_profiler.analysis.facts import median_of_others
 from sample_profiler.analysis.findings import MUCH, Advice, Finding, JudgedRun, percent
 
 __all__ = ["slow_environment", "slow_worker"]
@@ -43,13 +42,13 @@ def slow_environment(run: JudgedRun) -> Finding | None:
 
 def slow_worker(run: JudgedRun) -> Finding | None:
     """The environments of one worker step slower than those of the others."""
-    if len(run.workers) < 2:
-        return None
     steps_s = {load.name: load.seconds_per_pass("env_step") for load in run.workers}
-    slowest = max(steps_s, key=lambda name: steps_s[name])
-    others = median(value for name, value in steps_s.items() if name != slowest)
+    slowest = max(steps_s, key=lambda name: steps_s[name], default="")
+    others = median_of_others(steps_s, slowest)
+    if not others:
+        return None
     load = next(each for each in run.workers if each.name == slowest)
-    if others <= 0 or steps_s[slowest] < _SLOW_WORKER_RATIO * others or load.blocks.get("env_step", 0.0) < MUCH:
+    if steps_s[slowest] < _SLOW_WORKER_RATIO * others or load.blocks.get("env_step", 0.0) < MUCH:
         return None
     ratio = steps_s[slowest] / others
     factor = run.room(run.learner_room((len(run.workers) - 1 + 1.0) / (len(run.workers) - 1 + 1 / ratio)))

@@ -1,0 +1,86 @@
+"""Owns the text of a report: the figures of the page, for a terminal or a file."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from sample_profiler.config import show_value
+from sample_profiler.profiling.render import format_tree
+from sample_profiler.profiling.session import Session
+from sample_profiler.reports.accounts import format_accounts
+from sample_profiler.reports.history import describe_figure
+from sample_profiler.reports.run_report import RunReport, describe_run
+from sample_profiler.reports.tables import format_percent, format_seconds, format_table
+from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.reports.workers import WorkerFigures
+
+__all__ = ["format_text"]
+
+_WIDTH = 120
+
+
+def format_text(report: RunReport) -> str:
+    """Return verdict, accounts, figures over time, workers, slowest passes, trees, machine and flags."""
+    sections = [
+        f"Verdict on {report.name}: {format_verdict(report.verdict)}",
+        describe_run(report),
+        format_accounts(report.accounts),
+        _section("Over time", _history(report.history)),
+        _section("Workers side by side", _workers(report.workers)),
+        _section("Slowest single passes", _slowest(report.slowest)),
+        *_trees(report.session),
+        _section("Machine", "\n".join(f"{key}: {value}" for key, value in report.session.machine.items())),
+        _section("Flags", _flags(report.session)),
+        _section("Problems", "\n".join(report.problems)),
+    ]
+    return "\n\n".join(filter(None, sections))
+
+
+def _section(title: str, content: str) -> str:
+    return f"{title}\n{content}" if content else ""
+
+
+def _history(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    rows = []
+    for name, points in history.items():
+        values = [value for _, value in points]
+        figures = (min(values), median(values), max(values), values[-1])
+        rows.append([describe_figure(name), *(f"{figure:,.4g}" for figure in figures)])
+    return format_table(["figure", "lowest", "median", "highest", "last"], rows, right={1, 2, 3, 4}) if rows else ""
+
+
+def _workers(workers: Sequence[WorkerFigures]) -> str:
+    rows = [
+        [
+            each.worker,
+            format_percent(each.busy),
+            format_percent(each.waits_for_inference),
+            format_percent(each.waits_for_learner),
+            format_seconds(each.step_s),
+            "–" if each.to_others is None else f"{each.to_others:.2f} ×",
+            "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
+        ]
+        for each in workers
+    ]
+    titles = ["worker", "busy", "waits for inference", "for the Learner", "group step", "to the others"]
+    return format_table([*titles, "slowest environment"], rows, right={1, 2, 3, 4, 5, 6}) if rows else ""
+
+
+def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:
+    rows = [[component, path, format_seconds(seconds)] for component, path, seconds in slowest]
+    return format_table(["component", "block", "took"], rows, right={2}) if rows else ""
+
+
+def _trees(session: Session) -> list[str]:
+    trees = []
+    for record in session.processes:
+        trees += [format_tree(record.titles.get(name, name), record.trees[name]) for name in record.components]
+        trees += [format_tree(f"{record.name} {name}", record.trees[name]) for name in record.timers]
+    return trees
+
+
+def _flags(session: Session) -> str:
+    flags = " ".join(f"--{name}={show_value(value)}" for name, value in session.config.items())
+    return textwrap.fill(flags, _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,59 @@
+"""The RolloutWorkers of a run beside each other: which of them is slower than the others, or waits for longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sample_profiler.analysis.facts import ComponentLoad, median_of_others
+
+__all__ = ["WorkerFigures", "worker_figures"]
+
+_STEP = "env_step"
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """One worker.
+
+    Attributes:
+        worker: its name.
+        busy, waits_for_inference, waits_for_learner: shares of its wall time.
+        step_s: how long a step of one of its groups takes on average, in seconds.
+        to_others: how many times as long as the median of the other workers; None: there are none that step.
+        slowest_env: index of its slowest environment over the last seconds; None: none is slower than the others.
+        slowest_env_ratio: how many times as long as those of its others the steps of that one take; None likewise.
+    """
+
+    worker: str
+    busy: float
+    waits_for_inference: float
+    waits_for_learner: float
+    step_s: float
+    to_others: float | None
+    slowest_env: int | None
+    slowest_env_ratio: float | None
+
+
+def worker_figures(workers: Sequence[ComponentLoad]) -> list[WorkerFigures]:
+    """Return the figures of each worker, in the order given."""
+    steps_s = {load.name: load.seconds_per_pass(_STEP) for load in workers}
+    figures = []
+    for load in workers:
+        others_s = median_of_others(steps_s, load.name)
+        env, ratio = load.gauges.get("slowest_env", 0.0), load.gauges.get("slowest_env_ratio", 0.0)
+        has_slowest = ratio > 0 and math.isfinite(ratio) and math.isfinite(env)
+        figures.append(
+            WorkerFigures(
+                worker=load.name,
+                busy=load.busy,
+                waits_for_inference=load.waits.get("inference", 0.0),
+                waits_for_learner=load.waits.get("learner", 0.0),
+                step_s=steps_s[load.name],
+                to_others=steps_s[load.name] / others_s if others_s else None,
+                slowest_env=int(env) if has_slowest else None,
+                slowest_env_ratio=ratio if has_slowest else None,
+            )
+        )
+    return figures
