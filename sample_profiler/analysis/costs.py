@@ -12,7 +12,7 @@ from sample_profiler.profiling.tree import TreeNode
 __all__ = ["BlockCost", "RunCosts", "different_machines", "pass_costs", "run_costs"]
 
 _LOOP = "main_loop"
-_MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "python")
+_MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "memory_gib", "gpus", "python")
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,20 @@ def pass_costs(session: Session) -> dict[str, float]:
 
 
 def different_machines(first: Session, second: Session) -> list[str]:
-    """Return in what the machines of two sessions differ, one short sentence each."""
+    """Return in what the machines of two sessions differ, one short sentence each; two of no name differ in that."""
+    pairs = [(fact, _machine_fact(first, fact), _machine_fact(second, fact)) for fact in _MACHINE_FACTS]
     return [
-        f"{fact} {first.machine.get(fact)} and {second.machine.get(fact)}"
-        for fact in _MACHINE_FACTS
-        if first.machine.get(fact) != second.machine.get(fact)
+        f"{fact} {'unknown' if one is None else one} and {'unknown' if other is None else other}"
+        for fact, one, other in pairs
+        if one != other or (fact == "host" and one is None)
     ]
+
+
+def _machine_fact(session: Session, fact: str) -> object:
+    """Return what a session says of its machine; of records that were read on another one only that one's name."""
+    if fact == "host" and "host" not in session.machine:
+        return ", ".join(sorted({record.host for record in session.processes if record.host})) or None
+    return session.machine.get(fact)
 
 
 def _totals(session: Session, facts: RunFacts) -> dict[str, tuple[int, int]]:

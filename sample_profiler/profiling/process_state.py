@@ -1,24 +1,18 @@
-"""This machine, and whether the process that wrote a record file is still there, as seen from another one of it."""
+"""Whether the process that wrote a record file is still there, as seen from another one of its machine."""
 
 from __future__ import annotations
 
 import os
-import platform
 import time
-from typing import Any
 
+from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_record import Anchor, ProcessState
 
-__all__ = ["describe_machine", "host_name", "process_state"]
+__all__ = ["process_state"]
 
 # /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
 _TOLERANCE_NS = 100_000_000
 _STATES: dict[str, ProcessState] = {"T": "stopped", "t": "stopped", "Z": "gone", "X": "gone"}
-
-
-def host_name() -> str:
-    """Return the name of this machine, as record files have it."""
-    return os.uname().nodename
 
 
 def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
@@ -63,14 +57,3 @@ def _state_without_proc(pid: int) -> ProcessState:
     except PermissionError:
         return "alive"
     return "alive"
-
-
-def describe_machine() -> dict[str, Any]:
-    """Return facts about this machine."""
-    return {
-        "host": host_name(),
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "python": platform.python_version(),
-    }

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_clock import anchor_now, process_start_ns
-from sample_profiler.profiling.process_state import host_name
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_writing import TreeWriter
 from sample_profiler.profiling.recorder import Recorder

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from sample_profiler.errors import RecordError, SessionError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.machine_facts import describe_machine, host_name
 from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.process_state import describe_machine, host_name
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
 from sample_profiler.profiling.statistics import NS_PER_S

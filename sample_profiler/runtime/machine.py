@@ -8,11 +8,12 @@ import platform
 import random
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+
+from sample_profiler.profiling.machine_facts import processor_name
 
 __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "derive_seed", "draw_seed"),
@@ -49,7 +50,7 @@ class Machine:
     def this(cls) -> Machine:
         """Describe this machine."""
         return cls(
-            processor=_processor_name(),
+            processor=processor_name(),
             num_cpus=len(usable_cpus()),
             memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
             system=f"{platform.system()} {platform.release()}",
@@ -153,13 +154,3 @@ def draw_seed() -> int:
 def derive_seed(seed: int, *path: int) -> int:
     """Derive independent seeds, below 2**31, from the one seed of a run: one for each `path` of numbers."""
     return int(np.random.SeedSequence(seed, spawn_key=path).generate_state(1)[0]) % 2**31
-
-
-def _processor_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

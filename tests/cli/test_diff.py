@@ -81,6 +81,23 @@ def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys)
     assert main(["diff", *runs, "--allow-different-machines"]) == 0
 
 
+def test_killed_runs_of_other_machines_are_told_apart_by_the_names_in_their_records(tmp_path, capsys):
+    for name, host in (("a", "one"), ("b", "other"), ("c", "one")):
+        live_folder(tmp_path / name).mkdir(parents=True)
+        timing = Timing("main")
+        path = live_folder(tmp_path / name) / "main.1.rec"
+        file = RecordFile(path, process_name="main", metadata={"host": host}, ring_bytes=0)
+        file.attach(timing, "main")
+        with timing.add_time("train"):
+            pass
+        file.close()
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    assert main(["diff", a, b]) == 2
+    assert "different machines (host one and other)" in capsys.readouterr().err
+    assert main(["diff", a, c]) == 0
+    assert main(["diff", a, b, "--allow-different-machines"]) == 0
+
+
 def test_a_run_that_was_killed_is_compared_as_a_whole(make_run, capsys):
     killed, other = make_run("a", 1000, is_steady=False), make_run("b", 500, is_steady=False)
     assert main(["diff", killed, other]) == 0
