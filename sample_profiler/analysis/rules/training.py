@@ -34,7 +34,7 @@ def buffers(run: JudgedRun) -> Finding | None:
     """
     if run.learner is None or run.learner_waits < 0.2 or run.waits_for_learner < 0.2:
         return None
-    factor = run.room(run.learner_room(1 / max(1 - min(run.learner_waits, run.waits_for_learner), 0.05)))
+    factor = run.room(run.learner_room(_without_waits(run)))
     waits = [load.waits.get("learner", 0.0) for load in run.workers]
     accumulated = int(run.facts.flag("num_batches_to_accumulate", 2))
     evidence = [
@@ -53,6 +53,14 @@ def buffers(run: JudgedRun) -> Finding | None:
     return Finding(
         "buffers", run.learner.name, "The batch is too large for the memory that workers fill", evidence, advice
     )
+
+
+def _without_waits(run: JudgedRun) -> float:
+    """Return how many times as much workers would make that never waited for memory: the quick ones wait for most."""
+    made = [load.counts.get("env_step", 0) for load in run.workers]
+    waits = [load.waits.get("learner", 0.0) for load in run.workers]
+    unhindered = sum(steps / max(1 - waiting, 0.05) for steps, waiting in zip(made, waits, strict=True))
+    return unhindered / sum(made) if any(made) else 1.0
 
 
 def learner(run: JudgedRun) -> Finding | None:

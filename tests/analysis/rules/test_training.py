@@ -35,6 +35,8 @@ def test_a_smaller_batch_is_made_of_whole_rollouts(batch_size, rollout, fewer):
 
 def test_workers_that_fill_their_memory_at_different_speeds_are_told():
     workers = [worker(index, learner=waits) for index, waits in enumerate((0.8, 0.8, 0.0, 0.0))]
-    verdict = judge_run(*workers, inference(), learner(0.6))
+    verdict = judge_run(*workers, inference(), learner(0.1), machine_busy=0.2)
     assert verdict.cause == "buffers"
     assert verdict.evidence[1] == "and workers wait 40 % of theirs, from 0 % to 80 %, for memory to fill"
+    # Two of four would make five times as much.
+    assert verdict.advice[0].fps == (pytest.approx(5000 * 1.15), pytest.approx(5000 * 3 * 1.15))
