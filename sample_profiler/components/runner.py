@@ -121,6 +121,7 @@ class Runner(CapturesRollouts):
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
         self._seen_iterations = 0
+        self._failed: set[str] = set()
 
     def introduce(self) -> None:
         """Show the run to its observers; called once, before anything is trained."""
@@ -269,15 +270,28 @@ class Runner(CapturesRollouts):
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
         log_failure(failure)
+        self._failed.add(failure.component)
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")
 
-    def miss_end(self, component: str, waited_s: float) -> None:
-        """Tell of a component that did not end in time and was killed; what is lost with a Learner fails the run."""
-        message = f"it did not end within {waited_s:g} seconds and was killed"
+    def knows_end_of(self, component: str) -> bool:
+        """Tell whether a component has finished, or is known to have failed."""
+        return component in self.timings or component in self._failed
+
+    def miss_end(self, component: str, message: str) -> None:
+        """Tell of a component that did not end in order; what is lost with a Learner fails the run.
+
+        With others nothing is lost that the end of the run would have kept: trajectories that nobody trains on any
+        more, the statistics of a second.
+
+        Args:
+            component: who.
+            message: what became of it instead.
+        """
         kind, _, policy = component.partition("_")
-        if kind == "Learner" and self._counters.training_iterations[int(policy)]:
+        has_learned = kind == "Learner" and bool(self._counters.training_iterations[int(policy)])
+        if has_learned and component not in self.timings:
             lost = "; what it had learned since its last checkpoint is lost"
             self.fail(Failure(component, message + lost, ""))
         else:

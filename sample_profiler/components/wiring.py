@@ -79,8 +79,12 @@ class ParallelWiring:
         end_captures()
         with self.runner.timing.add_time("wait_components"):
             killed = self._supervisor.stop(grace_s, self._take_reports)
-        for child in killed:
-            self.runner.miss_end(child.name, min(grace_s, child.patience_s))
+        for child in self._supervisor.children:
+            if child in killed:
+                waited_s = min(grace_s, child.patience_s)
+                self.runner.miss_end(child.name, f"it did not end within {waited_s:g} seconds and was killed")
+            elif not self.runner.knows_end_of(child.name):
+                self.runner.miss_end(child.name, f"its process {child.describe_exit()} before it had finished")
 
     def kill(self) -> None:
         """End all processes at once."""

@@ -197,18 +197,32 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
     ]
 
 
-def test_a_learner_that_had_to_be_killed_fails_the_run_where_it_had_learned_something(make_runner, caplog):
+def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):
     runner = make_runner("--num_policies=2")
     runner.counters.training_iterations[1] = 1
-    runner.miss_end("Learner_0", 4.0)
+    runner.miss_end("Learner_0", "it was killed")
     assert runner.failure is None, "it was still starting: nothing is lost"
-    assert "Learner_0: it did not end within 4 seconds and was killed" in caplog.text
+    assert "Learner_0: it was killed" in caplog.text
     assert "is lost" not in caplog.text
-    runner.miss_end("InferenceWorker_p0-w1", 4.0)
+    runner.miss_end("InferenceWorker_p0-w1", "it was killed")
     assert runner.failure is None
-    runner.miss_end("Learner_1", 4.0)
-    assert runner.failure.component == "Learner_1"
-    assert "what it had learned since its last checkpoint is lost" in runner.failure.message
+    runner.miss_end("Learner_1", "it was killed")
+    message = "it was killed; what it had learned since its last checkpoint is lost"
+    assert runner.failure == Failure("Learner_1", message, "")
+
+
+def test_nothing_is_lost_with_a_learner_that_had_finished_before_it_was_killed(runner):
+    runner.counters.training_iterations[0] = 1
+    runner.handle_reports([Finished("Learner_0", {})])
+    runner.miss_end("Learner_0", "it was killed")
+    assert runner.failure is None
+
+
+def test_the_end_of_who_has_finished_or_failed_is_known(runner):
+    runner.handle_reports([Finished("Batcher_0", {}), FAILURE])
+    runner._on_exits([EndedChild("Learner_0")])
+    known = [runner.knows_end_of(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
+    assert known == [True, True, False], "the Learner's end, with the run about to end, is looked at in the end"
 
 
 def test_a_metric_that_is_not_known_is_said_to_be_unknown(make_runner):

@@ -147,6 +147,16 @@ def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> No
         assert "Runner profile tree view:" in output
 
 
+def test_a_learner_that_dies_while_the_run_ends_fails_it(tmp_path: Path) -> None:
+    result = run_broken("end", tmp_path, "--train_for_env_steps=2000")
+    assert result.returncode == 1, result.stdout
+    assert (
+        "Learner_0 failed: its process was killed by signal 9 (SIGKILL) before it had finished; what it had learned "
+        "since its last checkpoint is lost"
+    ) in result.stdout
+    assert "The run has ended: all policies have been trained for as many frames as asked" in result.stdout
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
 def test_interrupt_saves_and_prints_all_trees(
