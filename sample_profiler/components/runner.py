@@ -68,6 +68,7 @@ class Runner(CapturesRollouts):
     Attributes:
         num_workers: number of rollout workers.
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
+        beat: shows components that the Runner goes on, also while it waits for an answer; set by whoever made the loop.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
         beat: shows other processes that this one goes on; set by whoever made them.
         update_recording: brings the record file of this process up to date; set by whoever made the file.
@@ -102,6 +103,7 @@ class Runner(CapturesRollouts):
             start_s,
         )
         self.stop_loop: Callable[[], None] = lambda: None
+        self.beat: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
         self.beat: Callable[[], None] = lambda: None
         self.update_recording: Callable[[], None] = lambda: None
@@ -318,6 +320,9 @@ class Runner(CapturesRollouts):
         try:
             child = rescue.replace(lost, self, self.crew.names())
         except CommandError as error:
+            if self.reason:  # meanwhile: nobody has to answer any more
+                logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
+                return
             self.fail(replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
             return
         self._reports.append(child.reports)

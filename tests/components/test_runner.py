@@ -25,6 +25,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.heartbeats import Heartbeat
 
 
@@ -507,6 +508,36 @@ def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue):
     runner = with_rescue(error=CommandError("Batcher_0 did not answer"))
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert "it cannot be replaced: Batcher_0 did not answer" in runner.failure.message
+
+
+def test_a_worker_that_is_not_replaced_since_the_run_ends_meanwhile_is_no_failure(with_rescue, caplog):
+    runner = with_rescue()
+
+    def end_meanwhile(*_):
+        runner.interrupt("interrupted by SIGTERM")
+        raise CommandError("Batcher_0 cannot answer 'forget_worker' any more: interrupted by SIGTERM")
+
+    runner.guard.rescue.replace = end_meanwhile
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert (runner.failure, runner.reason) == (None, "interrupted by SIGTERM")
+    assert "RolloutWorker_w1 is lost while the run ends: its process was killed by signal 9" in caplog.text
+
+
+def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runner):
+    runner = make_runner()
+    beats, child = [], FakeChild("InferenceWorker_p0-w0")
+
+    def beat():
+        beats.append(None)
+        if len(beats) == 5:
+            (command,) = child.commands
+            child.reports.send(CommandResult(command.number, child.name, 7, None))
+
+    runner.beat = beat
+    runner._reports.append(child.reports)
+    runner.crew.members = [child]
+    assert runner.call("forget_worker") == {child.name: 7}
+    assert len(beats) >= 5
 
 
 def test_the_loss_of_any_other_component_ends_the_run(with_rescue):
