@@ -65,7 +65,7 @@ def train(
 
     Returns:
         Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
-        130 or 143: Ctrl+C or SIGTERM ended it, in order.
+        129, 130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it, in order.
     """
     started_ns = process_start_ns() if argv is None else time.perf_counter_ns()
     argv = sys.argv[1:] if argv is None else argv

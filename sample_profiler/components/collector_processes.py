@@ -17,6 +17,7 @@ from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import Supervisor
 
@@ -92,11 +93,11 @@ class ProcessBackend(LocalBackend):
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Keep Ctrl+C waiting; processes that are spawned meanwhile hold it, too, until they are ready."""
+    """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         yield
     finally:

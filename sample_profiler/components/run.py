@@ -26,6 +26,7 @@ from sample_profiler.model.registry import recurrent_state_size
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_terminal
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.spaces import is_discrete
@@ -36,7 +37,6 @@ __all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_e
 
 logger = logging.getLogger(__name__)
 
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
 
 
@@ -167,6 +167,7 @@ def execute_run(
 
     def interrupt(number: int) -> None:
         interrupted.append(number)
+        drop_dead_terminal()
         runner.interrupt(f"interrupted by {signal.Signals(number).name}")
 
     with contextlib.ExitStack() as stack:
@@ -229,8 +230,8 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Keep Ctrl+C and SIGTERM waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING_SIGNALS)
+    """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         yield
     finally:
@@ -239,23 +240,29 @@ def _signals_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl+C or SIGTERM end the run in order, and the second at once."""
+    """Let the first signal end the run in order, and a second Ctrl+C or SIGTERM at once.
+
+    SIGHUP may come several times, from the kernel and from the shell, and before or after a SIGTERM: it hurries nobody.
+    Who has had it ignored, as nohup, wants the run to go on.
+    """
     received: list[int] = []
 
     def handle(number: int, _: FrameType | None) -> None:
         received.append(number)
         if len(received) == 1:
             interrupt(number)
-        else:
+        elif sum(other != signal.SIGHUP for other in received) > 1:
             kill()
             raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals; who runs us elsewhere takes care of them
         return
-    previous = [signal.signal(number, handle) for number in _ENDING_SIGNALS]
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    handled = [number for number in ENDING_SIGNALS if number != signal.SIGHUP or not is_ignored]
+    previous = [signal.signal(number, handle) for number in handled]
     try:
         yield
     finally:
-        for number, handler in zip(_ENDING_SIGNALS, previous, strict=True):
+        for number, handler in zip(handled, previous, strict=True):
             signal.signal(number, handler)

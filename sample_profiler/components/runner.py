@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
+_SAME_SIGNAL_S = 0.5
 _CONTROL_INTERVAL_S = 0.2
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
@@ -307,6 +309,8 @@ class Runner(CapturesRollouts):
     def _on_exits(self, processes: list[Child]) -> None:
         for process in processes:
             self.handle_reports(process.reports.receive())  # it may have said why
+            if process.was_asked_to_end and not self.reason:
+                time.sleep(_SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
             if self.failure is None and not self.reason:
                 self.guard.take_exit(process)
 

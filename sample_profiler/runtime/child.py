@@ -5,7 +5,8 @@ What a child guarantees, whatever its component does:
 1. An exception anywhere, the constructor included, reaches the Runner as a `Failure` with its traceback, and the exit
    status is 1.
 2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
-3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides.
+3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides. SIGTERM and SIGHUP to
+   the child itself end its loop; it finishes, and then dies of the signal.
 4. When the Runner is gone, or has been silent for too long, the child ends within seconds and takes its own children
    with it.
 5. Asked by a signal, it writes down where all of its threads are, whatever they are doing (`STACKS_SIGNAL`).
@@ -34,6 +35,7 @@ from sample_profiler.errors import CheckpointError, ConfigError, EnvContractErro
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import Command, run_command
+from sample_profiler.runtime.ending_signals import EndRequests, prepare_for_signals
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
@@ -258,6 +260,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     _own_reports = _OwnReports(settings.name, reports, existed_before)
     component: Component | None = None
     recording: Recording | None = None
+    end_requests: EndRequests | None = None
     failed = False
     try:
         _prepare_process(settings, links, existed_before)
@@ -267,6 +270,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
+        end_requests = EndRequests(loop.stop)
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
         failed = True
@@ -280,6 +284,8 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     with contextlib.suppress(OSError):  # whoever read them may be gone
         sys.stdout.flush()
         sys.stderr.flush()
+    if end_requests is not None and not failed:
+        end_requests.die_of_signal()
     # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.
     os._exit(1 if failed else 0)
 
@@ -325,9 +331,7 @@ def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before:
     faulthandler.register(STACKS_SIGNAL, file=links.stacks.fileno(), all_threads=True)
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # held while processes are started
+    prepare_for_signals()
     is_runner_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
     arguments = (links.lifeline, is_runner_silent, existed_before)
     threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()

@@ -123,6 +123,11 @@ class Child:
         """Exit status, negative for a signal; None while it runs."""
         return self._process.exitcode
 
+    @property
+    def was_asked_to_end(self) -> bool:
+        """Whether it has died of a signal that usually goes to all processes of a job."""
+        return self.exit_code in (-signal.SIGTERM, -signal.SIGHUP)
+
     def describe_exit(self) -> str:
         """Say in words how the process ended."""
         code = self.exit_code

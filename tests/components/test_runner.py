@@ -59,6 +59,8 @@ class Observer(RunObserver):
 
 
 class EndedChild:
+    was_asked_to_end = False
+
     def __init__(self, name, *last_words):
         self.name = name
         self.reports = LocalReports()
@@ -169,6 +171,24 @@ def test_processes_may_end_once_the_run_is_ending(runner):
     runner._on_exits([EndedChild("Batcher_0")])
     assert runner.failure is None
     assert runner.reason == "interrupted by SIGINT"
+
+
+def end_by_request(runner, component):
+    child = EndedChild(component)
+    child.was_asked_to_end = True
+    runner._on_exits([child])
+
+
+def test_a_signal_to_all_processes_is_no_failure_though_it_reaches_this_one_last(runner, monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda _: runner.interrupt("interrupted by SIGTERM"))
+    end_by_request(runner, "Learner_0")
+    assert (runner.failure, runner.reason) == (None, "interrupted by SIGTERM")
+
+
+def test_a_signal_to_a_single_process_is_a_failure(runner, monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    end_by_request(runner, "Learner_0")
+    assert runner.failure.component == "Learner_0"
 
 
 def test_of_two_processes_that_end_the_first_is_the_failure(runner):

@@ -29,6 +29,8 @@ FEW = [
     ("stop", "game", "async", 0),
     ("kill", "game", "serial", 0),
     ("stop", "Learner_0", "async", 0),
+    ("terminate", "Batcher_0", "async", 0),
+    ("terminate", "RolloutWorker_w0", "own inference", 0),
     ("hang", "InferenceWorker_p0-w0", "async", 0),
     ("memory", "Batcher_0", "async", 0),
     ("stop", "Runner", "async", 0),

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.integration.runs import (
     CARTPOLE,
+    COLLECTED,
     DOOM,
     SMALL,
+    LiveRun,
+    command,
     left_shared_memory,
     live_run,
     load_latest_checkpoint,
@@ -157,10 +165,97 @@ def test_a_learner_that_dies_while_the_run_ends_fails_it(tmp_path: Path) -> None
     assert "The run has ended: all policies have been trained for as many frames as asked" in result.stdout
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.fixture
+def hang_up(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What runs that are started now do at SIGHUP, whoever runs the tests."""
+    previous = signal.signal(signal.SIGHUP, getattr(request, "param", signal.SIG_DFL))
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+def assert_all_is_saved(live: LiveRun) -> None:
+    """Look whether the newest checkpoint has all frames that the run says it has trained on."""
+    (collected,) = COLLECTED.findall(live.output)
+    assert collected[0] == f"{{0: {load_latest_checkpoint(live.folder)['frames']}}}"
+
+
+@pytest.mark.parametrize("order", ["Runner first", "Runner last"])
+def test_a_signal_to_all_processes_ends_the_run_in_order(order: str, tmp_path: Path) -> None:
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=5", folder=tmp_path) as live:
+        live.wait_until_training()
+        time.sleep(1)  # learn something that is not saved yet
+        processes = [psutil.Process(live.process.pid), *live.everybody()]
+        for process in processes if order == "Runner first" else reversed(processes):
+            process.send_signal(signal.SIGTERM)
+        assert live.wait(timeout_s=MAX_SECONDS) == 143, live.output
+        assert live.left_over() == []
+        assert " failed: " not in live.output
+        assert_all_is_saved(live)
+
+
+def test_a_signal_to_the_learner_alone_ends_the_run_which_loses_nothing(tmp_path: Path) -> None:
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=5", folder=tmp_path) as live:
+        live.wait_until_training()
+        time.sleep(1)  # learn something that is not saved yet
+        live.find("Learner_0").send_signal(signal.SIGTERM)
+        assert live.wait(timeout_s=MAX_SECONDS) == 1
+        assert "Learner_0 failed: its process was killed by signal 15 (SIGTERM)" in live.output
+        assert_all_is_saved(live)
+
+
+@pytest.mark.parametrize("hang_up", [signal.SIG_IGN], indirect=True)
+def test_a_run_that_is_not_to_hang_up_goes_on(hang_up: None, tmp_path: Path) -> None:
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=1", folder=tmp_path) as live:
+        live.wait_until_training()
+        for process in (psutil.Process(live.process.pid), *live.everybody()):
+            process.send_signal(signal.SIGHUP)
+        time.sleep(2)
+        live.process.send_signal(signal.SIGINT)
+        assert live.wait(timeout_s=MAX_SECONDS) == 130
+        assert " failed: " not in live.output
+
+
+def test_a_run_whose_terminal_is_closed_ends_in_order(hang_up: None, tmp_path: Path) -> None:
+    """As when ssh is cut off: the kernel sends SIGHUP, and whatever is written to the terminal fails."""
+    terminal, its_end = pty.openpty()
+    take_terminal = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, "
+    training = command(*CARTPOLE, *SMALL, "--save_every_sec=1", folder=tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{take_terminal}{training!r})"],
+        **dict.fromkeys(("stdin", "stdout", "stderr"), its_end),
+        start_new_session=True,
+    )
+    os.close(its_end)
+    live = LiveRun(process, tmp_path / "run" / "log.txt", tmp_path / "run")
+    is_over = threading.Event()
+    reader = threading.Thread(target=read_until, args=(terminal, is_over))
+    reader.start()
+    try:
+        live.wait_until_training()
+    finally:
+        is_over.set()
+        reader.join()
+        os.close(terminal)
+    try:
+        assert live.wait(timeout_s=MAX_SECONDS) == 129, live.output
+    finally:
+        process.kill()
+    assert live.left_over() == []
+    assert "The run has ended: interrupted by SIGHUP" in live.output
+    assert_all_is_saved(live)
+
+
+def read_until(descriptor: int, is_over: threading.Event) -> None:
+    """Take what comes, so that nobody has to wait with writing."""
+    while not is_over.is_set():
+        if select.select([descriptor], [], [], 0.1)[0]:
+            os.read(descriptor, 1 << 16)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
 def test_interrupt_saves_and_prints_all_trees(
-    number: signal.Signals, status: int, serial: bool, tmp_path: Path
+    number: signal.Signals, status: int, serial: bool, hang_up: None, tmp_path: Path
 ) -> None:
     flags = (*SMALL, "--save_every_sec=1", f"--serial_mode={serial}")
     with live_run(*CARTPOLE, *flags, folder=tmp_path) as live:

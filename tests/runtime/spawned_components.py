@@ -139,6 +139,16 @@ def list_descriptors() -> list[int]:
     return [number for number in numbers if number > 2 and Path(f"/proc/self/fd/{number}").exists()]
 
 
+def describe_fork(reports: PipeReports) -> None:
+    """Report whether SIGTERM ends a forked copy of this process."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, str(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL).encode())
+        os._exit(0)
+    reports.send(f"SIGTERM ends it: {os.read(read, 10).decode()}")
+    os.wait()
+
+
 def start_games(reports: PipeReports) -> None:
     """Start a game, and one that a script leaves behind in a session of its own."""
     game = subprocess.Popen(SLEEP)

@@ -52,6 +52,14 @@ def types_of(received):
 
 
 @pytest.fixture
+def default_signals():
+    """A SIGHUP that is not ignored, whoever runs the tests."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+@pytest.fixture
 def run_to_its_end(supervisor, reports_until_end):
     """Runs a component until its process ends; returns what it reported and the exit status."""
 
@@ -147,6 +155,36 @@ def test_3_ctrl_c_does_not_reach_a_child(supervisor, await_report, reports_until
     child.stop()
     reports_until_end(child)
     assert child.exit_code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_3_a_child_that_is_asked_to_end_by_a_signal_finishes_and_dies_of_it(
+    number, supervisor, await_report, reports_until_end, default_signals
+):
+    child = supervisor.spawn(SETTINGS, spawned.make_spawned)
+    await_report(child, lambda report: isinstance(report, Heartbeat))
+    assert not child.was_asked_to_end
+    os.kill(child.pid, number)
+    assert types_of(reports_until_end(child)) == [str, Finished]
+    assert child.exit_code == -number
+    assert child.was_asked_to_end
+
+
+def test_3_a_child_that_is_asked_to_end_by_a_signal_and_cannot_finish_says_so(
+    supervisor, await_report, reports_until_end
+):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, finish=spawned.raise_error))
+    await_report(child, lambda report: isinstance(report, Heartbeat))
+    os.kill(child.pid, signal.SIGTERM)
+    assert types_of(reports_until_end(child)) == [str, Failure, Finished]
+    assert child.exit_code == 1
+
+
+def test_3_processes_that_a_child_forks_are_ended_by_sigterm(supervisor, await_report):
+    channel = PipeChannel()
+    channel.send([1])
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, handle=spawned.describe_fork, channel=channel))
+    assert await_report(child, lambda report: isinstance(report, str)) == "SIGTERM ends it: True"
 
 
 @pytest.mark.parametrize("action", ["start_games", "start_games_and_hang"])

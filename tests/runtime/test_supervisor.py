@@ -94,6 +94,7 @@ def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_
     os.kill(child.pid, signal.SIGKILL)
     assert waiter.wait(30) == [child.exit]
     assert child.exit.receive() == [child]
+    assert not child.was_asked_to_end, "nobody asks with SIGKILL"
     assert not has_ended(game)
     supervisor.kill()
     wait_until(lambda: has_ended(game))

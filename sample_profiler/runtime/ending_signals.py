@@ -1,0 +1,77 @@
+"""Owns the signals that ask a process to end: which they are, and what a child of the Runner makes of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+__all__ = ["ENDING_SIGNALS", "EndRequests", "drop_dead_terminal", "prepare_for_signals"]
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl+C; the end of a job or of the machine; a terminal that is closed."""
+
+_TO_A_CHILD = (signal.SIGTERM, signal.SIGHUP)
+
+
+def prepare_for_signals() -> None:
+    """Leave Ctrl+C to the Runner; before there is a loop, and something to finish, other signals end a child at once.
+
+    What was held while the process was started arrives now.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+
+
+class EndRequests:
+    """SIGTERM and SIGHUP to a child end its loop, so that it finishes; then it dies of the signal, as others would.
+
+    Whoever ends a job sends them to all of its processes; the Runner gets its own, and sees the ends that it asks for.
+    One to a single child is an end that nobody has asked for, and the exit status says what it was.
+
+    Args:
+        stop_loop: ends the loop of this process.
+    """
+
+    def __init__(self, stop_loop: Callable[[], None]) -> None:
+        self._stop_loop = stop_loop
+        self._number: int | None = None
+        self._taken = [number for number in _TO_A_CHILD if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in self._taken:
+            signal.signal(number, self._take)
+            signal.siginterrupt(number, False)  # foreign code may not know that a call can be interrupted
+        # Whoever has forked, as a vector of environments, ends its processes by SIGTERM.
+        os.register_at_fork(after_in_child=self._let_go)
+
+    def die_of_signal(self) -> None:
+        """End this process by the signal that asked for it; return if none did."""
+        if self._number is not None:
+            self._let_go()
+            signal.raise_signal(self._number)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        self._number = number
+        self._stop_loop()
+
+    def _let_go(self) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def drop_dead_terminal() -> None:
+    """Write to nowhere instead of a terminal that was closed: any write there fails, Python's last one included."""
+    for descriptor in filter(_is_dead, (1, 2)):
+        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), descriptor)
+
+
+def _is_dead(descriptor: int) -> bool:
+    try:
+        os.write(descriptor, b"")
+    except OSError as error:
+        return error.errno == errno.EIO
+    return False

@@ -1,0 +1,42 @@
+"""A process whose terminal was closed goes on writing, to nowhere; what ends children is in test_child.py."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+WRITE = "print('before'); input(); print('begun', end=''); drop_dead_terminal(); print('nowhere')"
+SCRIPT = f"from sample_profiler.runtime.ending_signals import drop_dead_terminal; {WRITE}"
+
+
+def write_after_closing(closes: bool, script: str = SCRIPT) -> int:
+    """Return the exit status of a process that writes to a terminal, which is closed meanwhile or not."""
+    terminal, its_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=its_end,
+        stderr=its_end,
+        start_new_session=True,  # not the terminal's: it gets no SIGHUP
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+    )
+    os.close(its_end)
+    assert os.read(terminal, 100) == b"before\r\n"
+    if closes:
+        os.close(terminal)
+    process.communicate(b"go on\n", timeout=30)
+    if not closes:
+        assert b"nowhere" in os.read(terminal, 100)
+        os.close(terminal)
+    return process.returncode
+
+
+def test_nothing_is_written_to_a_terminal_that_is_gone_where_it_would_fail():
+    assert write_after_closing(True) == 0
+    assert write_after_closing(True, SCRIPT.replace("; drop_dead_terminal()", "")) != 0, "else it would fail"
+
+
+def test_a_terminal_that_is_there_is_kept():
+    assert write_after_closing(False) == 0
