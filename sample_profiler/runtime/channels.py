@@ -187,11 +187,25 @@ class PipeReports:
     @profile_range("PipeReports.send")
     def send(self, report: object) -> None:
         """Append a report, waiting while the pipe is full."""
-        payload = pickle.dumps(report)
-        data = memoryview(len(payload).to_bytes(8, "little") + payload)
+        data = memoryview(_with_length(report))
         with self._sending:
             while data:
                 data = data[os.write(self._write.fileno(), data) :]
+
+    def send_if_possible(self, report: object) -> bool:
+        """Append a report of at most `PIPE_BUF` bytes if nothing has to be waited for; tell whether it was appended."""
+        data = _with_length(report)
+        if len(data) > select.PIPE_BUF or not self._sending.acquire(blocking=False):
+            return False
+        try:
+            poll = select.poll()
+            poll.register(self._write.fileno(), select.POLLOUT)
+            if not poll.poll(0):
+                return False
+            os.write(self._write.fileno(), data)  # there is room for PIPE_BUF bytes, so it is written as a whole
+            return True
+        finally:
+            self._sending.release()
 
     @profile_range("PipeReports.receive")
     def receive(self) -> list[Any]:
@@ -218,3 +232,8 @@ class PipeReports:
         payload = bytes(self._buffer[8 : 8 + size])
         del self._buffer[: 8 + size]
         return (pickle.loads(payload),)
+
+
+def _with_length(report: object) -> bytes:
+    payload = pickle.dumps(report)
+    return len(payload).to_bytes(8, "little") + payload

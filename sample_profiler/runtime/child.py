@@ -7,8 +7,8 @@ What a child guarantees, whatever its component does:
 2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
 3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides. SIGTERM and SIGHUP to
    the child itself end its loop; it finishes, and then dies of the signal.
-4. When the Runner is gone, or has been silent for too long, the child ends within seconds and takes its own children
-   with it.
+4. When the Runner is gone, or has been silent for too long, the child finishes, within its patience, and takes its own
+   children with it. A Runner that goes on one day, as one that was suspended, finds in its log why.
 5. Asked by a signal, it writes down where all of its threads are, whatever they are doing (`STACKS_SIGNAL`).
 6. Log records travel to the Runner, which writes the only log.
 """
@@ -50,7 +50,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_GRACE_WITHOUT_RUNNER_S = 5.0
 _LOOK_INTERVAL_S = 1.0
 
 STACKS_SIGNAL = signal.SIGUSR1
@@ -138,7 +137,7 @@ class ChildSettings:
         heartbeat_interval_s: between two signs of life.
         hang_timeout_s: without a sign of life of the Runner, after which this process ends; infinite: never.
         num_threads: for numerical libraries; None leaves their defaults.
-        patience_s: that it is given to finish when it is asked to.
+        patience_s: that it is given to finish when it is asked to, or the Runner is gone.
         log_level: the level of the root logger.
         recording: where the process shows what it does.
     """
@@ -183,12 +182,13 @@ class _Controlled:
         links: ChildLinks,
         recording: Recording,
         settings: ChildSettings,
+        is_runner_silent: Callable[[], bool],
     ) -> None:
         self._component = component
         self._reports = links.reports
         self._recording = recording
         self._heartbeat_interval_s = settings.heartbeat_interval_s
-        self._is_runner_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+        self._is_runner_silent = is_runner_silent
         self._controls = [Input(links.control, self._on_control), Input(_Lifeline(links.lifeline), self._on_orphaned)]
         self.loop: EventLoop | None = None
         self.name = component.name
@@ -263,12 +263,12 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     end_requests: EndRequests | None = None
     failed = False
     try:
-        _prepare_process(settings, links, existed_before)
+        is_runner_silent = _prepare_process(settings, links, existed_before)
         recording = Recording(settings.recording, settings.name)
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
-        controlled = _Controlled(component, links, recording, settings)
+        controlled = _Controlled(component, links, recording, settings, is_runner_silent)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         end_requests = EndRequests(loop.stop)
         loop.run()
@@ -327,13 +327,14 @@ def report_end(component: Component, reports: Reports) -> None:
     reports.send(Finished(component.name, component.timing.to_dict()))
 
 
-def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before: frozenset[str]) -> None:
+def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before: frozenset[str]) -> Callable[[], bool]:
+    """Make the process what it has to be, and return a function that tells whether the Runner is silent."""
     faulthandler.register(STACKS_SIGNAL, file=links.stacks.fileno(), all_threads=True)
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
     prepare_for_signals()
-    is_runner_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
-    arguments = (links.lifeline, is_runner_silent, existed_before)
+    is_silent = threading.Event()
+    arguments = (settings, links, is_silent, existed_before)
     threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         os.nice(settings.niceness)
@@ -343,17 +344,35 @@ def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before:
     root = logging.getLogger()
     root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(links.reports))]  # type: ignore[arg-type]
     root.setLevel(settings.log_level)
+    return is_silent.is_set
 
 
-def _watch_runner(lifeline: PipeEnd, is_runner_silent: Callable[[], bool], existed_before: frozenset[str]) -> None:
-    """End this process when the Runner, the only holder of the pipe's write end, is gone or hangs.
+def _watch_runner(
+    settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed_before: frozenset[str]
+) -> None:
+    """End this process when the Runner, the only holder of the lifeline's write end, is gone or hangs.
 
     In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
     """
     poll = select.poll()
-    poll.register(lifeline.fileno(), select.POLLIN)
-    while not poll.poll(_LOOK_INTERVAL_S * 1000) and not is_runner_silent():
+    poll.register(links.lifeline.fileno(), select.POLLIN)
+    has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+    while not (is_gone := bool(poll.poll(_LOOK_INTERVAL_S * 1000))) and not has_been_silent():
         pass
-    time.sleep(_GRACE_WITHOUT_RUNNER_S)
+    if not is_gone:
+        _tell_of_silence(settings.name, links)
+    is_silent.set()
+    time.sleep(settings.patience_s)
     end_descendants(existed_before)
     os._exit(1)
+
+
+def _tell_of_silence(name: str, links: ChildLinks) -> None:
+    """Leave word for a Runner that goes on one day; waits for nothing, not even for room in the pipe."""
+    message = (
+        f"{name} finishes and ends: the Runner has shown no sign of life for {links.runner_pulse.silent_s():.0f} s, as "
+        "when it is suspended (Ctrl+Z) for longer than --hang_timeout"
+    )
+    record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
+    if logger.isEnabledFor(record.levelno):
+        links.reports.send_if_possible(record)

@@ -129,6 +129,11 @@ class RunnerPulse:
         """Tell that the Runner goes on."""
         self._arrays["beat"][0] = time.monotonic_ns()
 
+    def silent_s(self) -> float:
+        """Return the seconds since the latest beat; 0 before the first."""
+        beat_ns = int(self._arrays["beat"][0])
+        return (time.monotonic_ns() - beat_ns) / 1e9 if beat_ns else 0.0
+
     def make_watch(self, limit_s: float) -> Callable[[], bool]:
         """Return a function that tells whether the Runner has been silent for too long; call it every second or so.
 
@@ -139,9 +144,7 @@ class RunnerPulse:
 
         def is_silent() -> bool:
             nonlocal num_looks
-            beat_ns = int(self._arrays["beat"][0])
-            is_late = bool(beat_ns) and time.monotonic_ns() - beat_ns > limit_s * 1e9
-            num_looks = num_looks + 1 if is_late else 0
+            num_looks = num_looks + 1 if self.silent_s() > limit_s else 0
             return num_looks >= _LOOKS_IN_VAIN
 
         return is_silent

@@ -252,6 +252,19 @@ def read_until(descriptor: int, is_over: threading.Event) -> None:
             os.read(descriptor, 1 << 16)
 
 
+def test_a_runner_that_was_suspended_says_why_nobody_is_there_any_more(tmp_path: Path) -> None:
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=1", "--hang_timeout=4", folder=tmp_path) as live:
+        live.wait_until_training()
+        live.process.send_signal(signal.SIGSTOP)
+        deadline_s = time.monotonic() + 30
+        while live.find("Learner_0").status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        live.process.send_signal(signal.SIGCONT)
+        assert live.wait(timeout_s=4 * MAX_SECONDS) == 1
+        assert live.left_over() == []
+        assert "Learner_0 finishes and ends: the Runner has shown no sign of life for" in live.output
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
 def test_interrupt_saves_and_prints_all_trees(

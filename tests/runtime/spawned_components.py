@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 
 from sample_profiler.profiling import Timing, get_timing
-from sample_profiler.runtime import child
 from sample_profiler.runtime.channels import PipeChannel, PipeReports
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
@@ -170,7 +169,6 @@ def start_game_that_maps(path: str, reports: PipeReports) -> None:
 
 
 def start_games_and_hang(reports: PipeReports) -> None:
-    child._GRACE_WITHOUT_RUNNER_S = 0.1  # in this process only
     start_games(reports)
     hang(reports)
 

@@ -191,6 +191,28 @@ def test_threads_of_one_process_do_not_mix_their_reports(reports):
     assert sorted(received) == sorted(texts * 5)
 
 
+def test_a_report_that_may_not_wait_is_sent_if_there_is_room(reports):
+    assert reports.send_if_possible("first")
+    assert not reports.send_if_possible("x" * select.PIPE_BUF), "it may not fit although there is room"
+    assert reports.receive() == ["first"]
+
+
+def test_a_report_that_may_not_wait_is_left_out_where_the_pipe_is_full(reports):
+    fcntl.fcntl(reports.fileno(), fcntl.F_SETPIPE_SZ, select.PIPE_BUF)
+    os.set_blocking(reports._write.fileno(), False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(reports._write.fileno(), b"x")
+    os.set_blocking(reports._write.fileno(), True)
+    assert not reports.send_if_possible("left out")
+
+
+def test_a_report_that_may_not_wait_is_left_out_while_another_one_waits_for_room(reports):
+    with reports._sending:
+        assert not reports.send_if_possible("left out")
+    assert reports.receive() == []
+
+
 def test_a_report_larger_than_the_pipe_arrives_whole(supervisor, await_report):
     child = supervisor.spawn(ChildSettings("Large"), partial(make_spawned, start=send_a_large_report))
     large = await_report(child, lambda report: isinstance(report, bytes))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime import child as child_module
-from sample_profiler.runtime.channels import LocalReports, PipeChannel
-from sample_profiler.runtime.child import ChildSettings, Failure, Finished, finish_component, report_end
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
+from sample_profiler.runtime.child import ChildLinks, ChildSettings, Failure, Finished, finish_component, report_end
+from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
 from sample_profiler.runtime.recording import RecordingOptions
 
 SETTINGS = ChildSettings("Spawned")
@@ -33,7 +34,8 @@ from sample_profiler.runtime.supervisor import Supervisor
 
 if __name__ == "__main__":
     supervisor = Supervisor()  # kept: with it goes the lifeline
-    child = supervisor.spawn(ChildSettings("Orphan"), partial(spawned.make_spawned, start=spawned.{action}))
+    settings = ChildSettings("Orphan", patience_s=0.1)
+    child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.{action}))
     while True:
         for report in child.reports.receive():
             if isinstance(report, list):
@@ -219,16 +221,34 @@ def test_4_children_end_although_their_siblings_live_on(supervisor, await_report
         assert "finish was called" in reports_until_end(child)
 
 
-def test_4_children_of_a_runner_that_hangs_end(supervisor, await_report, reports_until_end):
+def test_4_children_of_a_runner_that_hangs_end_and_leave_word_why(supervisor, await_report, reports_until_end):
     """It never beats again: children look at its pulse, and finish in order."""
     settings = ChildSettings("Spawned", hang_timeout_s=0.5)
     child = supervisor.spawn(settings, spawned.make_spawned)
     await_report(child, lambda report: isinstance(report, Heartbeat))
-    assert "finish was called" in reports_until_end(child)
+    received = reports_until_end(child)
+    assert types_of(received) == [logging.LogRecord, str, Finished]
+    (record,) = of_type(received, logging.LogRecord)
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith("Spawned finishes and ends: the Runner has shown no sign of life for ")
+
+
+def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monkeypatch):
+    slept, ended = [], []
+    monkeypatch.setattr(child_module.time, "sleep", slept.append)
+    monkeypatch.setattr(child_module, "end_descendants", lambda _: None)
+    monkeypatch.setattr(child_module.os, "_exit", ended.append)
+    lifeline, write = make_pipe()
+    write.close()  # as the kernel does when the Runner is gone
+    links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
+    settings = ChildSettings("Learner_0", patience_s=120.0)
+    child_module._watch_runner(settings, links, threading.Event(), frozenset())
+    assert (slept, ended) == ([120.0], [1])
+    assert links.reports.receive() == [], "nobody would take it"
 
 
 def test_4_a_child_that_cannot_finish_ends_although_its_runner_hangs(supervisor, reports_until_end):
-    settings = ChildSettings("Spawned", hang_timeout_s=0.5)
+    settings = ChildSettings("Spawned", hang_timeout_s=0.5, patience_s=0.5)
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.hang))
     assert "finish was called" not in reports_until_end(child)
     assert child.exit_code == 1

@@ -94,8 +94,10 @@ def test_a_silent_runner_is_only_believed_after_several_looks(clock):
     runner = RunnerPulse()
     is_silent = runner.make_watch(10)
     assert not any(is_silent() for _ in range(9)), "it has not begun yet"
+    assert runner.silent_s() == 0
     runner.beat()
     clock.now_s += 11
+    assert runner.silent_s() == pytest.approx(11)
     assert [is_silent() for _ in range(3)] == [False, False, True]
     runner.beat()
     assert [is_silent() for _ in range(3)] == [False] * 3
