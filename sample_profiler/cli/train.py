@@ -105,10 +105,11 @@ def _train(
 ) -> int:
     config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
     config = _with_absolute_profile_dir(_with_seed(config))
-    env_spec, device = probe_env(config), choose_device(config)
-    check_spaces(config, env_spec)
     folder = config.run.folder
     is_new = not folder.exists()
+    # What an earlier run has left is not touched for an environment that cannot be used.
+    env_spec, device = probe_env(config, takes_step=not is_new), choose_device(config)
+    check_spaces(config, env_spec)
     if not is_new:
         stack.enter_context(folder_locked(folder))
     _prepare_folder(config)

@@ -21,6 +21,7 @@ from sample_profiler.components.topology import describe_processes, recording_op
 from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
+from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.registry import recurrent_state_size
 from sample_profiler.profiling import TWIN, Session
@@ -69,19 +70,29 @@ class RunResult:
     session: Session
     steady: Session
     processes: dict[str, dict[str, object]]
+    keeps_earlier: bool = False
 
 
-def probe_env(config: Config) -> EnvSpec:
+def probe_env(config: Config, *, takes_step: bool = False) -> EnvSpec:
     """Make the run's environment once and read its spaces.
+
+    Args:
+        config: of the run.
+        takes_step: also reset it and take a random step, to see whether it keeps its contract. That may take long, so
+            it is for where there is something to lose: else workers find it out.
 
     Raises:
         UnknownEnvError: there is no environment of that name.
         EnvContractError: it is not what an environment has to be.
-        EnvError: its constructor raised.
+        EnvError: its constructor raised, or its reset or step did.
     """
     name = config.run.env
     with env_probed(partial(make_env, name, config, None), name) as env:
-        return inspect_env(env, name)
+        spec = inspect_env(env, name)
+        if takes_step:
+            agents = AgentsEnv(lambda: env, spec, name, index=0, seed=config.run.seed or 0)
+            agents.step(agents.random_actions(agents.reset()))
+        return spec
 
 
 def check_spaces(config: Config, env_spec: EnvSpec) -> None:

@@ -24,20 +24,31 @@ from sample_profiler.runtime.child import Failure
 
 
 class Still(gymnasium.Env):
+    """Is looked at, and reset and stepped once where an earlier run may be lost; nothing runs here."""
+
     observation_space = spaces.Box(-1, 1, (2,), np.float32)
     action_space = spaces.Discrete(2)
+    reset_result = np.zeros(2, np.float32), {}
+    step_result = np.zeros(2, np.float32), 0.0, False, False, {}
+
+    def __init__(self):
+        self.calls = []
 
     def reset(self, *, seed=None, options=None):
-        raise AssertionError("nothing runs here")
+        self.calls.append("reset")
+        return self.reset_result
 
     def step(self, action):
-        raise AssertionError("nothing runs here")
+        self.calls.append("step")
+        return self.step_result
 
 
 @pytest.fixture(autouse=True)
-def _still_env(monkeypatch):
+def still(monkeypatch):
     monkeypatch.setattr(registry, "_makers", {})
-    register_env("still", lambda *_, **__: Still())
+    still = Still()
+    register_env("still", lambda *_, **__: still)
+    return still
 
 
 def make_result(**changes):
@@ -195,6 +206,49 @@ def test_an_error_of_the_package_within_the_run_is_told_without_a_traceback(star
 def fill(folder):
     folder.mkdir()
     (folder / "old.txt").write_text("old")
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("behavior", ["overwrite", "restart", "resume"])
+@pytest.mark.parametrize(
+    ("result", "value", "message"),
+    [
+        ("reset_result", (np.zeros(3, np.float32), {}), "environment still: reset() returned observation"),
+        ("step_result", (np.zeros(2, np.int64), "1", 0, 0, {}), "environment still: step() returned reward '1'"),
+        ("step_result", None, "environment still: step() returned None"),
+    ],
+)
+def test_an_environment_that_breaks_its_contract_costs_nothing_of_an_earlier_run(
+    start, runs, still, tmp_path, caplog, behavior, result, value, message
+):
+    assert start() == 0
+    fill(tmp_path / "mine" / "checkpoint_p0")
+    before = contents(tmp_path)
+    setattr(still, result, value)
+    assert start(f"--restart_behavior={behavior}") == 2
+    assert message in caplog.text
+    assert contents(tmp_path) == before
+    assert len(runs) == 1
+
+
+def test_an_environment_that_raises_costs_nothing_of_an_earlier_run(start, runs, still, tmp_path, caplog):
+    fill(tmp_path / "mine")
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    still.reset = lambda **_: 1 / 0
+    assert start("--restart_behavior=overwrite") == 2
+    assert "environment 0 (still) raised in reset: ZeroDivisionError" in caplog.text
+    assert (tmp_path / "mine" / "old.txt").exists()
+    assert runs == []
+
+
+def test_an_environment_is_tried_only_where_there_is_something_to_lose(start, still):
+    assert start() == 0
+    assert still.calls == []
+    assert start() == 0
+    assert still.calls == ["reset", "step"]
 
 
 def test_resuming_keeps_what_is_there(start, tmp_path):
