@@ -51,7 +51,9 @@ class TensorBoardSummaries(RunObserver):
         self._runner = runner
 
     def on_summaries(self, status: RunStatus) -> None:
-        """Write the figures of this moment."""
+        """Write the figures of this moment, once the run has any of its own."""
+        if self._runner is not None and self._runner.records.keeps_earlier:
+            return
         for policy, writer in enumerate(self._writers):
             values = dict(status.training.get(policy, {}))
             for name, value in status.episodes[policy].items():

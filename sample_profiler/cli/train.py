@@ -234,32 +234,18 @@ def _log_start(config: Config, folder: Path) -> None:
 
 
 def _conclude(config: Config, folder: Path, result: RunResult) -> None:
-    """Write the trees and figures of a run to its log and files."""
+    """Write the trees and figures of a run to its log and, unless they are an earlier run's, to its files."""
     logger.info("The run has ended: %s", result.reason)
     for text in format_trees(result.timings):
         logger.info("%s", text)
     report = make_report(folder.name, result.session, result.steady)
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))
     logger.info("Verdict: %s", format_verdict(report.verdict))
-    _write_report(report, folder / "report.html")
-    try:
-        write_verdict(folder / "summary", report.verdict, result.frames)
-    except OSError as error:
-        logger.warning("The verdict is not in TensorBoard: %s", error)
+    if result.keeps_earlier:
+        logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
+    else:
+        _write_results(config, folder, result, report)
     if config.saving.benchmark:
-        benchmark = {
-            "machine": Machine.this().to_dict(),
-            "frames": result.frames,
-            "elapsed_s": result.elapsed_s,
-            "fps": result.fps,
-            "steady_fps": result.steady_fps,
-            "processes": result.processes,
-        }
-        try:
-            with written_whole(folder / "benchmark.json") as partial:
-                partial.write_text(json.dumps(benchmark, indent=2) + "\n")
-        except OSError as error:
-            logger.warning("There is no benchmark.json: %s", error)
         for name, chosen in result.processes.items():
             threads, cores = ("free" if value is None else value for value in chosen.values())
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
@@ -267,6 +253,29 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
     if not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
+
+
+def _write_results(config: Config, folder: Path, result: RunResult, report: RunReport) -> None:
+    _write_report(report, folder / "report.html")
+    try:
+        write_verdict(folder / "summary", report.verdict, result.frames)
+    except OSError as error:
+        logger.warning("The verdict is not in TensorBoard: %s", error)
+    if not config.saving.benchmark:
+        return
+    benchmark = {
+        "machine": Machine.this().to_dict(),
+        "frames": result.frames,
+        "elapsed_s": result.elapsed_s,
+        "fps": result.fps,
+        "steady_fps": result.steady_fps,
+        "processes": result.processes,
+    }
+    try:
+        with written_whole(folder / "benchmark.json") as partial:
+            partial.write_text(json.dumps(benchmark, indent=2) + "\n")
+    except OSError as error:
+        logger.warning("There is no benchmark.json: %s", error)
 
 
 def _write_report(report: RunReport, path: Path) -> None:

@@ -57,6 +57,7 @@ class RunResult:
         session: what all processes have recorded.
         steady: the same without start and end of the run; without processes if it was over before it was steady.
         processes: threads and cores that were chosen for each component; empty for a serial run.
+        keeps_earlier: the folder has the recordings of the run that it was to go on with: it has trained nothing.
     """
 
     failure: Failure | None
@@ -172,7 +173,8 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint, seed)
-    RunRecords(run_folder, config.profiling).clear()
+    records = RunRecords(run_folder, config.profiling)
+    records.make_room()
     recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
 
@@ -187,6 +189,7 @@ def execute_run(
             wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
             recording.attach(runner)
+            runner.records = records
             runner.update_recording = recording.update
             stack.enter_context(_signals_calling(interrupt, wiring.kill))
         try:
@@ -197,7 +200,7 @@ def execute_run(
         finally:
             with runner.timing.add_time("stop_components"):
                 recording.update()
-                steady = runner.records.end_steady_part()
+                steady = records.end_steady_part()
                 wiring.stop()
     with runner.timing.add_time("finish"):
         recording.update()
@@ -218,9 +221,10 @@ def execute_run(
         interrupted_by=interrupted[0] if interrupted else None,
         **facts,
         timings=runner.timings,
-        session=runner.records.write_session({**told, **facts, "seed": seed}, is_clean=runner.failure is None),
+        session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=runner.failure is None),
         steady=steady,
         processes={} if is_serial else describe_processes(blueprint),
+        keeps_earlier=records.keeps_earlier,
     )
 
 

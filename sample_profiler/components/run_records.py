@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,6 +34,7 @@ from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.timeline_capture import TimelineRecorder
+from sample_profiler.storage.checkpoint_names import has_trained
 
 __all__ = ["RunRecords"]
 
@@ -51,6 +52,8 @@ _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
 }
 """Gauges of which a report shows the course, and how those of several processes become one figure."""
 _MOST_POINTS = 600
+_ASIDE = ".earlier"
+"""Ends the names of an earlier run's record files while it is open whether this one will train."""
 
 
 class RunRecords:
@@ -59,6 +62,9 @@ class RunRecords:
     Args:
         run_folder: of the run.
         options: where record files are, and of what window a timeline is wanted.
+
+    Attributes:
+        keeps_earlier: an earlier run in the folder has trained and this one has not: nothing of that one is replaced.
     """
 
     def __init__(self, run_folder: Path, options: ProfilingOptions) -> None:
@@ -66,6 +72,7 @@ class RunRecords:
         self._live = live_folder(run_folder, options.profile_dir)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
+        self.keeps_earlier = False
         self._begun_s = time.monotonic()
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
@@ -73,11 +80,37 @@ class RunRecords:
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
 
-    def clear(self) -> None:
-        """Remove what an earlier run in the same folder has left."""
-        self._remove_record_files()
-        for path in (steady_path(self._folder), history_path(self._folder)):
+    def make_room(self) -> None:
+        """Remove what an earlier run in the same folder has left; if that has trained, not before this one has."""
+        if not has_trained(self._folder):
+            self._remove_earlier()
+            self._remove_record_files()
+            return
+        self.keeps_earlier = True
+        if any(self._set_aside()):  # by a run that was killed before it trained: these tell of more
+            self._remove_record_files()
+        for path in self._live.glob("*.rec"):
+            path.rename(path.with_name(path.name + _ASIDE))
+
+    def take_place(self) -> None:
+        """Remove what an earlier run has left: this one has trained, and is what there is to be told of."""
+        if self.keeps_earlier:
+            self.keeps_earlier = False
+            self._remove_earlier()
+
+    def _set_aside(self) -> Iterator[Path]:
+        return self._live.glob(f"*.rec{_ASIDE}")
+
+    def _remove_earlier(self) -> None:
+        for path in (*self._set_aside(), steady_path(self._folder), history_path(self._folder)):
             path.unlink(missing_ok=True)
+
+    def _put_earlier_back(self) -> None:
+        self._remove_record_files()
+        for path in self._set_aside():
+            path.rename(path.with_suffix(""))
+        with contextlib.suppress(OSError):
+            self._live.rmdir()
 
     def _remove_record_files(self) -> None:
         for path in self._live.glob("*.rec"):
@@ -94,24 +127,21 @@ class RunRecords:
             self._warm_up = read_live(self._folder, with_events=False, with_histograms=False)
 
     def end_steady_part(self) -> Session:
-        """Return what has been recorded since the steady part began, and write it to a file of its own."""
+        """Return what has been recorded since the steady part began, for `write_session`."""
         session = read_live(self._folder, with_events=False)
         if self._warm_up is None:
             session.processes.clear()
         else:
             session = window(session, self._warm_up)
             session.run["start_s"] = self._warm_up.created_s - self._begun_wall_s
-        try:
-            steady_path(self._folder).parent.mkdir(exist_ok=True)
-            session.save(steady_path(self._folder))
-        except OSError as error:
-            logger.warning("Cannot save the steady part of the session: %s", error)
         return session
 
     def write_timers(self) -> None:
         """Write the timers and gauges of all processes, and gauges over time; a full disk is no reason to end a run."""
         session = read_live(self._folder, with_events=False)
         self._note(session)
+        if self.keeps_earlier:
+            return
         workers = [worker for record in session.processes for worker in worker_timers(record)]
         # Without record files at least what this process has recorded.
         root = self._root() if workers else get_timer_root()
@@ -164,10 +194,17 @@ class RunRecords:
         elif self._timeline is not None:
             self._timeline.poll()
             if passed_s >= start_s + length_s:
-                self.end_timeline()
+                self._finish_timeline()
 
     def end_timeline(self) -> None:
-        """End the timeline's window, whether it is over or the run is; it is written while the run goes on."""
+        """End the timeline's window, because the run ends; what it has is written meanwhile."""
+        if self.keeps_earlier and self._timeline is not None:
+            self._timeline.close()
+            self._window = self._timeline = None
+        else:
+            self._finish_timeline()
+
+    def _finish_timeline(self) -> None:
         window, timeline = self._window, self._timeline
         self._window = self._timeline = None
         if timeline is None and window is not None:
@@ -187,20 +224,27 @@ class RunRecords:
         for process, num_lost in capture.num_lost.items():
             logger.warning("The timeline lacks %d events of %s: give more --flight_recorder_mb", num_lost, process)
 
-    def write_session(self, facts: Mapping[str, Any], *, is_clean: bool) -> Session:
+    def write_session(self, facts: Mapping[str, Any], steady: Session, *, is_clean: bool) -> Session:
         """Put all recordings into the run's session; then the record files of a run that ended well are not needed.
+
+        A run that has trained nothing leaves those of the earlier one that it was to go on with.
 
         Args:
             facts: about the run.
+            steady: its steady part, which gets a file of its own.
             is_clean: whether it ended as it should; else the files stay, as evidence.
         """
         if self._writing is not None:
             self._writing.join()
         session = read_live(self._folder, latest_s=KEPT_EVENTS_S)
         session.run |= {**facts, **self._history_facts()}
+        if self.keeps_earlier:
+            self._put_earlier_back()
+            return session
         path = session_path(self._folder)
         try:
             path.parent.mkdir(exist_ok=True)
+            steady.save(steady_path(self._folder))
             session.save(path)
         except OSError as error:
             logger.warning("Cannot save the session: %s; what it has is in %s", error, self._live)

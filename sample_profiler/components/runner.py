@@ -79,7 +79,7 @@ class Runner(CapturesRollouts):
         reason: why the run ended, in words.
         timings: Timing of every component that has finished, as plain data, by component.
         crew: all components, to be asked for something; empty until `command` is called.
-        records: what all processes have recorded.
+        records: what all processes have recorded; set by whoever began the run.
     """
 
     def __init__(
@@ -169,8 +169,8 @@ class Runner(CapturesRollouts):
         """Take the last figures and let observers go."""
         if self._control is not None:
             self._control.close()
-        self.records.end_timeline()
         self._update_status()
+        self.records.end_timeline()
         self._write_summaries()
         self._audience.tell_of_end(lambda observer: observer.on_stop(self))
 
@@ -353,6 +353,8 @@ class Runner(CapturesRollouts):
                 observer.on_training_step(self, iteration)
             observer.on_status(status)
 
+        if iterations:
+            self.records.take_place()
         self._audience.tell(tell)
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self.update_recording)

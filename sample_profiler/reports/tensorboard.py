@@ -24,7 +24,7 @@ class SummaryFile:
     """Writes scalars and texts of one policy, without PyTorch or TensorFlow.
 
     Args:
-        folder: for the event file; made if missing.
+        folder: for the event file; made, as the file is, when there is something to write.
         flush_interval_s: after which what was written is on disk.
     """
 
@@ -32,7 +32,6 @@ class SummaryFile:
         self._folder = folder
         self._flush_interval_s = max(1, round(flush_interval_s))
         self._writer: EventFileWriter | None = None
-        self._write(None)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Write values at a step.
@@ -62,13 +61,12 @@ class SummaryFile:
             if self._writer is not None:
                 self._writer.close()
 
-    def _write(self, event: Event | None) -> None:
+    def _write(self, event: Event) -> None:
         """Write an event; without room for it a warning, and another file the next time: its thread is over then."""
         with self._warning():
             if self._writer is None:
                 self._writer = EventFileWriter(str(self._folder), flush_secs=self._flush_interval_s)
-            if event is not None:
-                self._writer.add_event(event)
+            self._writer.add_event(event)
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import math
 import re
 from pathlib import Path
 
-__all__ = ["checkpoint_folder", "metric_in_name", "newest_steps", "sorted_checkpoints"]
+__all__ = ["checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
 
 _NAME = re.compile(
     r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_reward_(?P<metric>[-\d.einf]+))?\.pth"
@@ -41,6 +41,16 @@ def metric_in_name(path: Path) -> float:
         if match and match["metric"]:
             return float(match["metric"])
     return math.inf
+
+
+def has_trained(run_folder: Path) -> bool:
+    """Tell whether a run has saved anything that it had learned, by the names of its checkpoints."""
+    return any(
+        steps > 0
+        for folder in run_folder.glob("checkpoint_p*")
+        for kind in ("checkpoint", "best")
+        for steps, _ in sorted_checkpoints(folder, kind)
+    )
 
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import history_path, live_folder, read_live, read_session
+from sample_profiler.profiling.session import history_path, live_folder, read_live, read_session, steady_path
 
 
 def test_a_timeline_whose_window_never_began_is_missed_aloud(tmp_path, caplog):
@@ -73,11 +73,78 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
     assert [value for _, value in run["history"]["fps"]] == [10.0, 30.0]
     assert run["history_start_s"] == pytest.approx(time.time(), abs=60)
     file.close()
-    session = records.write_session({"reason": "enough"}, is_clean=True)
+    session = records.write_session({"reason": "enough"}, records.end_steady_part(), is_clean=True)
     assert not history_path(tmp_path).exists()
     saved = read_session(tmp_path).run
     assert saved["history_start_s"] == session.run["history_start_s"] == run["history_start_s"]
     assert [value for _, value in saved["history"]["fps"]] == [10.0, 30.0]
     records.write_timers()
-    RunRecords(tmp_path, parse_config(["--env=e"]).profiling).clear()
+    RunRecords(tmp_path, parse_config(["--env=e"]).profiling).make_room()
     assert "history" not in read_live(tmp_path).run, "of an earlier run"
+
+
+def contents(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """The folder of a run that has trained and was killed then."""
+    live_folder(tmp_path).mkdir(parents=True)
+    for name in ("profile/live/Runner.1.rec", "profile/steady.json", "profile/history.json", "profile/session.json"):
+        (tmp_path / name).write_text("of the earlier run")
+    (tmp_path / "checkpoint_p0").mkdir()
+    (tmp_path / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
+    return tmp_path
+
+
+def begin(folder):
+    """Do what a run does before it trains."""
+    records = RunRecords(folder, parse_config(["--env=e"]).profiling)
+    records.make_room()
+    RecordFile(live_folder(folder) / "Runner.2.rec", process_name="Runner", ring_bytes=0).close()
+    return records
+
+
+def end(records):
+    steady = records.end_steady_part()
+    records.write_timers()
+    return records.write_session({"reason": "it failed"}, steady, is_clean=False)
+
+
+def test_a_run_that_trains_nothing_leaves_what_the_one_before_has_recorded(earlier):
+    before = contents(earlier)
+    records = begin(earlier)
+    assert [path.name for path in live_folder(earlier).glob("*.rec")] == ["Runner.2.rec"], "it sees its own alone"
+    session = end(records)
+    assert records.keeps_earlier
+    assert [record.name for record in session.processes] == ["Runner"], "its own"
+    assert contents(earlier) == before
+
+
+def test_what_an_earlier_run_has_recorded_outlives_a_run_that_is_killed_before_it_trains(earlier):
+    before = contents(earlier)
+    begin(earlier)
+    end(begin(earlier))
+    assert contents(earlier) == before
+
+
+def test_a_run_that_trains_takes_the_place_of_the_one_before(earlier):
+    records = begin(earlier)
+    records.take_place()
+    assert not records.keeps_earlier
+    assert not steady_path(earlier).exists()
+    assert not history_path(earlier).exists()
+    session = end(records)
+    assert [path.name for path in live_folder(earlier).iterdir()] == ["Runner.2.rec"]
+    assert read_session(earlier).run["reason"] == session.run["reason"] == "it failed"
+    assert steady_path(earlier).exists()
+
+
+def test_a_run_that_had_learned_nothing_is_not_kept(earlier):
+    (earlier / "checkpoint_p0" / "checkpoint_000000007_70.pth").rename(
+        earlier / "checkpoint_p0" / "checkpoint_000000000_0.pth"
+    )
+    end(begin(earlier))
+    assert [path.name for path in live_folder(earlier).iterdir()] == ["Runner.2.rec"]
+    assert read_session(earlier).run["reason"] == "it failed"

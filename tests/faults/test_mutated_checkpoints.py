@@ -73,18 +73,32 @@ def test_mutated_states(begin, good, capsys, data):
     check_resume(begin, good, file.getvalue(), capsys)
 
 
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """Return all that a run's folder holds but its log, which tells of every try."""
+    paths = [path for path in folder.rglob("*") if path.name != "log.txt"]
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+
 @pytest.mark.parametrize(
     "flags", ["--rnn_size=9", "--encoder_mlp_layers=8", "--use_rnn=False", "--normalize_input=False"]
 )
 def test_a_checkpoint_of_another_network_is_refused_and_nothing_changes(begin, good, capsys, flags):
-    before = {
-        path: path.read_bytes() for path in good.rglob("*") if path.suffix in (".pth", ".json") and path.is_file()
-    }
+    before = contents(good)
     assert begin("--env=walk", "--batch_size=64", "--experiment=good", "--train_for_env_steps=256", flags) == 1
     output = capsys.readouterr().out
     assert "is not of this network" in output
     assert "Traceback" not in output
-    kept = [path for path in before if path.suffix == ".pth" or path.name == "config.json"]
-    assert {path: path.read_bytes() for path in kept} == {path: before[path] for path in kept}
+    assert "the recordings and the report of the earlier run stay as they were" in output
+    assert contents(good) == before
     # So the run goes on as if nobody had tried.
     assert begin("--env=walk", "--batch_size=64", "--experiment=good", "--train_for_env_steps=256") == 0
+
+
+def test_nothing_changes_where_no_checkpoint_can_be_read(begin, good, capsys):
+    for path in good.rglob("*.pth"):
+        path.write_bytes(path.read_bytes()[:100])
+    before = contents(good)
+    flags = ("--benchmark=True", "--timeline_seconds=0:1000", "--train_for_env_steps=256")
+    assert begin("--env=walk", "--batch_size=64", "--experiment=good", *flags) == 1
+    assert "checkpoints in" in capsys.readouterr().out
+    assert contents(good) == before

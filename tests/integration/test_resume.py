@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.integration.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
@@ -45,11 +46,21 @@ def test_damaged_newest_checkpoint_costs_only_itself(tmp_path: Path) -> None:
     assert load_latest_checkpoint(tmp_path / "run")["frames"] >= 4000
 
 
-def test_checkpoint_of_another_network_is_a_clear_error(tmp_path: Path) -> None:
-    assert run(*FLAGS, "--train_for_env_steps=1000", folder=tmp_path).returncode == 0
-    result = run(*FLAGS, "--train_for_env_steps=2000", "--encoder_mlp_layers", "32", folder=tmp_path)
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
+def test_checkpoint_of_another_network_is_a_clear_error_and_changes_nothing(tmp_path: Path, serial: bool) -> None:
+    flags = (*CARTPOLE, *SMALL, "--seed=1", f"--serial_mode={serial}")
+    assert run(*flags, "--train_for_env_steps=1000", folder=tmp_path).returncode == 0
+    before = contents(tmp_path)
+    result = run(*flags, "--train_for_env_steps=2000", "--encoder_mlp_layers", "32", folder=tmp_path)
     assert result.returncode == 1
     assert "is not of this network" in result.stdout
+    assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """Return all that is in a run's folder but its log, which tells of every try."""
+    paths = [path for path in folder.rglob("*") if path.name != "log.txt"]
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def test_overwrite_and_restart(tmp_path: Path) -> None:
