@@ -64,7 +64,8 @@ class _Course:
         self._loop = loop
         self._channels = _list_channels(blueprint.channels)
         self._first_weights = [channel for channels in blueprint.channels.first_weights for channel in channels]
-        plan = repr((blueprint.plan, blueprint.trajectories.layout, blueprint.env_name))
+        memory = blueprint.trajectories
+        plan = repr((blueprint.plan, memory.layout, memory.num_bytes, blueprint.env_name))
         self._fingerprint = hashlib.sha256(plan.encode()).hexdigest()
         self._has_warned = False
 

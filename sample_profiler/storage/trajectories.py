@@ -86,7 +86,7 @@ class Trajectories:
         inactive: `[num_slots, T]` bool: the agent had no part in this step, which is not trained on.
         final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
             (the Learner computes the one at T-1 from o_T).
-        policy_versions: `[num_slots, T]` int32: version of the weights that drew the action.
+        policy_versions: `[num_slots, T]` int64: version of the weights that drew the action.
         row_slot: `[num_rows]` int32: the slot that an agent row writes to.
         group_step: `[num_groups]` int32: the step t that a group waits for actions for.
         final_step: `[num_rows]` int32: 1 + the step at which the row's episode was truncated and whose final value is
@@ -132,7 +132,7 @@ class Trajectories:
         self.truncated: npt.NDArray[np.bool_] = arrays["truncated"]
         self.inactive: npt.NDArray[np.bool_] = arrays["inactive"]
         self.final_values: npt.NDArray[np.float32] = arrays["final_values"]
-        self.policy_versions: npt.NDArray[np.int32] = arrays["policy_versions"]
+        self.policy_versions: npt.NDArray[np.int64] = arrays["policy_versions"]
         self.row_slot: npt.NDArray[np.int32] = arrays["row_slot"]
         self.group_step: npt.NDArray[np.int32] = arrays["group_step"]
         self.final_step: npt.NDArray[np.int32] = arrays["final_step"]
@@ -156,7 +156,7 @@ def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
         "truncated": ((slots, steps), np.bool_),
         "inactive": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
-        "policy_versions": ((slots, steps), np.int32),
+        "policy_versions": ((slots, steps), np.int64),
         "row_slot": ((rows,), np.int32),
         "group_step": ((layout.num_groups,), np.int32),
         "final_step": ((rows,), np.int32),

@@ -136,6 +136,14 @@ def test_a_worker_gets_one_message_for_all_its_groups(inference, monkeypatch):
     assert messages == [(1, [1, 1]), (0, [0])]
 
 
+def test_the_version_of_the_weights_may_have_any_number_of_steps(inference):
+    inference.publish(2**40)
+    inference.worker.inputs()[0].handle([0])
+    inference.request(0)
+    slots = inference.memory.row_slot[rows_of(inference, 0)]
+    assert inference.memory.policy_versions[slots, 0].tolist() == [2**40] * len(slots)
+
+
 def test_newly_published_weights_are_used_from_the_next_request_on(inference):
     inference.begin()
     inference.request(0)

@@ -98,6 +98,17 @@ def test_lag_is_counted_as_it_was_before_training(make_learner):
     assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (12, 16, 2)
 
 
+def test_lag_is_exact_however_long_a_policy_has_been_trained(make_learner):
+    run = make_learner("--max_policy_lag=2")
+    run.learner._trainer.num_steps = 2**40
+    run.start()
+    run.memory.policy_versions[:] = 2**40 - 3
+    run.memory.policy_versions[1] = 2**40 - 1
+    run.hand_over(0, 1)
+    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (16, 8, 3)
+    assert run.learner.gauges()["left_out_share"] == 0.5
+
+
 def test_statistics_are_reported_now_and_then(make_learner):
     run = make_learner().start()
     run.hand_over(0, 1)

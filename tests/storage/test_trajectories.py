@@ -62,7 +62,7 @@ def test_shapes_and_types_follow_from_the_spaces(trajectories):
         "truncated": ((slots, steps), np.bool_),
         "inactive": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
-        "policy_versions": ((slots, steps), np.int32),
+        "policy_versions": ((slots, steps), np.int64),
         "row_slot": ((rows,), np.int32),
         "final_step": ((rows,), np.int32),
         "group_step": ((groups,), np.int32),
