@@ -124,7 +124,8 @@ def play(
             continue
         for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
             num_frames = int(num_steps[team[0]]) * frames_per_step
-            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, _mean_extra([infos[a] for a in team]))
+            extra = _mean_by_name([env.episode_statistics(infos[agent]) for agent in team])
+            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra)
         with timing.add_time("env_reset"):
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
@@ -244,12 +245,9 @@ class Evaluator:
         self._episodes, self._playing = [], None
 
 
-def _mean_extra(infos: list[dict[str, Any]]) -> dict[str, float]:
+def _mean_by_name(statistics: list[dict[str, float]]) -> dict[str, float]:
     collected: dict[str, list[float]] = {}
-    for info in infos:
-        extra = dict(info.get("episode_extra_stats", {}))
-        if "true_objective" in info:
-            extra["true_objective"] = info["true_objective"]
-        for key, value in extra.items():
-            collected.setdefault(key, []).append(float(value))
+    for each in statistics:
+        for key, value in each.items():
+            collected.setdefault(key, []).append(value)
     return {key: float(np.mean(values)) for key, values in collected.items()}

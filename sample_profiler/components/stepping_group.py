@@ -257,7 +257,7 @@ class SteppingGroup:
         first, env = i * self._num_agents, self._envs[i]
         for agent in ended:
             row = first + agent
-            self.episodes.append(self._describe_episode(row, infos[agent]))
+            self.episodes.append(self._describe_episode(row, env.episode_statistics(infos[agent])))
             if self._value_bootstrap and not terminated[agent] and not is_last_step:
                 for key, array in memory.final_observations.items():
                     array[self._first_row + row] = memory.observations[key][self.slots[row], step + 1]
@@ -283,9 +283,6 @@ class SteppingGroup:
         for key, array in self._trajectories.observations.items():
             array[slot, step] = observation[key]
 
-    def _describe_episode(self, row: int, info: dict[str, Any]) -> EpisodeStatistics:
-        extra = {key: float(value) for key, value in info.get("episode_extra_stats", {}).items()}
-        if "true_objective" in info:
-            extra["true_objective"] = float(info["true_objective"])
+    def _describe_episode(self, row: int, extra: dict[str, float]) -> EpisodeStatistics:
         num_frames = self._lengths[row] * self._frameskip
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)

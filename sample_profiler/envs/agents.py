@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result
+from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result, read_episode_statistics
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
@@ -48,7 +48,8 @@ class AgentsEnv:
 
     Raises:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
-        EnvContractError: from the first `reset` and `step`: what they returned is not what the spaces say.
+        EnvContractError: from the first `reset` and `step`: what they returned is not what the spaces say; from any: an
+            observation is outside of its Discrete space, which no network can take.
     """
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
@@ -66,6 +67,11 @@ class AgentsEnv:
         self._spec = spec
         self._name = name
         self._is_checked = False
+        self._ranges = {
+            key: (int(space.start), int(space.start + space.n - 1))
+            for key, space in spec.observation_space.items()
+            if isinstance(space, spaces.Discrete)
+        }
         # What makes an observation the flat dictionary that the spec says; None: it is one already.
         self._flatten: Callable[[Any], dict[str, Any]] | None = None
         if not isinstance(self._env.observation_space, spaces.Dict):
@@ -83,7 +89,7 @@ class AgentsEnv:
             self._check_kind(result[0], "reset")
             self._seed = None
         observations, _ = result
-        return self._as_dicts([observations] if self.num_agents == 1 else observations)
+        return self._as_dicts([observations] if self.num_agents == 1 else observations, "reset")
 
     @profile_range("AgentsEnv.step")
     def step(
@@ -112,9 +118,11 @@ class AgentsEnv:
             observation, reward, terminated, truncated, info = result
             if self._flatten is not None:
                 observation = self._flatten(observation)
+            if self._ranges:
+                self._check_ranges([observation], "step")
             return [observation], [reward], [terminated], [truncated], [info]
         observations, rewards, ends, cuts, infos = result
-        return self._as_dicts(observations), list(rewards), list(ends), list(cuts), list(infos)
+        return self._as_dicts(observations, "step"), list(rewards), list(ends), list(cuts), list(infos)
 
     def ended_agents(self, terminated: Sequence[bool], truncated: Sequence[bool]) -> Sequence[int]:
         """Return whose episodes a step has ended: of agents that end together, all or none.
@@ -136,7 +144,15 @@ class AgentsEnv:
             return self.reset()
         with self._named("begin_episodes"):
             observations = self._env.begin_episodes(agents)
-        return self._as_dicts(observations)
+        return self._as_dicts(observations, "begin_episodes")
+
+    def episode_statistics(self, info: Mapping[str, Any]) -> dict[str, float]:
+        """Return what the last info of an episode tells of it, by name.
+
+        Raises:
+            EnvContractError: it is not what can be averaged.
+        """
+        return read_episode_statistics(info, self._title)
 
     def random_actions(self, observations: Observations) -> npt.NDArray[Any]:
         """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them.
@@ -195,8 +211,20 @@ class AgentsEnv:
                 f"{self._env.observation_space}"
             )
 
-    def _as_dicts(self, observations: list[Any]) -> Observations:
-        return list(observations) if self._flatten is None else list(map(self._flatten, observations))
+    def _as_dicts(self, observations: list[Any], where: str) -> Observations:
+        dicts = list(observations) if self._flatten is None else list(map(self._flatten, observations))
+        if self._ranges:
+            self._check_ranges(dicts, where)
+        return dicts
+
+    def _check_ranges(self, observations: Observations, where: str) -> None:
+        for key, (first, last) in self._ranges.items():
+            for observation in observations:
+                if not first <= observation[key] <= last:
+                    raise EnvContractError(
+                        f"{self._title}: {where}() returned observation {key!r} {observation[key]}; observation_space "
+                        f"says {first} to {last}"
+                    )
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:

@@ -44,6 +44,7 @@ __all__ = [
     "env_probed",
     "inspect_env",
     "name_of_env",
+    "read_episode_statistics",
 ]
 
 
@@ -174,6 +175,36 @@ def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
         _check_outcome(value, spec, f"environment {name}: step() returned {what}", is_flag=what != "reward")
 
 
+def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, float]:
+    """Returns what the last info of an episode tells of it by name: ``episode_extra_stats`` and ``true_objective``.
+
+    Args:
+        info: The last one.
+        title: What the environment is called in error messages.
+
+    Raises:
+        EnvContractError: They are not numbers by name.
+    """
+    told = info.get("episode_extra_stats", {})
+    if not isinstance(told, Mapping):
+        raise EnvContractError(f"{title}: episode_extra_stats is {_describe(told)}; it is a dictionary of numbers")
+    statistics = {
+        str(name): _read_number(value, f"{title}: episode_extra_stats[{name!r}]") for name, value in told.items()
+    }
+    if "true_objective" in info:
+        statistics["true_objective"] = _read_number(info["true_objective"], f"{title}: true_objective")
+    return statistics
+
+
+def _read_number(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except Exception:  # texts, arrays, and what else people put there
+        raise EnvContractError(
+            f"{where} of an episode's last info is {_describe(value)}; it is a number: leave out what is none"
+        ) from None
+
+
 def _check_outcome(value: Any, spec: EnvSpec, where: str, *, is_flag: bool) -> None:
     """Checks what is one value for each agent: a reward, or whether the episode ended."""
     shape = (spec.num_agents,) if spec.num_agents > 1 else ()
@@ -297,6 +328,8 @@ def _check_value(value: Any, space: gymnasium.Space[Any], where: str) -> None:
         raise EnvContractError(f"{where} of shape {array.shape}; observation_space says {space.shape}")
     if space.dtype is None or not _is_lossless(array, space.dtype):
         raise EnvContractError(f"{where} of type {array.dtype}; observation_space says {space.dtype}")
+    if isinstance(space, spaces.Discrete) and not space.start <= array < space.start + space.n:
+        raise EnvContractError(f"{where} {array}; observation_space says {space.start} to {space.start + space.n - 1}")
 
 
 def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:

@@ -16,6 +16,7 @@ from sample_profiler.components import blueprint as blueprints
 from sample_profiler.components.topology import plan_components
 from sample_profiler.config import SamplingOptions, parse_config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, register_env, registry
+from sample_profiler.envs.contract import read_episode_statistics
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
@@ -83,6 +84,9 @@ class ScriptedEnv:
     def random_actions(self, observations: list[dict[str, Any]]) -> np.ndarray:
         self.num_random_steps += 1
         return np.zeros((self.num_agents, 1), np.int64)
+
+    def episode_statistics(self, info: dict[str, Any]) -> dict[str, float]:
+        return read_episode_statistics(info, f"environment {self.index} (scripted)")
 
     def close(self) -> None:
         self.is_closed = True

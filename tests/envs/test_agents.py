@@ -239,3 +239,44 @@ def test_two_observations_of_one_name_are_refused():
 
     with pytest.raises(EnvContractError, match="become one"):
         inspect_env(Twice())
+
+
+class Rooms(Nested):
+    """Tells in which of five rooms it is, and one day of a sixth."""
+
+    observation_space = spaces.Discrete(5)
+    room = 4
+
+    def observe(self):
+        return self.room
+
+    def begin_episodes(self, agents):
+        return [self.room for _ in agents]
+
+
+class TwoRooms(Rooms):
+    num_agents = 2
+
+    def reset(self, *, seed=None, options=None):
+        return [0, self.room], [{}, {}]
+
+    def step(self, actions):
+        return [0, self.room], [0.0, 0.0], [False, False], [False, False], [{}, {}]
+
+
+@pytest.mark.parametrize("kind", [Rooms, TwoRooms])
+@pytest.mark.parametrize("where", ["reset", "step", "begin_episodes"])
+def test_an_observation_outside_of_its_discrete_space_names_the_environment_whenever_it_comes(make, kind, where):
+    env, inside = make(kind())
+    given = np.zeros((env.num_agents, 1), np.int64)
+    calls = {
+        "reset": env.reset,
+        "step": lambda: env.step(given),
+        "begin_episodes": lambda: env.begin_episodes(range(env.num_agents)),
+    }
+    for call in calls.values():
+        call()
+    inside.room = 5
+    message = rf"environment 5 \(my_env\): {where}\(\) returned observation 'obs' 5; observation_space says 0 to 4"
+    with pytest.raises(EnvContractError, match=message):
+        calls[where]()

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result, inspect_env, name_of_env
+from sample_profiler.envs.contract import (
+    EnvSpec,
+    check_reset_result,
+    check_step_result,
+    inspect_env,
+    name_of_env,
+    read_episode_statistics,
+)
 from sample_profiler.errors import EnvContractError
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -115,6 +122,7 @@ def test_name_of_env():
 SPEC = inspect_env(FakeEnv())
 IMAGE_SPEC = inspect_env(FakeEnv(spaces.Dict({"image": spaces.Box(0, 255, (3, 2, 2), np.uint8)})))
 TWO_AGENTS = inspect_env(FakeEnv(num_agents=2))
+DISCRETE = inspect_env(FakeEnv(spaces.Dict({"room": spaces.Discrete(5, start=-1)})))
 ZEROS = np.zeros(3, np.float32)
 
 
@@ -128,6 +136,8 @@ ZEROS = np.zeros(3, np.float32)
         (IMAGE_SPEC, ({"image": np.zeros((3, 2, 2), np.int64)}, {})),
         (TWO_AGENTS, ([ZEROS, ZEROS], [{}, {}])),
         (TWO_AGENTS, (np.zeros((2, 3), np.float32), ({}, {}))),
+        (DISCRETE, ({"room": -1}, {})),
+        (DISCRETE, ({"room": np.int64(3)}, {})),
     ],
 )
 def test_good_reset(spec, result):
@@ -149,6 +159,8 @@ def test_good_reset(spec, result):
             r"\['picture'\]; observation_space has \['image'\]",
         ),
         (TWO_AGENTS, ([ZEROS], [{}, {}]), "observations a list of 1; with 2 agents"),
+        (DISCRETE, ({"room": 4}, {}), "observation 'room' 4; observation_space says -1 to 3"),
+        (DISCRETE, ({"room": np.array(-2)}, {}), "observation 'room' -2; observation_space says -1 to 3"),
         (TWO_AGENTS, ([ZEROS, ZEROS], {}), "infos {} of type dict; with 2 agents"),
         (TWO_AGENTS, ([ZEROS, np.zeros(2)], [{}, {}]), r"agent 1 returned observation 'obs' of shape \(2,\)"),
     ],
@@ -181,3 +193,27 @@ def test_good_step():
 def test_bad_step(spec, result, message):
     with pytest.raises(EnvContractError, match="environment mine: .*" + message):
         check_step_result(result, spec, "mine")
+
+
+def test_an_episode_tells_numbers_by_name():
+    info = {"episode_extra_stats": {"kills": np.int64(3), 7: "0.5"}, "true_objective": np.float32(2), "map": "E1M1"}
+    assert read_episode_statistics(info, "mine") == {"kills": 3.0, "7": 0.5, "true_objective": 2.0}
+    assert read_episode_statistics({}, "mine") == {}
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (
+            {"episode_extra_stats": {"map": "E1M1"}},
+            r"episode_extra_stats\['map'\] of .* is 'E1M1' of type str; it is",
+        ),
+        ({"episode_extra_stats": {"all": np.zeros(2)}}, r"episode_extra_stats\['all'\]"),
+        ({"episode_extra_stats": {"none": None}}, r"episode_extra_stats\['none'\] .* is None"),
+        ({"episode_extra_stats": [1.0]}, "episode_extra_stats is a list of 1; it is a dictionary"),
+        ({"true_objective": "won"}, "true_objective of an episode's last info is 'won'"),
+    ],
+)
+def test_an_episode_that_tells_something_else(info, message):
+    with pytest.raises(EnvContractError, match=r"environment 3 \(mine\): " + message):
+        read_episode_statistics(info, "environment 3 (mine)")

@@ -57,7 +57,7 @@ def check(begin: Any, capsys: Any, made: Any) -> str:
     assert "Traceback" not in text, text
     if status == 0:
         return ""
-    assert "environment mine: " in text, text
+    assert "environment mine: " in text or "(mine): " in text, text
     return text
 
 
@@ -114,6 +114,26 @@ def test_numbers_that_are_not_finite_at_the_very_start(begin, capsys, where):
     assert "agent 0, returned NaN in 3 of 3 numbers of observation 'obs'" in capsys.readouterr().out
     assert begin(*flags, "--experiment=stop", "--on_bad_numbers=stop") == 1
     assert "--on_bad_numbers=skip to leave such steps out of training" in capsys.readouterr().out
+
+
+def test_what_an_episode_tells_that_is_no_number(begin, capsys):
+    info = {"episode_extra_stats": {"map": "E1M1"}}
+    text = check(begin, capsys, type("Env", (Broken,), {"step_result": (GOOD_OBSERVATION, 0.5, True, False, info)})())
+    assert "(mine): episode_extra_stats['map'] of an episode's last info is 'E1M1'" in text
+
+
+def test_an_observation_that_leaves_its_discrete_space_later_on(begin, capsys):
+    class Rooms(Broken):
+        observation_space = spaces.Discrete(5)
+        reset_result = 0, {}
+        room = 0.0
+
+        def step(self, action):
+            self.room += 0.125
+            return int(self.room), 0.5, False, False, {}
+
+    text = check(begin, capsys, Rooms())
+    assert "(mine): step() returned observation 'obs' 5; observation_space says 0 to 4" in text
 
 
 def test_a_space_that_raises(begin, capsys):
