@@ -46,21 +46,31 @@ def find_gym_env(name: str) -> MakeEnv | None:
         name: An id such as ``CartPole-v1``, or ``module:id``, which imports the module that registers the id.
 
     Raises:
-        EnvError: The module cannot be imported.
+        EnvError: There is no such module, or it cannot be imported.
     """
     import gymnasium
 
-    module, _, env_id = name.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise EnvError(f"--env={name} needs the module {module!r}, which cannot be imported: {error}") from error
+    module, separator, env_id = name.rpartition(":")
+    if separator:
+        _import(module, name)
     try:
         gymnasium.spec(env_id)
     except gymnasium.error.Error:
         return None
     return make_gym_env
+
+
+def _import(module: str, name: str) -> None:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise EnvError(f"--env={name}: {module!r} is not the name of a module; write module:id, as in my_envs:Maze-v0")
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        # What fails within the module needs its traceback.
+        cause = None if isinstance(error, ModuleNotFoundError) else error
+        raise EnvError(
+            f"--env={name} needs the module {module!r}, which cannot be imported: {type(error).__name__}: {error}"
+        ) from cause
 
 
 def gym_env_names() -> Iterable[str]:

@@ -22,12 +22,26 @@ from sample_profiler.components.run import RunResult
 from sample_profiler.components.topology import plan_components
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.config.assembly import all_flags
-from sample_profiler.envs import export_registration, register_env, registry
+from sample_profiler.envs import export_registration, register_env, register_env_fallback, registry
 from sample_profiler.profiling import Session
 from sample_profiler.runtime.channels import LocalChannel
+from sf_examples.gym.gym_env import find_gym_env, gym_env_names
 from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
 
-FLAGS = sorted(set(all_flags()) - {"train_dir", "env", "device"})
+FLAGS = sorted(set(all_flags()) - {"train_dir"})
+ENVS = [
+    "calm",
+    "CartPole-v1",
+    "Ant-v99",
+    ".:CartPole-v1",
+    ":CartPole-v1",
+    "no_module:x",
+    "json:x",
+    "a/b:x",
+    "\0:x",
+    "v0",
+]
+DEVICES = ["auto", "cpu", "gpu", "cuda", "cuda:0", "tpu"]
 SMALL = ("--env=calm", "--device=cpu", "--num_workers=1", "--num_envs_per_worker=2", "--log_to_file=False")
 
 
@@ -46,10 +60,12 @@ class Calm(gymnasium.Env):
 def _stand_in(monkeypatch):
     """Lay a run out as its start does, and end there."""
     monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr(registry, "_fallbacks", [])
     register_env("calm", lambda *_, **__: Calm())
+    register_env_fallback(find_gym_env, gym_env_names)
 
     def execute(config, env_spec, device, folder, observers, started_ns):
-        payload = export_registration("calm")
+        payload = export_registration(config.run.env)
         plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalChannel))
         for observer in observers:
             observer.on_stop(None)
@@ -77,11 +93,19 @@ words = st.one_of(
     st.builds("--{}={}".format, st.sampled_from(FLAGS), st.integers() | st.floats(allow_subnormal=False)),
     st.builds("--{}={}".format, st.text(max_size=8), WEIRD_TEXTS),
     WEIRD_TEXTS,
+    st.builds("--env={}".format, st.sampled_from(ENVS) | st.text(max_size=8)),
+    st.builds("--device={}".format, st.sampled_from(DEVICES)),
 )
 
 
 def is_harmless(flag: str) -> bool:
     return not flag.startswith(("--profile_dir", "--train_dir", "--help", "-h"))
+
+
+@pytest.mark.parametrize("env", ENVS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_any_environment_on_any_device_is_a_run_or_a_message(tmp_path, env, device):
+    train(tmp_path, f"--env={env}", f"--device={device}")
 
 
 @given(flags=st.lists(words.filter(is_harmless), min_size=1, max_size=4))

@@ -94,6 +94,21 @@ def test_known_and_unknown_ids():
     assert "CartPole-v1" in gym_env_names()
 
 
+@pytest.mark.parametrize("name", [".:CartPole-v1", "..a:CartPole-v1", "a..b:x", "a/b:x", ":x", "\0:x", "a b:x"])
+def test_what_is_no_module_is_told(name):
+    with pytest.raises(EnvError, match="is not the name of a module; write module:id") as caught:
+        find_gym_env(name)
+    assert caught.value.__cause__ is None
+
+
+def test_a_module_that_raises_is_told_with_its_traceback(tmp_path, monkeypatch):
+    (tmp_path / "raises_at_import.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EnvError, match=r"raises_at_import.* cannot be imported: ZeroDivisionError") as caught:
+        find_gym_env("raises_at_import:CartPole-v1")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 def test_id_with_a_module_imports_it(tmp_path, monkeypatch):
     (tmp_path / "registers_an_env.py").write_text(
         "import gymnasium\ngymnasium.register('Imported-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
