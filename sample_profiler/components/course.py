@@ -43,9 +43,10 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
     """
     sampling = blueprint.config.sampling
     # With several policies checkpoints are of several moments.
-    if sampling.async_rl or sampling.num_policies > 1 or sampling.inference == "worker":
+    if sampling.async_rl or sampling.num_policies > 1:
         return
-    if blueprint.trajectories.num_bytes > _MAX_BYTES:
+    if obstacle := _find_obstacle(blueprint):
+        logger.info("Resumed, the run will begin new episodes: %s", obstacle)
         return
     course = _Course(blueprint, components, loop)
     learner: Any = components[0]
@@ -53,6 +54,18 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
     if learner.progress.loaded_course is not None:
         course.follow(learner.progress.loaded_course)
         learner.progress.loaded_course = None
+
+
+def _find_obstacle(blueprint: Blueprint) -> str:
+    """Say why there is no course of a run that could have one; empty: nothing is in the way."""
+    if blueprint.config.sampling.inference == "worker":
+        return "with --inference=worker where it is in them is not saved"
+    num_bytes = blueprint.trajectories.num_bytes
+    if num_bytes > _MAX_BYTES:
+        return (
+            f"its trajectories take {num_bytes >> 20:,} MiB, and up to {_MAX_BYTES >> 20} are saved with a checkpoint"
+        )
+    return ""
 
 
 class _Course:
@@ -99,7 +112,7 @@ class _Course:
         if course is None:
             logger.warning("Environments begin new episodes: where they were is damaged in the checkpoint")
             return
-        if course["fingerprint"] != self._fingerprint:
+        if course.get("fingerprint") != self._fingerprint:
             logger.info("Environments begin new episodes: the run was laid out differently when it was saved")
             return
         try:
@@ -152,16 +165,17 @@ def _seal(course: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(sealed: Any) -> dict[str, Any] | None:
-    """Return what was sealed; None if it is not whole."""
+    """Return what was sealed; None if it is not whole, or nothing of ours."""
     import torch
 
-    if not isinstance(sealed, dict) or not isinstance(sealed.get("data"), torch.Tensor):
+    try:
+        data = sealed["data"].numpy().tobytes()
+        if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
+            return None
+        course = _unpack(torch.load(io.BytesIO(data), weights_only=True))
+    except Exception:  # a file that others have made can raise anything
         return None
-    data = sealed["data"].numpy().tobytes()
-    if hashlib.sha256(data).hexdigest() != sealed.get("sha256"):
-        return None
-    course: dict[str, Any] = _unpack(torch.load(io.BytesIO(data), weights_only=True))
-    return course
+    return course if isinstance(course, dict) else None
 
 
 def _pack(value: Any) -> Any:

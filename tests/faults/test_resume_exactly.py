@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from sample_profiler.components import course as course_module
 from tests.faults.walking import Stroll
 from tests.integration.runs import load_latest_checkpoint
 
@@ -100,3 +103,46 @@ def test_a_course_that_does_not_fit_or_is_damaged_is_left(begin: Begin, tmp_path
     torch.save(state, path)
     assert begin(*flags, "--train_for_env_steps=900", "--num_envs_per_worker=2") == 0
     assert "WARNING: Environments begin new episodes: where they were is damaged" in capsys.readouterr().out
+
+
+def sealed(data: bytes) -> dict[str, Any]:
+    return {"data": torch.tensor(list(data), dtype=torch.uint8), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def saved(value: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        *(sealed(b"garbage"), sealed(b""), sealed(saved([1, 2])), {"data": 3, "sha256": ""}, [], 7),
+        sealed(
+            saved({"array": torch.zeros(3, dtype=torch.uint8), "dtype": "<f8", "shape": (2**40,), "is_scalar": False})
+        ),
+    ],
+    ids=["garbage", "nothing", "a list", "no tensor", "empty", "a number", "a huge array"],
+)
+def test_a_course_that_is_made_up_is_left(begin: Begin, tmp_path: Path, capsys, course: Any) -> None:
+    flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")
+    assert begin(*flags, "--train_for_env_steps=100") == 0
+    path = max((tmp_path / "mine" / "checkpoint_p0").glob("checkpoint_*.pth"))
+    torch.save(torch.load(path, weights_only=True) | {"course": course}, path)
+    capsys.readouterr()
+    assert begin(*flags, "--train_for_env_steps=200") == 0
+    output = capsys.readouterr().out
+    assert "WARNING: Environments begin new episodes: where they were is damaged" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("flag", ["--inference=worker", "too large"])
+def test_a_run_without_a_course_says_so(begin: Begin, tmp_path: Path, capsys, monkeypatch, flag: str) -> None:
+    flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")
+    if flag == "too large":
+        monkeypatch.setattr(course_module, "_MAX_BYTES", 1000)
+        flag = "--inference=process"
+    assert begin(*flags, flag, "--train_for_env_steps=100") == 0
+    assert capsys.readouterr().out.count("Resumed, the run will begin new episodes: ") == 1
+    assert "course" not in load_latest_checkpoint(tmp_path / "mine")
