@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import shutil
@@ -22,7 +23,14 @@ from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
+from sample_profiler.components.run import (
+    RunResult,
+    allow_processes,
+    check_spaces,
+    choose_device,
+    execute_run,
+    probe_env,
+)
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.files import written_whole
@@ -86,7 +94,9 @@ def train(
             logger.error("%s", error, exc_info=error.__cause__)
             return _BAD_USAGE
         except OSError as error:  # of the run's folder: everything else is part of the run, whose failures are reports
-            logger.error("%s: free space, or use another --train_dir", error)
+            is_full = error.errno in (errno.EMFILE, errno.ENFILE)
+            cure = "raise the limit of open files (ulimit -n)" if is_full else "free space, or use another --train_dir"
+            logger.error("%s: %s", error, cure)
             return _BAD_USAGE
         except KeyboardInterrupt:
             logger.error("Interrupted again: everything was ended at once")
@@ -110,6 +120,7 @@ def _train(
     # What an earlier run has left is not touched for an environment that cannot be used.
     env_spec, device = probe_env(config, takes_step=not is_new), choose_device(config)
     check_spaces(config, env_spec)
+    allow_processes(config)
     if not is_new:
         stack.enter_context(folder_locked(folder))
     _prepare_folder(config)

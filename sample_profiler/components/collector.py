@@ -19,7 +19,7 @@ from sample_profiler.components.collector_processes import ProcessBackend
 from sample_profiler.components.making import make_model
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.rollout_captures import ANSWER_S, CapturesRollouts
-from sample_profiler.components.run import check_spaces, choose_device, probe_env
+from sample_profiler.components.run import allow_processes, check_spaces, choose_device, probe_env
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
@@ -80,6 +80,7 @@ class Collector(CapturesRollouts):
             raise ConfigError([problem])
         env_spec = probe_env(config)
         check_spaces(config, env_spec)
+        allow_processes(config)
         blueprint = _lay_out(config, env_spec)
         self.policy_version = 0
         self.num_workers = config.sampling.num_workers

@@ -29,16 +29,20 @@ from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_terminal
 from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.spaces import is_discrete
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 
-__all__ = ["RunResult", "check_spaces", "choose_device", "execute_run", "probe_env"]
+__all__ = ["RunResult", "allow_processes", "check_spaces", "choose_device", "execute_run", "probe_env"]
 
 logger = logging.getLogger(__name__)
 
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
+# The pipes to and from a process, and what else the Runner has open for it: at most 12. And what it opens now and then.
+_FILES_PER_PROCESS = 12
+_FILES_IN_RESERVE = 64
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,28 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         )
     if problems:
         raise ConfigError(problems)
+
+
+def allow_processes(config: Config) -> None:
+    """See to it that this process may open as many files as its children need, before anything is overwritten.
+
+    Raises:
+        ConfigError: the system's limit is too low.
+    """
+    sampling = config.sampling
+    if sampling.serial_mode:
+        return
+    per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
+    per_policy += bool(config.evaluation.eval_every_steps)
+    num_processes = sampling.num_workers + sampling.num_policies * per_policy
+    if obstacle := allow_open_files(_FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE):
+        raise ConfigError(
+            [
+                f"a run of {num_processes:,} processes cannot begin: {obstacle}: use a smaller --num_workers with a "
+                "larger --num_envs_per_worker, or have the limit raised (ulimit -Hn, LimitNOFILE of a service, "
+                "--ulimit nofile of a container)"
+            ]
+        )
 
 
 def choose_device(config: Config) -> str:

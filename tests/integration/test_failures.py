@@ -307,6 +307,31 @@ def test_bad_flags_are_one_error_before_anything_starts(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("hard", "status"), [(4096, 0), (100, 2)])
+def test_a_limit_of_open_files_is_raised_or_told_before_an_earlier_run_is_overwritten(
+    hard: int, status: int, tmp_path: Path
+) -> None:
+    """Else the fourth worker could not be started."""
+    config = tmp_path / "run" / "config.json"
+    config.parent.mkdir()
+    config.write_text("{}")
+    flags = (*CARTPOLE, "--num_workers=4", *SMALL, "--train_for_env_steps=500", "--restart_behavior=overwrite")
+    result = subprocess.run(
+        ["bash", "-c", f'ulimit -Sn 64 && ulimit -Hn {hard} && exec "$@"', "run", *command(*flags, folder=tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == status, result.stdout
+    assert "Traceback" not in result.stdout
+    if status:
+        assert "a run of 7 processes cannot begin: it takes about 1" in result.stdout
+        assert "and this process may have 100" in result.stdout
+        assert config.read_text() == "{}"
+
+
 def test_unknown_env_names_the_nearest(tmp_path: Path) -> None:
     result = run("sf_examples.vizdoom.train_vizdoom", "--env=doom_basik", folder=tmp_path, timeout_s=30)
     assert result.returncode == 2
