@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import logging.handlers
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from rich.console import Console
 __all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file"]
 
 logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 64 << 20
 
 
 class RunFormatter(logging.Formatter):
@@ -52,8 +55,8 @@ class ConsoleHandler(logging.Handler):
             self.handleError(record)
 
 
-class _LogFile(logging.FileHandler):
-    """A log file on a disk that may become full: what does not fit is in the terminal alone."""
+class _LogFile(logging.handlers.RotatingFileHandler):
+    """A log file of limited length, on a disk that may become full: what does not fit is in the terminal alone."""
 
     has_failed = False
 
@@ -78,8 +81,11 @@ def log_to_console(console: Console) -> logging.Handler:
 
 
 def log_to_file(path: Path) -> logging.Handler:
-    """Append the records of this process to a file; return the handler for its removal."""
-    handler = _LogFile(path, encoding="utf-8")
+    """Append the records of this process to a file; return the handler for its removal.
+
+    At 64 MiB the file becomes `log.txt.1`, in the place of the one before, and another is begun.
+    """
+    handler = _LogFile(path, maxBytes=_MOST_BYTES, backupCount=1, encoding="utf-8")
     handler.setFormatter(RunFormatter())
     return _add(handler)
 

@@ -199,7 +199,7 @@ def _check_is_of_a_run(folder: Path) -> None:
             ]
         )
     # Every run writes its config.json before anything else but its log.
-    if not config_path(folder).exists() and any(path.name != _LOG for path in folder.iterdir()):
+    if not config_path(folder).exists() and any(not path.name.startswith(_LOG) for path in folder.iterdir()):
         raise ConfigError(
             [
                 f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "

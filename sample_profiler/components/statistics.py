@@ -17,6 +17,8 @@ __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 logger = logging.getLogger(__name__)
 
 FPS_WINDOWS_S = (10, 60, 300)
+_MOST_POINTS = 4096
+_MOST_NAMES = 500
 _TRUE_OBJECTIVE = "true_objective"
 _FEWEST_AVERAGED = 20  # a mean over less is mostly chance, and where episodes are long, more take too many frames
 
@@ -53,6 +55,9 @@ class RunStatus:
 class Throughput:
     """Frames over time, for rates over windows of it.
 
+    However long a run goes on, there are not more than a few thousand points: those older than the longest window of
+    `FPS_WINDOWS_S` are thinned out.
+
     Args:
         start_s: when counting began (monotonic clock).
     """
@@ -60,11 +65,14 @@ class Throughput:
     def __init__(self, start_s: float) -> None:
         self._times_s = [start_s]
         self._frames = [0.0]
+        self._spacing_s = 1.0
 
     def add(self, time_s: float, frames: float) -> None:
         """Note how many frames there were at a time later than all before."""
         self._times_s.append(time_s)
         self._frames.append(frames)
+        if len(self._times_s) > _MOST_POINTS:
+            self._thin_out()
 
     def rate(self, window_s: float) -> float:
         """Return frames per second over the last `window_s` seconds, or over all there is if that is less."""
@@ -86,6 +94,23 @@ class Throughput:
             begin_s = _interpolate(first, self._frames[after - 1 : after + 1], self._times_s[after - 1 : after + 1])
         duration_s = self._times_s[-1] - begin_s
         return (total - first) / duration_s if duration_s > 0 else 0.0
+
+    def _thin_out(self) -> None:
+        """Keep points that are evenly far apart of what is older than the longest window, and all others."""
+        # The one before the window is one of its ends.
+        first_kept = max(0, bisect.bisect_left(self._times_s, self._times_s[-1] - FPS_WINDOWS_S[-1]) - 1)
+        while len(old := self._pick_spaced(first_kept)) > _MOST_POINTS // 2:
+            self._spacing_s *= 2
+        for values in (self._times_s, self._frames):
+            values[:first_kept] = [values[index] for index in old]
+
+    def _pick_spaced(self, end: int) -> list[int]:
+        """Return the first point and, of those up to an end, each that is far enough from the one before."""
+        picked: list[int] = []
+        for index in range(end):
+            if not picked or self._times_s[index] >= self._times_s[picked[-1]] + self._spacing_s:
+                picked.append(index)
+        return picked
 
     def _frames_at(self, time_s: float) -> float:
         after = min(bisect.bisect_left(self._times_s, time_s), len(self._times_s) - 1)
@@ -139,7 +164,7 @@ class RunStatistics:
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
-        self._has_warned = False
+        self._has_warned = self._has_warned_of_names = False
         self.throughput = Throughput(self._start_s)
 
     @property
@@ -155,7 +180,15 @@ class RunStatistics:
             values = {"reward": episode.episode_return, "len": float(episode.length_frames), **episode.extra}
             policy.true_objectives.append(values.get(_TRUE_OBJECTIVE, episode.episode_return))
             for name, value in values.items():
-                policy.latest.setdefault(name, deque(maxlen=self._num_averaged)).append(value)
+                if name in policy.latest or len(policy.latest) < _MOST_NAMES:
+                    policy.latest.setdefault(name, deque(maxlen=self._num_averaged)).append(value)
+                elif not self._has_warned_of_names:
+                    self._has_warned_of_names = True
+                    logger.warning(
+                        "Episodes of policy %d tell more than %d different statistics: %r and all that are new from "
+                        "here on are left out; names are for quantities, not for episodes",
+                        *(episode.policy, _MOST_NAMES, name),
+                    )
 
     def add_training(self, policy: int, values: Mapping[str, float]) -> None:
         """Take a Learner's statistics in."""

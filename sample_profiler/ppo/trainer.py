@@ -94,7 +94,8 @@ class Trainer:
         self._last_grad_norm = torch.zeros(())
         self._epoch_kls: list[torch.Tensor] = []
         self._skips_bad_numbers = skips_bad_numbers
-        self._num_rejected = 0
+        self._num_rejected = 0  # in a row
+        self._num_left_out = 0  # in all
 
     @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
@@ -142,7 +143,9 @@ class Trainer:
         """
         self._num_rejected += 1
         if self._skips_bad_numbers and self._num_rejected < _MOST_REJECTED:
-            logger.warning("%s: they are left out of training (%d in a row)", reason, self._num_rejected)
+            self._num_left_out += 1
+            if str(self._num_left_out).rstrip("0") == "1":  # 1, 10, 100, …
+                logger.warning("%s: they are left out of training (number %d)", reason, self._num_left_out)
             return
         times = f" for the {self._num_rejected}th time in a row" if self._num_rejected > 1 else ""
         raise TrainingError(

@@ -9,6 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
+from sample_profiler.cli import logs
 from sample_profiler.cli.logs import RunFormatter, log_to_console, log_to_file
 
 
@@ -76,6 +77,19 @@ def test_the_file_gets_every_record_after_those_that_are_there(added, tmp_path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "of the run before"
     assert lines[1].endswith("WARNING: grüße")
+
+
+def test_the_file_has_a_limit_and_one_older_one_stays(added, tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "_MOST_BYTES", 1000)
+    path = tmp_path / "log.txt"
+    added.append(log_to_file(path))
+    for number in range(100):
+        logging.getLogger("sample_profiler.test").info("record %03d", number)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.txt", "log.txt.1"]
+    assert all(file.stat().st_size <= 1000 for file in tmp_path.iterdir())
+    text = (tmp_path / "log.txt.1").read_text() + path.read_text()
+    numbers = [int(line[-3:]) for line in text.splitlines()]
+    assert numbers == list(range(numbers[0], 100))
 
 
 def test_a_more_talkative_root_logger_stays_so(added, console):

@@ -47,6 +47,21 @@ def test_the_steady_rate_leaves_out_the_first_quarter_of_the_frames():
     assert make_throughput((10.0, 0.0)).steady_rate() == 0.0
 
 
+def test_a_run_of_days_has_a_few_thousand_points_and_the_rates_of_one_that_keeps_all():
+    def frames_at(second):  # slower and slower, with a pause now and then
+        return 1000.0 * second**0.9 - 200.0 * (second % 1000 > 900)
+
+    throughput, seconds = Throughput(0.0), 200_000
+    for second in range(1, seconds + 1):
+        throughput.add(float(second), frames_at(second))
+    assert len(throughput._times_s) == len(throughput._frames) <= statistics._MOST_POINTS
+    for window in FPS_WINDOWS_S:
+        assert throughput.rate(window) == pytest.approx((frames_at(seconds) - frames_at(seconds - window)) / window)
+    begin_s = seconds * 0.25 ** (1 / 0.9)
+    assert throughput.steady_rate() == pytest.approx(0.75 * frames_at(seconds) / (seconds - begin_s), rel=1e-3)
+    assert throughput.rate(10 * seconds) == pytest.approx(frames_at(seconds) / seconds)
+
+
 @pytest.fixture
 def counters():
     return Counters(num_workers=2, num_policies=2)
@@ -129,6 +144,16 @@ def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_stat
     assert [record.getMessage() for record in caplog.records] == [
         "No episode of policy 0 has a statistic 'kils' so far, so no best policy is saved; there are kills, len, reward"
     ]
+
+
+def test_names_that_an_environment_invents_for_ever_are_cut_off_with_one_warning(run_statistics, caplog):
+    run_statistics.add_episodes([episode(0, 1.0, **{f"seed_{number}": 1.0}) for number in range(2000)])
+    known = run_statistics.status().episodes[0]
+    assert len(known) == statistics._MOST_NAMES
+    assert {"reward", "len", "seed_0"} <= set(known)
+    run_statistics.add_episodes([episode(0, 1.0, seed_0=4.0)])
+    assert run_statistics.status().episodes[0]["seed_0"] == 2.5, "those that are known go on"
+    assert caplog.text.count("more than 500 different statistics: 'seed_498' and all that are new") == 1
 
 
 def test_frames_are_those_trained_on_and_rates_those_of_this_run_alone(run_statistics, counters, clock):

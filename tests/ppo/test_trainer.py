@@ -210,6 +210,16 @@ def test_ten_bad_steps_in_a_row_are_an_error_and_others_between_them_begin_anew(
         trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
 
 
+def test_a_log_of_days_tells_of_the_1st_10th_and_100th_step_that_is_left_out(caplog):
+    trainer = make_trainer(make_config(), skips_bad_numbers=True)
+    for number in range(1, 251):
+        trainer.reject(f"step {number}")
+        trainer._num_rejected = 0  # a good one comes between
+    assert [record.getMessage() for record in caplog.records] == [
+        f"step {number}: they are left out of training (number {number})" for number in (1, 10, 100)
+    ]
+
+
 def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
     trainer = make_trainer(make_config())
     data, observations, states = make_data()
