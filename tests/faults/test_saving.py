@@ -26,18 +26,20 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_kill_at_any_moment_costs_no_checkpoint() -> None:
-    """`make fuzz` does the same two hundred times."""
+    """`make fuzz` does the same two hundred times, and kills a real run twenty times."""
     kills = os.environ.get("FAULTS_KILLS", "8")
+    run_kills = max(2, int(kills) // 10)
     result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_checkpoints", "--kills", kills, "--mb", "2"],
+        [sys.executable, "-m", "benchmarks.kill_checkpoints", "--kills", kills, "--mb=2", f"--run_kills={run_kills}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60 + 2 * int(kills),
+        timeout=90 + 2 * int(kills) + 30 * run_kills,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.startswith(f"{kills} kills, ")
+    assert f"{run_kills} kills of a run on CartPole: each start went on" in result.stdout
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

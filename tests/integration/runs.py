@@ -149,5 +149,17 @@ def load_latest_checkpoint(folder: Path, policy: int = 0) -> dict[str, object]:
     return state
 
 
+def load_all_checkpoints(folder: Path) -> list[dict[str, object]]:
+    """Load every checkpoint of a run with the restricted unpickler: the latest, the best and milestones.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    paths = sorted(folder.glob("checkpoint_p*/**/[!.]*.pth"))
+    if not paths:
+        raise FileNotFoundError(f"no checkpoint in {folder}")
+    return [torch.load(path, weights_only=True) for path in paths]
+
+
 def send(process: psutil.Process, number: signal.Signals) -> None:
     process.send_signal(number)
