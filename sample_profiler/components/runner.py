@@ -72,7 +72,6 @@ class Runner(CapturesRollouts):
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         beat: shows components that the Runner goes on, also while it waits for an answer; set by whoever made the loop.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
-        beat: shows other processes that this one goes on; set by whoever made them.
         update_recording: brings the record file of this process up to date; set by whoever made the file.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
@@ -105,7 +104,6 @@ class Runner(CapturesRollouts):
             start_s,
         )
         self.stop_loop: Callable[[], None] = lambda: None
-        self.beat: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
         self.beat: Callable[[], None] = lambda: None
         self.update_recording: Callable[[], None] = lambda: None

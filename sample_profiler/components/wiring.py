@@ -60,7 +60,6 @@ class ParallelWiring:
             timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
             self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
             self.runner.stop_loop = self._loop.stop
-            self.runner.beat = self._supervisor.beat
             self.runner.refresh_loop = self._loop.refresh
             self.runner.beat = self._supervisor.beat
             self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
