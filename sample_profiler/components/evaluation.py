@@ -104,6 +104,7 @@ def play(
     player.begin_episodes(agents)
     yield None
     rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
+    to_begin: list[int] = []  # agents who have no part in the next step: it shows them the first of their episode
     while True:
         for agent in agents:
             where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
@@ -116,8 +117,12 @@ def play(
                 observations, step_rewards, terminated, truncated, infos = env.step(actions)
             rewards += step_rewards
             num_steps += 1
+            if to_begin:
+                player.begin_episodes(to_begin)
+                rewards[to_begin], num_steps[to_begin] = 0.0, 0
+                to_begin = [agent for agent in to_begin if not infos[agent].get("is_active", True)]
             yield None
-            ended = env.ended_agents(terminated, truncated)
+            ended = env.ended_agents(terminated, truncated, infos)
             if ended:
                 break
         if not ended:
@@ -131,6 +136,7 @@ def play(
                 observations[agent] = observation
         player.begin_episodes(ended)
         rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
+        to_begin = [agent for agent in ended if env.ends_apart and not infos[agent].get("is_active", True)]
         yield None
 
 
@@ -235,10 +241,12 @@ class Evaluator:
 
     def _end(self) -> None:
         episodes = self._episodes
-        values = {"reward": [episode.reward for episode in episodes]}
+        values = {
+            key: [episode.extra[key] for episode in episodes if key in episode.extra]
+            for key in {key for episode in episodes for key in episode.extra}
+        }
+        values["reward"] = [episode.reward for episode in episodes]
         values["len"] = [float(episode.num_frames) for episode in episodes]
-        for key in {key for episode in episodes for key in episode.extra}:
-            values[key] = [episode.extra[key] for episode in episodes if key in episode.extra]
         means = {key: float(np.mean(each)) for key, each in values.items()}
         means["reward_stddev"] = float(np.std(values["reward"], ddof=1)) if len(episodes) > 1 else 0.0
         self._reports.send(EvaluationFinished(self._policy, self._frames, len(episodes), means))

@@ -83,8 +83,12 @@ class SteppingGroup:
         self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
         self._returns = [0.0] * len(group.rows)
         self._lengths = [0] * len(group.rows)
+        # Rows whose episode began with random steps: no whole one of the policy, so nobody is told of its end.
+        self._is_partial = [False] * len(group.rows)
         # Agents who have no part in the episode any more, or not now, while others go on.
         self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
+        # Rows whose episode has ended, and that begin the next one with the first step that they have a part in again.
+        self._to_begin: set[int] = set()
 
     @profile_range("SteppingGroup.reset")
     def reset(self, num_random_steps: int, after_each: Callable[[], None] = lambda: None) -> None:
@@ -99,16 +103,35 @@ class SteppingGroup:
         self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
             agents = range(self._num_agents)
+            for agent in agents:
+                self._begin_counting(i, agent, is_active=True)
             observations = self._mended(i, agents, env.reset())
             after_each()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
-                observations, _, terminated, truncated, _ = env.step(env.random_actions(observations))
-                observations = self._mended(i, agents, observations, "a random step before the first rollout")
-                if ended := env.ended_agents(terminated, truncated):
-                    for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
-                        observations[agent] = observation
+                observations = self._take_random_step(i, observations)
                 after_each()
-            self._fresh[i * self._num_agents : (i + 1) * self._num_agents] = observations
+            first = i * self._num_agents
+            rows = slice(first, first + self._num_agents)
+            self._fresh[rows] = observations
+            self._is_partial[rows] = [length > 0 for length in self._lengths[rows]]
+
+    def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
+        env = self._envs[i]
+        observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
+        observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
+        for agent in range(self._num_agents):
+            self._lengths[i * self._num_agents + agent] += 1
+        if self._num_agents > 1:
+            self._note_who_is_active(i, infos)
+            self._to_begin = {row for row in self._to_begin if self._inactive[row]}
+        if ended := env.ended_agents(terminated, truncated, infos):
+            for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
+                observations[agent] = observation
+                self._begin_counting(i, agent, is_active=not env.ends_apart)
+        else:
+            self._to_begin.update(self._find_ended(i, terminated, truncated))
+        return observations
 
     def course(self) -> dict[str, Any]:
         """Return where the group is, without its environments and trajectories, as data for `follow`."""
@@ -119,7 +142,9 @@ class SteppingGroup:
             "fresh": list(self._fresh),
             "returns": list(self._returns),
             "lengths": list(self._lengths),
+            "is_partial": list(self._is_partial),
             "inactive": self._inactive.copy(),
+            "to_begin": sorted(self._to_begin),
             "spoiled_rows": list(self._spoiled_rows),
         }
 
@@ -128,7 +153,8 @@ class SteppingGroup:
         self.slots = course["slots"]
         self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
         self._fresh, self._returns = course["fresh"], course["returns"]
-        self._lengths, self._inactive = course["lengths"], course["inactive"]
+        self._lengths, self._is_partial = course["lengths"], course["is_partial"]
+        self._inactive, self._to_begin = course["inactive"], set(course["to_begin"])
         self._spoiled_rows = course["spoiled_rows"]
 
     @profile_range("SteppingGroup.begin_rollout")
@@ -151,6 +177,7 @@ class SteppingGroup:
                 memory.states[new, 0] = 0.0
                 self._fresh[row] = None
         memory.inactive[slots] = False
+        memory.starts_episode[slots] = False
         self.slots = slots
         self.step_index = 0
         memory.row_slot[self._rows] = slots
@@ -166,7 +193,7 @@ class SteppingGroup:
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
         was_inactive = self._inactive.copy() if num_agents > 1 else None
-        ended: list[tuple[int, Sequence[int], list[bool], list[dict[str, Any]]]] = []
+        ends: list[tuple[int, list[bool], list[bool], list[dict[str, Any]]]] = []
         for i, env in enumerate(self._envs):
             first = i * num_agents
             begin_ns = perf_counter_ns()
@@ -179,11 +206,13 @@ class SteppingGroup:
                 self._lengths[first + agent] += 1
                 self._write_observation(slots[first + agent], step + 1, observations[agent])
             if num_agents > 1:
-                self._inactive[first : first + num_agents] = [not info.get("is_active", True) for info in infos]
-            if (True in terminated or True in truncated) and (agents := env.ended_agents(terminated, truncated)):
-                ended.append((i, agents, terminated, infos))
+                self._note_who_is_active(i, infos)
+            if True in terminated or True in truncated:
+                ends.append((i, terminated, truncated, infos))
         if was_inactive is not None:
             memory.inactive[slots, step] = was_inactive
+        if self._to_begin:
+            self._begin_late()
         if self._spoiled_rows:
             memory.inactive[slots[self._spoiled_rows], step] = True
             self._spoiled_rows.clear()
@@ -191,8 +220,11 @@ class SteppingGroup:
             self._mend_numbers(rewards)
         for row, value in enumerate(rewards):
             self._returns[row] += value
-        for end in ended:
-            self._end_episodes(*end)
+        for i, terminated, truncated, infos in ends:
+            if agents := self._envs[i].ended_agents(terminated, truncated, infos):
+                self._end_episodes(i, agents, terminated, infos)
+            else:
+                self._end_alone(self._find_ended(i, terminated, truncated), was_inactive, all_terminated)
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
@@ -251,32 +283,93 @@ class SteppingGroup:
     @profile_range("SteppingGroup.end_episode")
     def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:
         """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
-        memory = self._trajectories
-        step = self.step_index
-        is_last_step = step + 1 == memory.layout.rollout
+        memory, slots, behind = self._trajectories, self.slots, self.step_index + 1
         first, env = i * self._num_agents, self._envs[i]
         for agent in ended:
             row = first + agent
-            self.episodes.append(self._describe_episode(row, env.episode_statistics(infos[agent])))
-            if self._value_bootstrap and not terminated[agent] and not is_last_step:
-                for key, array in memory.final_observations.items():
-                    array[self._first_row + row] = memory.observations[key][self.slots[row], step + 1]
-                memory.final_states[self._first_row + row] = memory.states[self.slots[row], step + 1]
-                memory.final_step[self._first_row + row] = step + 1
-            if not env.ends_apart:  # else the agent's info says whether the next step is one of its own
-                self._inactive[row] = False
-            self._returns[row] = 0.0
-            self._lengths[row] = -1 if self._inactive[row] else 0
+            if not self._is_partial[row]:
+                self.episodes.append(self._describe_episode(row, env.episode_statistics(infos[agent])))
+            if not terminated[agent]:
+                self._keep_final(row)
+            self._begin_counting(i, agent, is_active=not env.ends_apart)
         with self._timing.add_time("env_reset"):
             observations = self._begin_episodes(i, ended)
         for agent, observation in zip(ended, observations, strict=True):
             row = first + agent
-            if is_last_step:
+            if behind == memory.layout.rollout:
                 # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
                 self._fresh[row] = observation
             else:
-                self._write_observation(self.slots[row], step + 1, observation)
-                memory.states[self.slots[row], step + 1] = 0.0
+                self._write_observation(slots[row], behind, observation)
+                self._begin_with_zeros(row)
+
+    def _end_alone(
+        self, rows: Sequence[int], was_inactive: npt.NDArray[np.bool_] | None, terminated: Sequence[bool]
+    ) -> None:
+        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on."""
+        assert was_inactive is not None  # one agent does not end before others
+        for row in rows:
+            if not was_inactive[row]:
+                self._to_begin.add(row)
+                if not terminated[row]:
+                    self._keep_final(row)
+
+    def _find_ended(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> list[int]:
+        """Return the rows of agents of an environment whose episode has ended."""
+        ended = (agent for agent in range(self._num_agents) if terminated[agent] or truncated[agent])
+        return [i * self._num_agents + agent for agent in ended]
+
+    def _begin_late(self) -> None:
+        """Begin the next episode of rows that were inactive when it was to begin, and are not any more.
+
+        Inference has seen the observations of the inactive steps; what it remembers of them is not of this episode.
+        """
+        for row in [row for row in self._to_begin if not self._inactive[row]]:
+            self._to_begin.discard(row)
+            self._begin_with_zeros(row)
+
+    def _begin_with_zeros(self, row: int) -> None:
+        """Let the next step of a row be entered with a recurrent state of zeros."""
+        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+        memory.states[slot, behind] = 0.0
+        if behind < memory.layout.rollout:
+            memory.starts_episode[slot, behind] = True
+
+    def _keep_final(self, row: int) -> None:
+        """Keep the final observation of an episode that was cut off for inference, which computes its value.
+
+        Behind the last step of a rollout there is no need to: the Learner finds it there.
+        """
+        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+        if not self._value_bootstrap or behind == memory.layout.rollout:
+            return
+        for key, array in memory.final_observations.items():
+            array[self._first_row + row] = memory.observations[key][slot, behind]
+        memory.final_states[self._first_row + row] = memory.states[slot, behind]
+        memory.final_step[self._first_row + row] = behind
+
+    def _note_who_is_active(self, i: int, infos: Sequence[dict[str, Any]]) -> None:
+        first = i * self._num_agents
+        self._inactive[first : first + self._num_agents] = [not info.get("is_active", True) for info in infos]
+
+    def _begin_counting(self, i: int, agent: int, *, is_active: bool) -> None:
+        """Count from the beginning of an agent's next episode.
+
+        Args:
+            i: the environment.
+            agent: of it.
+            is_active: from the next step on; False: its latest info says so.
+        """
+        row = i * self._num_agents + agent
+        if is_active:
+            self._inactive[row] = False
+        if self._inactive[row]:
+            self._to_begin.add(row)
+        else:
+            self._to_begin.discard(row)
+        self._returns[row] = 0.0
+        self._lengths[row] = -1 if self._inactive[row] else 0
+        self._is_partial[row] = False
 
     @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:

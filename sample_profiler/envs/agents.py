@@ -124,15 +124,31 @@ class AgentsEnv:
         observations, rewards, ends, cuts, infos = result
         return self._as_dicts(observations, "step"), list(rewards), list(ends), list(cuts), list(infos)
 
-    def ended_agents(self, terminated: Sequence[bool], truncated: Sequence[bool]) -> Sequence[int]:
+    def ended_agents(
+        self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
+    ) -> Sequence[int]:
         """Return whose episodes a step has ended: of agents that end together, all or none.
 
         Args:
             terminated: of each agent, as the step returned it.
             truncated: of each agent, as the step returned it.
+            infos: of each agent, as the step returned it.
+
+        Raises:
+            EnvContractError: an agent has ended while others go on, and is still active.
         """
         ended = [agent for agent, ends in enumerate(zip(terminated, truncated, strict=True)) if any(ends)]
-        return ended if self.ends_apart or len(ended) == self.num_agents else ()
+        if self.ends_apart or len(ended) == self.num_agents:
+            return ended
+        for agent in ended:
+            if infos[agent].get("is_active", True):
+                raise EnvContractError(
+                    f"{self._title}: agent {agent} has ended its episode while others go on, and is still active: all "
+                    "agents end together, so return terminated or truncated for all of them; or let the infos of one "
+                    "that has ended before say is_active: False until then; or, where each begins episodes of its own, "
+                    "offer begin_episodes(agents)"
+                )
+        return ()
 
     def begin_episodes(self, agents: Sequence[int]) -> Observations:
         """Begin the next episode of agents whose episode has ended, and return the first observation of each.

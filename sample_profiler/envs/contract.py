@@ -5,10 +5,10 @@ Single agent: gymnasium's interface. ``reset(seed=..., options=...) -> (observat
 
 Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, and
 lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
-terminated, truncated, infos)``. All agents end an episode together, unless an info says ``is_active: False``. Where
-each ends episodes of its own, ``begin_episodes(agents)`` returns the first observation of the next one of each agent
-that it is given; it is called after each step that ended some. A vector of environments is adapted to that by
-:mod:`sample_profiler.envs.vector`.
+terminated, truncated, infos)``. All agents end an episode together: in its last step each is terminated or truncated.
+An agent may be before, if its infos say ``is_active: False`` from then on. Where each ends episodes of its own,
+``begin_episodes(agents)`` returns the first observation of the next one of each agent that it is given; it is called
+after each step that ended some. A vector of environments is adapted to that by :mod:`sample_profiler.envs.vector`.
 
 An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
 returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset

@@ -24,7 +24,7 @@ class MicroBatch:
         observations: by key, as the environment gave them, in pieces of `[n, ...]` that add up to `[N, ...]`: what goes
             through the encoder at once. Can be gone through once.
         states: `[C, H]`, recurrent states with which the chunks begin.
-        starts_episode: `[C, R]` bool: the step before was the last of an episode.
+        starts_episode: `[C, R]` bool: the step was entered with a state of zeros, as the first of an episode.
         actions: `[N, action_width]`; action_parameters: `[N, num_action_parameters]`, of the policy that drew them.
         log_probabilities, values: `[N]`, when they were drawn.
         advantages: `[N]`, normalized over the minibatch; returns: `[N]`, targets of the value head.

@@ -32,7 +32,8 @@ class Dataset:
         num_chunks: S * T / R.
         rewards, terminated, truncated, inactive, values, final_values, log_probabilities, policy_versions: `[S, T]`.
         actions: `[S, T, action_width]`; action_parameters: `[S, T, num_action_parameters]`.
-        starts_episode: `[S, T]` bool: the step before was the last of an episode.
+        starts_episode: `[S, T]` bool: the step was entered with a state of zeros, as the first of an episode;
+            False at the first step of a trajectory, whose state is stored.
     """
 
     @profile_range("Dataset.copy_steps")
@@ -54,8 +55,7 @@ class Dataset:
         self.policy_versions = self._tensor(memory.policy_versions[index])
         self.actions = self._tensor(memory.actions[index])
         self.action_parameters = self._tensor(memory.action_parameters[index])
-        self.starts_episode = torch.zeros_like(self.terminated)
-        self.starts_episode[:, 1:] = (self.terminated | self.truncated)[:, :-1]
+        self.starts_episode = self._tensor(memory.starts_episode[index])
 
     def last(self) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""

@@ -86,6 +86,7 @@ class Trajectories:
         inactive: `[num_slots, T]` bool: the agent had no part in this step, which is not trained on.
         final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
             (the Learner computes the one at T-1 from o_T).
+        starts_episode: `[num_slots, T]` bool: step t > 0 was entered with a state of zeros, as the first of an episode.
         policy_versions: `[num_slots, T]` int64: version of the weights that drew the action.
         row_slot: `[num_rows]` int32: the slot that an agent row writes to.
         group_step: `[num_groups]` int32: the step t that a group waits for actions for.
@@ -131,6 +132,7 @@ class Trajectories:
         self.terminated: npt.NDArray[np.bool_] = arrays["terminated"]
         self.truncated: npt.NDArray[np.bool_] = arrays["truncated"]
         self.inactive: npt.NDArray[np.bool_] = arrays["inactive"]
+        self.starts_episode: npt.NDArray[np.bool_] = arrays["starts_episode"]
         self.final_values: npt.NDArray[np.float32] = arrays["final_values"]
         self.policy_versions: npt.NDArray[np.int64] = arrays["policy_versions"]
         self.row_slot: npt.NDArray[np.int32] = arrays["row_slot"]
@@ -155,6 +157,7 @@ def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
         "terminated": ((slots, steps), np.bool_),
         "truncated": ((slots, steps), np.bool_),
         "inactive": ((slots, steps), np.bool_),
+        "starts_episode": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
         "policy_versions": ((slots, steps), np.int64),
         "row_slot": ((rows,), np.int32),

@@ -74,7 +74,7 @@ class ScriptedEnv:
 
     ends_apart = False
 
-    def ended_agents(self, terminated: list[bool], truncated: list[bool]) -> list[int]:
+    def ended_agents(self, terminated: list[bool], truncated: list[bool], infos: list[dict[str, Any]]) -> list[int]:
         ended = [a for a in range(self.num_agents) if terminated[a] or truncated[a]]
         return ended if len(ended) == self.num_agents else []
 
@@ -131,7 +131,7 @@ class ScriptedVector(ScriptedEnv):
         infos = [{"is_active": not (over and self.waits), **(self.last_infos if over else {})} for over in is_over]
         return self._observe(), rewards, terminated, truncated, infos
 
-    def ended_agents(self, terminated: list[bool], truncated: list[bool]) -> list[int]:
+    def ended_agents(self, terminated: list[bool], truncated: list[bool], infos: list[dict[str, Any]]) -> list[int]:
         return [a for a in range(self.num_agents) if terminated[a] or truncated[a]]
 
     def begin_episodes(self, agents: list[int]) -> list[dict[str, Any]]:

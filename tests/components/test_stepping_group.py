@@ -231,7 +231,7 @@ def test_an_episode_goes_on_until_it_has_ended_for_all_agents(make_driver, make_
     class OneLeavesEarly(make_env):
         def step(self, actions):
             observations, rewards, terminated, truncated, infos = super().step(actions)
-            return observations, rewards, [True, *terminated[1:]], truncated, infos
+            return observations, rewards, [True, *terminated[1:]], truncated, [{"is_active": False}, *infos[1:]]
 
     driver = make_driver([OneLeavesEarly(0, num_agents=2, lengths=(3,))])
     driver.do_rollout([0, 1])
@@ -277,6 +277,37 @@ def test_decorrelation_takes_each_environment_a_rollout_further_than_the_one_bef
     driver.begin([0, 1, 2])
     # Ended episodes are followed by new ones on the way.
     assert [driver.places(slot)[0] for slot in range(3)] == [[0, 0, 0, 0], [1, 1, 1, 0], [2, 2, 2, 0]]
+
+
+def test_an_episode_that_began_with_random_steps_is_in_no_statistic(make_driver, make_env):
+    driver = make_driver([make_env(index, lengths=(6,)) for index in range(3)], num_random_steps=4)
+    driver.do_rollout([0, 1, 2])
+    assert driver.group.episodes == [], "two have ended that were not the policy's alone"
+    driver.do_rollout([3, 4, 5])
+    assert [episode.length_frames for episode in driver.group.episodes] == [6, 6]
+    driver.do_rollout([0, 1, 2])
+    assert [episode.length_frames for episode in driver.group.episodes] == [6] * 4
+
+
+def test_an_episode_of_a_member_that_began_with_random_steps_is_in_no_statistic(make_driver, make_vector):
+    envs = [make_vector(index, lengths=(2, 3), end=("terminated", "terminated")) for index in range(2)]
+    driver = make_driver(envs, num_random_steps=4)
+    driver.do_rollout([0, 1, 2, 3])
+    # The random steps of the second vector end with an end of its first member, and in the middle for the other.
+    assert sorted(episode.length_frames for episode in driver.group.episodes) == [2, 2, 2, 2, 3]
+    assert driver.places(3)[:2] == [[1, 1, 1, 1], [1, 1, 2, 1]]
+    driver.do_rollout([4, 5, 6, 7])
+    assert sorted(episode.length_frames for episode in driver.group.episodes[5:]) == [2, 2, 2, 2, 3, 3, 3]
+
+
+def test_a_member_that_was_to_begin_with_the_next_step_when_random_steps_were_over_does_so(make_driver, make_vector):
+    envs = [make_vector(index, lengths=(3, 9), end=("terminated", "terminated"), waits=True) for index in range(2)]
+    driver = make_driver(envs, num_random_steps=3, rollout=3, batch_size=6)
+    driver.do_rollout([0, 1, 2, 3])
+    assert driver.memory.inactive[2].tolist() == [True, False, False]
+    assert driver.memory.states[2, 1, 0] == 0
+    driver.do_rollout([4, 5, 6, 7])
+    assert [episode.length_frames for episode in driver.group.episodes] == [3, 3]
 
 
 def test_decorrelation_gives_signs_of_life_with_each_step(make_driver, make_env):
@@ -467,6 +498,81 @@ def test_the_step_in_which_a_vector_begins_an_episode_is_inactive_and_counts_for
     driver.do_rollout([2, 3])
     assert [episode.length_frames for episode in driver.group.episodes] == [2, 2, 2]
     assert driver.memory.inactive[2].tolist() == [False, True, False, False]
+
+
+def test_the_first_step_of_an_episode_behind_an_inactive_one_is_entered_with_zeros(make_driver, make_vector):
+    driver = make_driver(
+        [make_vector(0, lengths=(2, 4), end=("terminated", "truncated"), waits=True)], rollout=6, batch_size=12
+    )
+    driver.do_rollout([0, 1])
+    states = driver.memory.states[:, :, 0]
+    assert driver.places(0)[3] == [0, 1, 0, 0]
+    assert states[0].tolist() == [0, state_at(0, 1), 0, 0, state_at(0, 4), 0, 0]
+    assert driver.memory.starts_episode[0].tolist() == [False, False, True, True, False, True]
+    assert states[1, 4:].tolist() == [0, 0, state_at(1, 6)]
+    driver.do_rollout([2, 3])
+    assert states[2, :2].tolist() == [0, state_at(2, 1)]
+    assert driver.memory.starts_episode[2].tolist() == [False, False, True, True, False, True]
+
+
+def test_an_inactive_step_may_be_the_first_of_a_rollout(make_driver, make_vector):
+    driver = make_driver([make_vector(0, lengths=(4, 99), end=("terminated", "terminated"), waits=True)])
+    driver.do_rollout([0, 1])
+    assert driver.memory.states[0, 4, 0] == state_at(0, 4), "what the Learner sees behind the last step"
+    driver.do_rollout([2, 3])
+    assert driver.memory.states[2, :3, 0].tolist() == [0, 0, state_at(2, 2)]
+    assert driver.memory.starts_episode[2].tolist() == [False, True, False, False]
+
+
+class Leaves:
+    """A team's environment whose first agent ends at step 2; it is inactive until the infos of a later step."""
+
+    def __init__(self, env, end, back_at=99):
+        self._env, self._end, self._back_at = env, end, back_at
+        self.num_agents = env.num_agents
+
+    def step(self, actions):
+        observations, rewards, terminated, truncated, infos = self._env.step(actions)
+        number = self._env.step_in_episode
+        if 2 <= number < self._back_at:
+            ends = {"terminated": terminated, "truncated": truncated}
+            ends[self._end][0] = True
+            infos[0]["is_active"] = False
+        return observations, rewards, terminated, truncated, infos
+
+    def __getattr__(self, name):
+        return getattr(self._env, name)
+
+
+def test_the_final_observation_of_an_agent_that_is_cut_off_alone_waits_for_its_value(make_driver, make_env):
+    driver = make_driver([Leaves(make_env(0, num_agents=2), "truncated")])
+    driver.begin([3, 0])
+    driver.step()
+    assert not driver.memory.final_step.any()
+    driver.step()
+    assert driver.memory.final_step.tolist() == [2, 0]
+    assert driver.memory.final_observations["place"][0].astype(int).tolist() == [0, 0, 2, 0]
+    assert driver.memory.final_states[0, 0] == state_at(3, 2)
+    driver.memory.final_step[:] = 0  # inference has computed it
+    driver.step()
+    assert not driver.memory.final_step.any(), "once, though the environment goes on telling it"
+    assert driver.memory.inactive[3].tolist() == [False, False, True, False]
+    assert driver.group.episodes == []
+
+
+def test_an_agent_that_is_terminated_alone_has_no_value_to_wait_for(make_driver, make_env):
+    driver = make_driver([Leaves(make_env(0, num_agents=2), "terminated")])
+    driver.do_rollout([0, 1])
+    assert not driver.memory.final_step.any()
+
+
+def test_an_agent_that_comes_back_begins_anew(make_driver, make_env):
+    driver = make_driver([Leaves(make_env(0, num_agents=2), "truncated", back_at=4)], rollout=6, batch_size=12)
+    driver.do_rollout([0, 1])
+    assert driver.memory.inactive[0].tolist() == [False, False, True, True, False, False]
+    assert driver.memory.starts_episode[0].tolist() == [False, False, False, False, True, False]
+    assert driver.memory.states[0, 3:, 0].tolist() == [state_at(0, 3), 0, state_at(0, 5), state_at(0, 6)]
+    assert not driver.memory.starts_episode[1].any()
 
 
 def test_decorrelation_goes_on_behind_the_ends_of_single_agents(make_driver, make_vector):

@@ -280,3 +280,17 @@ def test_an_observation_outside_of_its_discrete_space_names_the_environment_when
     message = rf"environment 5 \(my_env\): {where}\(\) returned observation 'obs' 5; observation_space says 0 to 4"
     with pytest.raises(EnvContractError, match=message):
         calls[where]()
+
+
+def test_agents_end_together_or_are_inactive_from_then_on(make):
+    env, _ = make(TwoAgents())
+    no = [False, False]
+    assert env.ended_agents([True, False], [False, True], [{}, {}]) == [0, 1]
+    assert env.ended_agents([False, True], no, [{}, {"is_active": False}]) == ()
+    assert env.ended_agents(no, no, [{}, {}]) == ()
+    message = (
+        r"environment 5 \(my_env\): agent 1 has ended its episode while others go on, .*is_active: False.*begin_ep"
+    )
+    for ends in (([False, True], no), (no, [False, True])):
+        with pytest.raises(EnvContractError, match=message):
+            env.ended_agents(*ends, [{}, {}])

@@ -93,7 +93,7 @@ def play(env, num_steps):
     for _ in range(num_steps):
         actions = np.tile(np.array([2, 0.5, -0.25], np.float32), (3, 1))
         observations, rewards, terminated, truncated, infos = env.step(actions)
-        ended = env.ended_agents(terminated, truncated)
+        ended = env.ended_agents(terminated, truncated, infos)
         ends += [(agent, places(observations)[agent], terminated[agent], infos[agent]) for agent in ended]
         if ended:
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
@@ -140,7 +140,7 @@ def test_a_simulator_may_write_over_what_it_returned_and_tell_the_final_observat
     assert terminated == [True, False, False]
     assert observations[0]["obs"].tolist() == ([0, 2] if tells_final else [0, 1]), "else the one before stands for it"
     assert infos[0]["true_objective"] == 2.0
-    assert env.begin_episodes(env.ended_agents(terminated, truncated))[0]["obs"].tolist() == [1, 0]
+    assert env.begin_episodes(env.ended_agents(terminated, truncated, infos))[0]["obs"].tolist() == [1, 0]
     env.step(np.array([[0], [0], [0]]))
     assert first[0][0]["obs"].tolist() == [0, 1], "a simulator's memory is not handed out"
 

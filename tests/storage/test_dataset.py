@@ -33,8 +33,7 @@ def memory():
         getattr(memory, name)[:] = place[:, :ROLLOUT] + 1000 * number
     memory.actions[:] = place[:, :ROLLOUT, None]
     memory.action_parameters[:] = place[:, :ROLLOUT, None]
-    memory.terminated[[5, 0], [1, 5]] = True
-    memory.truncated[3, 2] = True
+    memory.starts_episode[[5, 3], [2, 3]] = True
     return memory
 
 
@@ -57,9 +56,9 @@ def test_small_arrays_are_those_of_the_slots_in_their_order(memory):
     assert dataset.num_chunks == 6
 
 
-def test_an_episode_starts_at_the_step_after_an_end(memory):
+def test_an_episode_starts_where_the_group_says(memory):
     starts = make(memory).starts_episode
-    assert starts.nonzero().tolist() == [[0, 2], [2, 3]], "an end at the last step starts nothing here"
+    assert starts.nonzero().tolist() == [[0, 2], [2, 3]]
     assert starts.dtype == torch.bool
 
 

@@ -82,4 +82,4 @@ class SamplingOptions:
 
     decorrelate_envs_on_one_worker: bool = True
     """Let the environments of a group begin with different numbers of random steps (environment i with i rollouts), so
-    that episodes of a fixed length do not all end at once."""
+    that episodes of a fixed length do not all end at once. Episodes that begin so are in no statistic."""
