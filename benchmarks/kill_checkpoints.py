@@ -58,7 +58,7 @@ def save_for_ever(run_folder: Path, first: int, num_weights: int, told: int) -> 
         folder.save(make_state(number, num_weights), number, number)
         os.write(told, number.to_bytes(8, "little"))
         if number % 3 == 0:
-            folder.save_best(make_state(number, num_weights), number, number, metric=float(number))
+            folder.save_best(make_state(number, num_weights), number, number, "reward", float(number))
         number += 1
 
 

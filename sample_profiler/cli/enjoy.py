@@ -81,7 +81,7 @@ def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
         f"episode{'s' if len(rewards) > 1 else ''} (lowest {min(rewards):.3f}, highest {max(rewards):.3f}), "
         f"mean length {frames:,.0f} frames"
     ]
-    for key in sorted({key for episode in episodes for key in episode.extra}):
+    for key in sorted({key for episode in episodes for key in episode.extra} - {"reward", "len"}):
         values = [episode.extra[key] for episode in episodes if key in episode.extra]
         lines.append(f"Mean {key} {statistics.fmean(values):.3f}")
     return "\n".join(lines)
@@ -136,7 +136,7 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
                 f"{episode.reward:.3f}" if len(episode.rewards) == 1 else f"{[round(r, 3) for r in episode.rewards]}"
             )
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
-            if len(episodes) == options.max_num_episodes or show.is_over:
+            if len(episodes) == options.max_num_episodes:
                 break
 
 
@@ -184,7 +184,7 @@ class _Show:
         self._next_s = 0.0
         self._most_frames = options.video_frames
         self._video: VideoWriter | None = None
-        self.is_over = False
+        self._is_over = False
         if options.save_video:
             self._video = VideoWriter(folder / "replay", fps)
             stack.callback(self._finish_video)
@@ -194,12 +194,12 @@ class _Show:
             self._env.render()
             time.sleep(max(0.0, self._next_s - time.monotonic()))
             self._next_s = time.monotonic() + self._interval_s
-        elif self._video is not None and not self.is_over:
+        elif self._video is not None and not self._is_over:
             frame = self._env.render()
             if frame is None:
                 raise ConfigError(["--save_video: the environment renders nothing for render_mode='rgb_array'"])
             self._video.add(frame)
-            self.is_over = self._video.num_frames == self._most_frames
+            self._is_over = self._video.num_frames == self._most_frames
 
     def _finish_video(self) -> None:
         assert self._video is not None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sample_profiler.analysis.verdict import Verdict
+from sample_profiler.components.messages import EvaluationFinished
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunStatus
@@ -43,12 +44,12 @@ class TensorBoardSummaries(RunObserver):
 
     def __init__(self, folder: Path, num_policies: int, flush_interval_s: float) -> None:
         self._runner: Runner | None = None
-        self._evaluated_frames: dict[int, int] = {}
         self._writers = [SummaryFile(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
 
     def on_init(self, runner: Runner) -> None:
-        """Remember who asks the others for figures of their own."""
+        """Remember who asks the others for figures of their own, and have every evaluation written."""
         self._runner = runner
+        runner.register_message_handler(EvaluationFinished, self._write_evaluation)
 
     def on_summaries(self, status: RunStatus) -> None:
         """Write the figures of this moment, once the run has any of its own."""
@@ -62,10 +63,6 @@ class TensorBoardSummaries(RunObserver):
             values["perf/_sampled_frames"] = float(status.sampled_frames)
             values["perf/policy_lag_mean"], values["perf/policy_lag_max"] = status.policy_lag[policy]
             writer.write(values, status.frames[policy])
-            evaluation = status.evaluation.get(policy)
-            if evaluation is not None and self._evaluated_frames.get(policy) != evaluation.frames:
-                self._evaluated_frames[policy] = evaluation.frames
-                writer.write({f"eval/{name}": value for name, value in evaluation.values.items()}, evaluation.frames)
             if self._runner is not None:
                 self._runner.add_extra_summaries(policy, status.frames[policy], writer)
 
@@ -73,6 +70,10 @@ class TensorBoardSummaries(RunObserver):
         """Write what is left to disk."""
         for writer in self._writers:
             writer.close()
+
+    def _write_evaluation(self, _: Runner, evaluation: EvaluationFinished) -> None:
+        values = {f"eval/{name}": value for name, value in evaluation.values.items()}
+        self._writers[evaluation.policy].write(values, evaluation.frames)
 
 
 _EPISODE_TAGS = {"reward": "reward/reward", "len": "len/len"}

@@ -138,7 +138,7 @@ def make_blueprint(
         plan=plan,
         trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
-        counters=Counters(sampling.num_workers, sampling.num_policies),
+        counters=Counters(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
         channels=Channels.make(make_channel, config),
         run_folder=run_folder,
         device=device,

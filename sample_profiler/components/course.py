@@ -1,8 +1,9 @@
 """Owns the course of a serial, synchronous run: all that its further steps depend on, beside what it has learned.
 
 Saved with the latest checkpoint, it lets a resumed run go on bit for bit as if it had not been interrupted: the
-environments, the trajectories that are being filled, what is on its way between components, and every generator of
-random numbers. It is there where environments offer `get_state()` and `set_state(state)`; others begin new episodes.
+environments, the trajectories that are being filled, what is on its way between components, the latest episodes, and
+every generator of random numbers. It is there where environments offer `get_state()` and `set_state(state)`; others
+begin new episodes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import math
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sample_profiler.components.blueprint import Blueprint, Channels
+from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.errors import CheckpointError, EnvError
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import Component, EventLoop
+
+if TYPE_CHECKING:
+    from sample_profiler.components.progress import Progress
+    from sample_profiler.components.runner import Runner
 
 __all__ = ["keep_course"]
 
@@ -29,13 +36,14 @@ _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two min
 _ARRAY = "array"
 
 
-def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop) -> None:
+def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
     """Let a run follow the course that was saved with its checkpoint, if there is one, and save its own.
 
     Args:
         blueprint: of the run; nothing happens unless it is a serial and synchronous one, of one policy.
         components: of the run, before their start.
         loop: that they will run in.
+        runner: of the run.
 
     Raises:
         CheckpointError: the course that was saved is of another version.
@@ -48,12 +56,15 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
     if obstacle := _find_obstacle(blueprint):
         logger.info("Resumed, the run will begin new episodes: %s", obstacle)
         return
-    course = _Course(blueprint, components, loop)
+    course = _Course(blueprint, components, loop, runner)
     learner: Any = components[0]
-    learner.progress.get_course = course.take
-    if learner.progress.loaded_course is not None:
-        course.follow(learner.progress.loaded_course)
-        learner.progress.loaded_course = None
+    progress: Progress = learner.progress
+    progress.get_course = course.take
+    if course.is_offered:
+        progress.get_metric, progress.looks_after_datasets = course.metric, True
+    if progress.loaded_course is not None:
+        course.follow(progress.loaded_course)
+        progress.loaded_course = None
 
 
 def _find_obstacle(blueprint: Blueprint) -> str:
@@ -69,11 +80,14 @@ def _find_obstacle(blueprint: Blueprint) -> str:
 
 
 class _Course:
-    def __init__(self, blueprint: Blueprint, components: Sequence[Component], loop: EventLoop) -> None:
+    def __init__(self, blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
         self._trajectories = blueprint.trajectories
         self._parts: dict[str, Any] = {
             each.name: each for each in components if hasattr(each, "course") and hasattr(each, "follow")
         }
+        self._parts[runner.name] = runner.statistics
+        self._workers = [each for each in components if isinstance(each, RolloutWorker)]
+        self._runner = runner
         self._loop = loop
         self._channels = _list_channels(blueprint.channels)
         self._first_weights = [channel for channels in blueprint.channels.first_weights for channel in channels]
@@ -82,10 +96,28 @@ class _Course:
         self._fingerprint = hashlib.sha256(plan.encode()).hexdigest()
         self._has_warned = False
 
+    @property
+    def is_offered(self) -> bool:
+        """Whether all environments can be put back to where they are."""
+        return all(worker.offers_course for worker in self._workers)
+
+    def metric(self) -> float:
+        """Return what the best policy is chosen by, over the latest of all episodes that have ended; NaN: too few."""
+        self._count_episodes()
+        metric = self._runner.statistics.metric(0)
+        return math.nan if metric is None else metric
+
+    def _count_episodes(self) -> None:
+        """Have episodes counted that have ended: workers report them by the clock, which no course follows."""
+        for worker in self._workers:
+            worker.report_episodes()
+        self._runner.take_reports()
+
     def take(self) -> dict[str, Any] | None:
         """Return the course as data that a checkpoint can hold; None if there is none."""
         if self._loop.is_handling:  # somebody has raised in the middle of a step
             return None
+        self._count_episodes()
         parts = {name: part.course() for name, part in self._parts.items()}
         if any(course is None for course in parts.values()):
             return None

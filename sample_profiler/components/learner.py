@@ -129,9 +129,7 @@ class Learner:
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
-        self.progress = Progress(
-            trainer, options.saving, memory.checkpoints, lambda: float(memory.counters.metric[policy]), options.seed
-        )
+        self.progress = Progress(trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed)
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher."""
@@ -194,6 +192,7 @@ class Learner:
             self._is_whole = False
             self._train_on(dataset_slots)
             self._is_whole = True
+            self.progress.end_dataset()
             if self.progress.has_reached_target():
                 self._ports.reports.send(TargetReached(self._policy))
         if len(self._pending) >= self._dataset_slots:

@@ -93,6 +93,11 @@ class TargetReached:
 class Counters:
     """Numbers that one process counts and others read at any time, without a message.
 
+    Args:
+        num_workers: of the run.
+        num_policies: of the run.
+        num_averaged: how many of the latest episodes means are taken over.
+
     Attributes:
         agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
         trained_frames: `[num_policies]` int64: what each Learner has trained on, resumed runs included.
@@ -101,10 +106,13 @@ class Counters:
         optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
         first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
         metric: `[num_policies]` float64: mean of `save_best_metric` over the latest episodes; NaN: too few yet.
+        latest_metrics: `[num_policies, num_averaged]` float64: `save_best_metric` of the latest episodes, the newest in
+            the place of the oldest; see `recent_metrics`.
+        num_metrics: `[num_policies]` int64: how many have been put there.
         lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
     """
 
-    def __init__(self, num_workers: int, num_policies: int) -> None:
+    def __init__(self, num_workers: int, num_policies: int, num_averaged: int = 100) -> None:
         self._arrays = SharedArrays(
             {
                 "agent_steps": ((num_workers, num_policies), np.int64),
@@ -114,11 +122,30 @@ class Counters:
                 "optimizer_steps": ((num_policies,), np.int64),
                 "first_training_ns": ((num_policies,), np.int64),
                 "metric": ((num_policies,), np.float64),
+                "latest_metrics": ((num_policies, num_averaged), np.float64),
+                "num_metrics": ((num_policies,), np.int64),
                 "lag": ((num_policies, 3), np.float64),
             }
         )
         self._name_arrays()
         self.metric[:] = np.nan
+
+    def add_metric(self, policy: int, value: float) -> None:
+        """Add `save_best_metric` of one more episode."""
+        count = int(self.num_metrics[policy])
+        self.latest_metrics[policy, count % self.latest_metrics.shape[1]] = value
+        self.num_metrics[policy] = count + 1
+
+    def recent_metrics(self, policy: int) -> npt.NDArray[np.float64]:
+        """Return `save_best_metric` of the latest episodes, at most `num_averaged` of them, the oldest first."""
+        count, values = int(self.num_metrics[policy]), self.latest_metrics[policy]
+        return values[:count].copy() if count <= len(values) else np.roll(values, -(count % len(values)))
+
+    def resume_metrics(self, policy: int, values: npt.NDArray[np.float64]) -> None:
+        """Go on from what `recent_metrics` returned in an earlier run; as many as there is room for, of the latest."""
+        values = values[-self.latest_metrics.shape[1] :]
+        self.latest_metrics[policy, : len(values)] = values
+        self.num_metrics[policy] = len(values)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arrays": self._arrays}
@@ -135,5 +162,7 @@ class Counters:
         self.optimizer_steps: npt.NDArray[np.int64] = self._arrays["optimizer_steps"]
         self.first_training_ns: npt.NDArray[np.int64] = self._arrays["first_training_ns"]
         self.metric: npt.NDArray[np.float64] = self._arrays["metric"]
+        self.latest_metrics: npt.NDArray[np.float64] = self._arrays["latest_metrics"]
+        self.num_metrics: npt.NDArray[np.int64] = self._arrays["num_metrics"]
         lag: npt.NDArray[np.float64] = self._arrays["lag"]
         self.lag_sum, self.lag_count, self.lag_max = lag[:, 0], lag[:, 1], lag[:, 2]

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 
+from sample_profiler.components.messages import Counters
 from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
@@ -33,12 +35,15 @@ class Progress:
         trainer: the network, its optimizer and schedule.
         options: when to save what.
         checkpoints: where to.
-        get_metric: returns what the best policy is chosen by, NaN: unknown yet.
+        counters: have what the best policy is chosen by, and of which episodes.
+        policy: index of the policy.
         seed: of the random numbers.
 
     Attributes:
         frames: that the policy has been trained on.
         random: draws minibatches.
+        get_metric: returns what the best policy is chosen by, NaN: unknown yet.
+        looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock.
         get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
         loaded_course: what it returned when the loaded checkpoint was saved.
 
@@ -51,17 +56,21 @@ class Progress:
         trainer: Trainer,
         options: SavingOptions,
         checkpoints: CheckpointFolder,
-        get_metric: Callable[[], float],
+        counters: Counters,
+        policy: int,
         seed: int,
     ) -> None:
         self.frames = 0
         self.random = np.random.default_rng(seed)
+        self.get_metric: Callable[[], float] = lambda: float(counters.metric[policy])
+        self.looks_after_datasets = False
         self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
         self.loaded_course: dict[str, Any] | None = None
         self._trainer = trainer
         self._options = options
         self._checkpoints = checkpoints
-        self._get_metric = get_metric
+        self._counters = counters
+        self._policy = policy
         self._best_metric = -math.inf
         self._steps_saved = -1
         with trainer.timing.add_time("load_checkpoint"):
@@ -76,12 +85,17 @@ class Progress:
         if options.save_milestones_sec > 0:
             timers.append(Timer(options.save_milestones_sec, self._save_milestone))
         if not options.benchmark:
-            timers.append(Timer(options.save_best_every_sec, self._save_best))
+            timers.append(Timer(options.save_best_every_sec, self._look_for_best))
         return timers
 
     def has_reached_target(self) -> bool:
         """Tell whether the policy has been trained on as many frames as asked."""
         return self.frames >= self._options.train_for_env_steps
+
+    def end_dataset(self) -> None:
+        """Look whether the policy is the best so far, where that is not done by the clock."""
+        if self.looks_after_datasets and not self._options.benchmark:
+            self._save_best("after the next dataset")
 
     def save(self) -> None:
         """Save the latest checkpoint, unless nothing was learned since the last.
@@ -92,9 +106,8 @@ class Progress:
         if self._trainer.num_steps == self._steps_saved:
             return
         with self._trainer.timing.add_time("save_checkpoint"):
-            state = self._state()
-            if (course := self.get_course()) is not None:
-                state["course"] = course
+            course = self.get_course()  # first: it has episodes counted that are part of the state
+            state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved = self._trainer.num_steps
 
@@ -105,7 +118,7 @@ class Progress:
         try:
             self._trainer.load_state_dict(state)
             self.frames = int(state["frames"])
-            self._best_metric = float(state["best_metric"])
+            self._load_metrics(state)
             self.random.bit_generator.state = state["random"]
             self.loaded_course = state.get("course")
             for name, count in (("frames", self.frames), ("optimizer steps", self._trainer.num_steps)):
@@ -120,12 +133,19 @@ class Progress:
         self._trainer.set_progress(self.frames)
         self._steps_saved = self._trainer.num_steps
 
+    def _load_metrics(self, state: dict[str, Any]) -> None:
+        """Go on with the best metric and the latest episodes, unless another statistic is asked for now."""
+        if state.get("best_metric_name") == self._options.save_best_metric:
+            self._best_metric = float(state["best_metric"])
+            self._counters.resume_metrics(self._policy, state["latest_metrics"].double().numpy())
+
     def _metric_of_best(self) -> float:
         """Return the metric of the best checkpoint, which may have been saved after the latest; -inf: there is none."""
-        best = self._best_metric
-        for state in self._checkpoints.better_states(best, self._trainer.num_steps):
+        best, name = self._best_metric, self._options.save_best_metric
+        for state in self._checkpoints.better_states(name, best, self._trainer.num_steps):
             with contextlib.suppress(*_UNFITTING):  # it is of something else
-                best = max(best, float(state["best_metric"]))
+                if state["best_metric_name"] == name:
+                    best = max(best, float(state["best_metric"]))
         return best
 
     def _state(self) -> dict[str, Any]:
@@ -133,33 +153,39 @@ class Progress:
             "format_version": _FORMAT_VERSION,
             "frames": self.frames,
             "best_metric": self._best_metric,
+            "best_metric_name": self._options.save_best_metric,
+            "latest_metrics": torch.from_numpy(self._counters.recent_metrics(self._policy)),
             "random": self.random.bit_generator.state,
         }
 
     def _save_if_possible(self) -> None:
-        with _going_on(self._options.save_every_sec):
+        with _going_on(f"in {self._options.save_every_sec:g} s"):
             self.save()
 
     def _save_milestone(self) -> None:
-        with _going_on(self._options.save_milestones_sec), self._trainer.timing.add_time("save_checkpoint"):
+        with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._trainer.timing.add_time("save_checkpoint"):
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
-    def _save_best(self) -> None:
+    def _look_for_best(self) -> None:
+        if not self.looks_after_datasets:
+            self._save_best(f"in {self._options.save_best_every_sec:g} s")
+
+    def _save_best(self, next_try: str) -> None:
         """Save if the metric is better than ever."""
-        metric = self._get_metric()
+        metric, name = self.get_metric(), self._options.save_best_metric
         if self.frames < self._options.save_best_after or not metric > self._best_metric:
             return
         best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
-        with _going_on(self._options.save_best_every_sec), self._trainer.timing.add_time("save_checkpoint"):
-            self._checkpoints.save_best(self._state(), self._trainer.num_steps, self.frames, metric)
+        with _going_on(next_try), self._trainer.timing.add_time("save_checkpoint"):
+            self._checkpoints.save_best(self._state(), self._trainer.num_steps, self.frames, name, metric)
             best = metric
         self._best_metric = best
 
 
 @contextlib.contextmanager
-def _going_on(interval_s: float) -> Iterator[None]:
+def _going_on(next_try: str) -> Iterator[None]:
     """Warn of a checkpoint that cannot be written: there is an older one, and training is worth more than a newer."""
     try:
         yield
     except CheckpointError as error:
-        logger.warning("%s. Training goes on, and tries again in %g s", error, interval_s)
+        logger.warning("%s. Training goes on, and tries again %s", error, next_try)

@@ -154,7 +154,7 @@ class RolloutWorker:
 
     def timers(self) -> list[Timer]:
         """Report finished episodes from time to time."""
-        return [Timer(_REPORT_INTERVAL_S, self._report_episodes)]
+        return [Timer(_REPORT_INTERVAL_S, self.report_episodes)]
 
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, and the slowest environment."""
@@ -197,12 +197,17 @@ class RolloutWorker:
             self._begin_rollouts()
             self._send_requests()
 
+    @property
+    def offers_course(self) -> bool:
+        """Whether all its environments can be put back to where they are."""
+        return all(env.offers_state for env in self._envs)
+
     def course(self) -> dict[str, Any] | None:
         """Return where it is, environments included, as data for `follow`.
 
         None: it has not begun, or has environments that cannot be put back to where they are.
         """
-        if not self._has_begun or not all(env.offers_state for env in self._envs):
+        if not self._has_begun or not self.offers_course:
             return None
         return {
             "free": [list(slots) for slots in self._free],
@@ -230,8 +235,16 @@ class RolloutWorker:
     def finish(self) -> None:
         """End a capture that is on, report the last episodes and close all environments."""
         end_profile(self)
-        self._report_episodes()
+        self.report_episodes()
         self._close_envs()
+
+    def report_episodes(self) -> None:
+        """Tell the Runner of the episodes that have ended since the last report."""
+        episodes = tuple(episode for group in self._groups.values() for episode in group.episodes)
+        if episodes:
+            self._ports.reports.send(EpisodesFinished(episodes))
+            for group in self._groups.values():
+                group.episodes.clear()
 
     def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
         """Call `callback` as soon as no rollout is under way, and let none begin before.
@@ -336,13 +349,6 @@ class RolloutWorker:
             for group in groups:
                 self.timing.mark_flow(flow_point(STEP, REQUEST, group))
             self._ports.requests[policy].send(groups)
-
-    def _report_episodes(self) -> None:
-        episodes = tuple(episode for group in self._groups.values() for episode in group.episodes)
-        if episodes:
-            self._ports.reports.send(EpisodesFinished(episodes))
-            for group in self._groups.values():
-                group.episodes.clear()
 
     def _slowest_env(self) -> dict[str, float]:
         """Compare the recent time in the slowest environment with that in the worker's others, which step as often."""

@@ -102,6 +102,7 @@ class Runner(CapturesRollouts):
             frames_per_step(config),
             config.machine.stats_avg,
             start_s,
+            config.saving.save_best_metric,
         )
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
@@ -119,7 +120,7 @@ class Runner(CapturesRollouts):
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
-        self.crew = Crew([], self._take_reports, lambda: self.reason)
+        self.crew = Crew([], self.take_reports, lambda: self.reason)
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
         self._seen_iterations = 0
@@ -180,7 +181,7 @@ class Runner(CapturesRollouts):
             answers: where those of this process answer, who are no other source of reports.
         """
         self._answers = answers
-        self.crew = Crew(members, self._take_reports, lambda: self.reason)
+        self.crew = Crew(members, self.take_reports, lambda: self.reason)
         self._control = Control(self._run_folder, self.crew)
 
     def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:
@@ -268,6 +269,12 @@ class Runner(CapturesRollouts):
                 case Heartbeat():
                     self.guard.hear(report)
             self._audience.hand_on(self, report)
+
+    def take_reports(self) -> None:
+        """Take in what components have reported by now, and show that the Runner goes on."""
+        self.beat()
+        for source in (*self._reports, self._answers):
+            self.handle_reports(source.receive())
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -372,17 +379,12 @@ class Runner(CapturesRollouts):
         self._audience.tell(lambda observer: observer.on_summaries(status))
         self.records.write_timers()
 
-    def _take_reports(self) -> None:
-        self.beat()
-        for source in (*self._reports, self._answers):
-            self.handle_reports(source.receive())
-
     def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
         return list(self.crew.call(method, arguments, ANSWER_S).values())
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):
-            metric = self.statistics.metric(policy, self._config.saving.save_best_metric)
+            metric = self.statistics.metric(policy)
             self._counters.metric[policy] = math.nan if metric is None else metric
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 
@@ -127,9 +128,8 @@ def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
 
 @dataclass
 class _PolicyEpisodes:
-    """The latest episodes of one policy; those that tell of no true objective have their reward as theirs."""
+    """The latest episodes of one policy."""
 
-    true_objectives: deque[float]
     latest: dict[str, deque[float]] = field(default_factory=dict)
     num_episodes: int = 0
 
@@ -144,6 +144,7 @@ class RunStatistics:
         frameskip: frames per agent step.
         num_averaged: how many of the latest episodes means are taken over.
         start_s: when the first component was started (monotonic clock).
+        metric: name of the statistic that the best policy is chosen by.
     """
 
     def __init__(
@@ -154,13 +155,15 @@ class RunStatistics:
         frameskip: int,
         num_averaged: int,
         start_s: float,
+        metric: str = "reward",
     ) -> None:
         self._counters = counters
         self._target_frames = target_frames
         self._frameskip = frameskip
         self._num_averaged = num_averaged
         self._num_agents = num_agents
-        self._episodes = [_PolicyEpisodes(deque(maxlen=num_averaged)) for _ in num_agents]
+        self._metric = metric
+        self._episodes = [_PolicyEpisodes() for _ in num_agents]
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
         self._start_s = start_s
@@ -177,8 +180,11 @@ class RunStatistics:
         for episode in episodes:
             policy = self._episodes[episode.policy]
             policy.num_episodes += 1
-            values = {"reward": episode.episode_return, "len": float(episode.length_frames), **episode.extra}
-            policy.true_objectives.append(values.get(_TRUE_OBJECTIVE, episode.episode_return))
+            # Ours last: an environment may call something of its own the same.
+            values = {**episode.extra, "reward": episode.episode_return, "len": float(episode.length_frames)}
+            metric = values.get(self._metric, episode.episode_return if self._metric == _TRUE_OBJECTIVE else None)
+            if metric is not None:
+                self._counters.add_metric(episode.policy, metric)
             for name, value in values.items():
                 if name in policy.latest or len(policy.latest) < _MOST_NAMES:
                     policy.latest.setdefault(name, deque(maxlen=self._num_averaged)).append(value)
@@ -198,26 +204,38 @@ class RunStatistics:
         """Take an evaluation in."""
         self._evaluation[evaluation.policy] = evaluation
 
-    def metric(self, policy: int, name: str) -> float | None:
-        """Return the mean of something over the latest episodes; None while they are too few to choose a policy by.
+    def metric(self, policy: int) -> float | None:
+        """Return what the best policy is chosen by, the mean over the latest episodes; None while they are too few.
 
         The first episodes that end after a start are the short ones, which may be the best or the worst of all. So the
         mean is known when as many have ended as there are agents, and at least so many that a mean means something.
         An episode that the environment tells no `true_objective` of has its reward as that: so it is one quantity from
-        the first episode on, also where only some have it.
+        the first episode on, also where only some have it. A resumed run goes on with the episodes of the one before.
         """
         episodes = self._episodes[policy]
-        known = episodes.latest
-        values = episodes.true_objectives if name == _TRUE_OBJECTIVE else known.get(name, ())
-        if known and not values and not self._has_warned:
+        values = self._counters.recent_metrics(policy)[-self._num_averaged :].tolist()
+        if episodes.latest and not values and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "No episode of policy %d has a statistic %r so far, so no best policy is saved; there are %s",
-                *(policy, name, ", ".join(sorted(known))),
+                *(policy, self._metric, ", ".join(sorted(episodes.latest))),
             )
         if episodes.num_episodes < self._num_agents[policy]:
             return None
         return fmean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
+
+    def course(self) -> dict[str, Any]:
+        """Return what is known of episodes beside what the counters have, as data for `follow`."""
+        return {
+            "num_episodes": [policy.num_episodes for policy in self._episodes],
+            "latest": [{name: list(values) for name, values in policy.latest.items()} for policy in self._episodes],
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course: episodes of the earlier run count as those of this one."""
+        for policy, num_episodes, latest in zip(self._episodes, course["num_episodes"], course["latest"], strict=True):
+            policy.num_episodes = num_episodes
+            policy.latest = {name: deque(values, maxlen=self._num_averaged) for name, values in latest.items()}
 
     def sample(self) -> None:
         """Note the frames at this moment."""

@@ -134,7 +134,7 @@ class SerialWiring:
             timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
             self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
             runner.stop_loop = self._loop.stop
-            keep_course(self._blueprint, self._components, self._loop)
+            keep_course(self._blueprint, self._components, self._loop, runner)
             self._loop.run()
 
     def stop(self) -> None:

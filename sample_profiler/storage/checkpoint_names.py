@@ -7,10 +7,11 @@ import math
 import re
 from pathlib import Path
 
-__all__ = ["checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
+__all__ = ["best_name", "checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
 
+_MOST_SIGNS = 100
 _NAME = re.compile(
-    r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_reward_(?P<metric>[-\d.einf]+))?\.pth"
+    r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_(?P<metric>.+)_(?P<value>[-\d.einf]+))?\.pth"
 )
 
 
@@ -34,12 +35,20 @@ def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
     return [(steps, path) for steps, _, path in sorted(found)]
 
 
-def metric_in_name(path: Path) -> float:
-    """Return the metric that the name of a best checkpoint tells, to three digits; infinity where it tells none."""
+def best_name(num_steps: int, num_frames: int, metric: str, value: float) -> str:
+    """Return the name of a best checkpoint, which tells by which metric it is the best, and its value."""
+    return f"best_{num_steps:09}_{num_frames}_{_as_text_of_name(metric)}_{value:.3f}.pth"
+
+
+def metric_in_name(path: Path, metric: str) -> float:
+    """Return the value of a metric that the name of a best checkpoint tells, to three digits.
+
+    Infinity where it tells none, NaN where it is of another metric.
+    """
     match = _NAME.fullmatch(path.name)
     with contextlib.suppress(ValueError):
         if match and match["metric"]:
-            return float(match["metric"])
+            return float(match["value"]) if match["metric"] == _as_text_of_name(metric) else math.nan
     return math.inf
 
 
@@ -51,6 +60,11 @@ def has_trained(run_folder: Path) -> bool:
         for kind in ("checkpoint", "best")
         for steps, _ in sorted_checkpoints(folder, kind)
     )
+
+
+def _as_text_of_name(metric: str) -> str:
+    """Return the name of a metric, which may have any signs, as part of the name of a file."""
+    return re.sub(r"[^\w.-]", "-", metric)[:_MOST_SIGNS]
 
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import torch
 
 from sample_profiler.errors import CheckpointError
 from sample_profiler.files import remove_partials, written_whole
-from sample_profiler.storage.checkpoint_names import checkpoint_folder, metric_in_name, sorted_checkpoints
+from sample_profiler.storage.checkpoint_names import best_name, checkpoint_folder, metric_in_name, sorted_checkpoints
 
 __all__ = ["CheckpointFolder"]
 
@@ -52,9 +52,9 @@ class CheckpointFolder:
             _remove(other)
         return path
 
-    def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: float) -> Path:
-        """Write the best checkpoint in place of the previous best."""
-        path = self._write(state, f"best_{num_steps:09}_{num_frames}_reward_{metric:.3f}.pth")
+    def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: str, value: float) -> Path:
+        """Write the best checkpoint, by the value of a metric, in place of the previous best."""
+        path = self._write(state, best_name(num_steps, num_frames, metric, value))
         for old in self._paths("best"):
             if old != path:
                 _remove(old)
@@ -93,19 +93,22 @@ class CheckpointFolder:
             )
         return None
 
-    def better_states(self, metric: float, num_steps: int) -> Iterator[dict[str, Any]]:
+    def better_states(self, metric: str, value: float, num_steps: int) -> Iterator[dict[str, Any]]:
         """Yield what the best checkpoints hold, as far as they may be better than what a training knows of.
 
         There is one, or two after a kill in between; damaged files are passed over, and those that tell by their names
-        that they are not better are not read.
+        that they are not better, or are the best by another metric, are not read.
 
         Args:
-            metric: the best that the training knows of.
+            metric: name of what the best is chosen by.
+            value: the best that the training knows of.
             num_steps: up to which it has gone: it knows of all that was saved after fewer.
         """
-        known = (float(f"{metric:.3f}"), num_steps)  # names tell three digits
+        known = (float(f"{value:.3f}"), num_steps)  # names tell three digits
         paths = [
-            path for steps, path in sorted_checkpoints(self.path, "best") if (metric_in_name(path), steps) >= known
+            path
+            for steps, path in sorted_checkpoints(self.path, "best")
+            if (metric_in_name(path, metric), steps) >= known
         ]
         return (state for _, state in _read_whole(paths))
 

@@ -57,3 +57,15 @@ def test_counters_are_the_same_memory_where_they_are_received(counters):
 )
 def test_reports_survive_the_way_to_the_runner(message):
     assert pickle.loads(pickle.dumps(message)) == message
+
+
+def test_the_latest_metrics_are_those_of_the_latest_episodes_the_oldest_first():
+    counters = Counters(num_workers=1, num_policies=2, num_averaged=3)
+    assert counters.recent_metrics(1).tolist() == []
+    seen = []
+    for number in range(8):
+        counters.add_metric(1, float(number))
+        seen.append(counters.recent_metrics(1).tolist())
+    assert seen[:2] == [[0], [0, 1]]
+    assert seen[2:] == [[first, first + 1, first + 2] for first in range(6)]
+    assert counters.recent_metrics(0).tolist() == []

@@ -235,3 +235,43 @@ def test_a_run_that_cannot_save_at_all_does_not_begin(make_learner, full_disk):
     full_disk["is_full"] = True
     with pytest.raises(CheckpointError, match="cannot write the checkpoint"):
         make_learner().start()
+
+
+def test_the_best_by_another_metric_is_none_by_this_one(make_learner):
+    flags = ("--save_best_every_sec=5", "--save_best_after=0")
+    run = make_learner(*flags).start()
+    save_best(run, 500.0)
+    run.counters.add_metric(0, 500.0)
+    run.hand_over(0, 1)
+    run.learner.finish()
+    resumed = make_learner(*flags, "--save_best_metric=true_objective").start()
+    assert resumed.counters.recent_metrics(0).tolist() == []
+    save_best(resumed, 0.5)
+    assert resumed.checkpoints("best") == ["best_000000001_8_true_objective_0.500.pth"]
+    resumed.hand_over(0, 1)
+    resumed.learner.finish()
+    again = make_learner(*flags, "--save_best_metric=true_objective").start()
+    save_best(again, 0.4)
+    assert again.checkpoints("best") == ["best_000000001_8_true_objective_0.500.pth"]
+
+
+def test_the_latest_episodes_go_on_over_a_resume(make_learner):
+    run = make_learner("--stats_avg=3").start()
+    for value in (1.0, 2.0, 3.0, 4.5):
+        run.counters.add_metric(0, value)
+    run.hand_over(0, 1)
+    run.learner.finish()
+    resumed = make_learner("--stats_avg=3").start()
+    assert resumed.counters.recent_metrics(0).tolist() == [2.0, 3.0, 4.5]
+    resumed.counters.add_metric(0, 6.0)
+    assert resumed.counters.recent_metrics(0).tolist() == [3.0, 4.5, 6.0]
+    assert make_learner("--stats_avg=2").counters.recent_metrics(0).tolist() == [3.0, 4.5]
+
+
+def test_where_that_is_wanted_the_best_is_looked_for_after_each_dataset_and_not_by_the_clock(make_learner):
+    run = make_learner("--save_best_every_sec=5", "--save_best_after=0").start()
+    run.learner.progress.get_metric, run.learner.progress.looks_after_datasets = lambda: 7.0, True
+    save_best(run, 9.0)
+    assert run.checkpoints("best") == []
+    run.hand_over(0, 1)
+    assert run.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from sample_profiler.components import statistics
@@ -75,8 +76,16 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def run_statistics(counters, clock):
-    return RunStatistics(counters, (1, 4), target_frames=1000, frameskip=4, num_averaged=3, start_s=100.0)
+def make_statistics(counters, clock):
+    def make(metric="reward"):
+        return RunStatistics(counters, (1, 4), 1000, frameskip=4, num_averaged=3, start_s=100.0, metric=metric)
+
+    return make
+
+
+@pytest.fixture
+def run_statistics(make_statistics):
+    return make_statistics()
 
 
 def episode(policy, reward, length=8, **extra):
@@ -93,54 +102,80 @@ def test_means_are_over_the_latest_episodes_of_each_policy(run_statistics):
 
 def test_a_metric_is_unknown_before_enough_episodes_have_it(run_statistics):
     for reward in (2.0, 4.0):
-        assert run_statistics.metric(0, "reward") is None
+        assert run_statistics.metric(0) is None
         run_statistics.add_episodes([episode(0, reward)])
-    assert run_statistics.metric(0, "reward") is None, "means are over three episodes"
+    assert run_statistics.metric(0) is None, "means are over three episodes"
     run_statistics.add_episodes([episode(0, 6.0, kills=1.0)])
-    assert run_statistics.metric(0, "reward") == 4.0
-    assert run_statistics.metric(0, "kills") is None
+    assert run_statistics.metric(0) == 4.0
+    assert run_statistics.metric(1) is None
+
+
+def test_only_episodes_count_that_have_the_metric(make_statistics):
+    run_statistics = make_statistics("kills")
+    run_statistics.add_episodes([episode(0, 6.0), episode(0, 6.0), episode(0, 6.0, kills=1.0)])
+    assert run_statistics.metric(0) is None
     run_statistics.add_episodes([episode(0, 6.0, kills=kills) for kills in (2.0, 3.0)])
-    assert run_statistics.metric(0, "kills") == 2.0
-    assert run_statistics.metric(1, "reward") is None
+    assert run_statistics.metric(0) == 2.0
+
+
+def test_a_resumed_run_goes_on_with_the_latest_episodes(make_statistics, counters):
+    counters.resume_metrics(1, np.array([9.0, 1.0, 2.0, 3.0]))
+    run_statistics = make_statistics()
+    assert run_statistics.metric(1) is None, "as many are to end as there are agents, in each start"
+    run_statistics.add_episodes([episode(1, 7.0), episode(1, 8.0)])
+    assert run_statistics.metric(1) is None
+    exactly = make_statistics()
+    exactly.follow({"num_episodes": [0, 50], "latest": [{}, {"reward": [1.0, 2.0, 3.0]}]})
+    assert exactly.metric(1) == (3.0 + 7.0 + 8.0) / 3
+    assert exactly.status().episodes[1] == {"reward": 2.0}
+    assert exactly.course() == {"num_episodes": [0, 50], "latest": [{}, {"reward": [1.0, 2.0, 3.0]}]}
+
+
+def test_what_an_environment_calls_as_we_do_is_not_taken_for_ours(run_statistics):
+    run_statistics.add_episodes([EpisodeStatistics(0, 2.0, 8, {"reward": 77.0, "len": 78.0})] * 3)
+    assert run_statistics.status().episodes[0] == {"reward": 2.0, "len": 8.0}
+    assert run_statistics.metric(0) == 2.0
 
 
 def test_a_metric_is_unknown_before_as_many_episodes_have_ended_as_there_are_agents(run_statistics):
     """Those that end first are the short ones."""
     run_statistics.add_episodes([episode(1, 9.0, length=1) for _ in range(3)])
-    assert run_statistics.metric(1, "reward") is None
+    assert run_statistics.metric(1) is None
     run_statistics.add_episodes([episode(1, 0.0)])
-    assert run_statistics.metric(1, "reward") == 6.0
+    assert run_statistics.metric(1) == 6.0
 
 
 def test_a_metric_of_long_episodes_need_not_wait_until_its_mean_is_over_all_that_are_wanted(counters):
     run_statistics = RunStatistics(counters, (1,), target_frames=1, frameskip=1, num_averaged=10**6, start_s=0.0)
     run_statistics.add_episodes([episode(0, 1.0)] * 19)
-    assert run_statistics.metric(0, "reward") is None
+    assert run_statistics.metric(0) is None
     run_statistics.add_episodes([episode(0, 3.0)])
-    assert run_statistics.metric(0, "reward") == 1.1
+    assert run_statistics.metric(0) == 1.1
 
 
-def test_the_true_objective_is_the_reward_where_no_other_is_told(run_statistics, caplog):
+def test_the_true_objective_is_the_reward_where_no_other_is_told(make_statistics, caplog):
+    run_statistics = make_statistics("true_objective")
     run_statistics.add_episodes([episode(0, 2.0), episode(1, 3.0, true_objective=7.0)] * 4)
-    assert run_statistics.metric(0, "true_objective") == 2.0
-    assert run_statistics.metric(1, "true_objective") == 7.0
+    assert run_statistics.metric(0) == 2.0
+    assert run_statistics.metric(1) == 7.0
     assert caplog.text == ""
 
 
-def test_the_true_objective_is_one_quantity_also_where_only_some_episodes_have_it(run_statistics):
+def test_the_true_objective_is_one_quantity_also_where_only_some_episodes_have_it(make_statistics):
+    run_statistics = make_statistics("true_objective")
     run_statistics.add_episodes([episode(0, 2.0)] * 3)
     run_statistics.add_episodes([episode(0, 2.0, true_objective=8.0)])
-    assert run_statistics.metric(0, "true_objective") == 4.0
-    assert run_statistics.metric(0, "reward") == 2.0
+    assert run_statistics.metric(0) == 4.0
     assert run_statistics.status().episodes[0]["true_objective"] == 8.0, "what is shown is what was told"
 
 
-def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(run_statistics, caplog):
-    assert run_statistics.metric(0, "kils") is None
+def test_a_metric_that_no_episode_has_is_told_once_with_those_there_are(make_statistics, caplog):
+    run_statistics = make_statistics("kils")
+    assert run_statistics.metric(0) is None
     assert caplog.text == "", "no episode has ended yet"
     run_statistics.add_episodes([EpisodeStatistics(0, 1.0, 10, {"kills": 3.0})])
     for _ in range(3):
-        assert run_statistics.metric(0, "kils") is None
+        assert run_statistics.metric(0) is None
     assert [record.getMessage() for record in caplog.records] == [
         "No episode of policy 0 has a statistic 'kils' so far, so no best policy is saved; there are kills, len, reward"
     ]
@@ -189,4 +224,4 @@ def test_the_latest_training_statistics_count_and_a_status_does_not_change_later
 
 def test_episodes_with_strange_rewards_are_taken_as_they_are(run_statistics):
     run_statistics.add_episodes([episode(0, math.inf), episode(0, 1.0), episode(0, 1.0)])
-    assert run_statistics.metric(0, "reward") == math.inf
+    assert run_statistics.metric(0) == math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def learned(folder: Path) -> Any:
     return state
 
 
+def find_best(folder: Path) -> str:
+    """Return the name of the best checkpoint, which tells its steps, frames and metric."""
+    (path,) = (folder / "checkpoint_p0").glob("best_*.pth")
+    return path.name
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_run_of_three_parts_ends_as_a_whole_one(begin: Begin, tmp_path: Path, capsys, layout: str) -> None:
     flags = ("--env=walk", LAYOUTS[layout])
@@ -53,6 +60,7 @@ def test_a_run_of_three_parts_ends_as_a_whole_one(begin: Begin, tmp_path: Path, 
         assert ("Environments go on where they were" in capsys.readouterr().out) == (number > 0)
     assert "course" in load_latest_checkpoint(tmp_path / "parts")
     assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
+    assert find_best(tmp_path / "whole") == find_best(tmp_path / "parts")
 
 
 def test_a_run_that_was_interrupted_in_the_middle_of_a_turn_ends_as_a_whole_one(begin: Begin, tmp_path: Path) -> None:
@@ -61,9 +69,13 @@ def test_a_run_that_was_interrupted_in_the_middle_of_a_turn_ends_as_a_whole_one(
     for steps in (101, 402, 207):
         Stroll.steps_to_interrupt = steps
         assert begin(*flags, "--experiment=parts") == 130
-    assert 0 < learned(tmp_path / "parts")["frames"] < 1000
+    middle = learned(tmp_path / "parts")
+    assert 0 < middle["frames"] < 1000
+    assert len(middle["latest_metrics"]) == 25, "episodes of before the interruption count afterwards"
     assert begin(*flags, "--experiment=parts") == 0
     assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
+    assert find_best(tmp_path / "whole") == find_best(tmp_path / "parts")
+    assert learned(tmp_path / "whole")["best_metric"] > -math.inf
 
 
 def test_environments_that_cannot_be_put_back_begin_other_episodes_and_do_so_repeatably(

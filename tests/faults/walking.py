@@ -11,7 +11,7 @@ from gymnasium import spaces
 FLAGS = (
     *("--serial_mode=True", "--async_rl=False", "--seed=3", "--device=cpu", "--num_workers=2", "--rollout=8"),
     *("--num_envs_per_worker=4", "--encoder_mlp_layers", "16", "--rnn_size=8", "--value_bootstrap=True"),
-    *("--flight_recorder_mb=0", "--save_best_after=1000000"),
+    *("--flight_recorder_mb=0", "--save_best_after=0", "--stats_avg=25"),
 )
 
 

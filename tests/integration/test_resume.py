@@ -78,7 +78,7 @@ def test_overwrite_and_restart(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    """Learning rate, counters and best metric; the environments' own course differs from the second start on."""
+    """Learning rate and counters; the environments' own course, and so the rewards, differ from the second start on."""
     flags = ("--lr_schedule=linear_decay", "--save_best_after=500", "--save_best_every_sec=0.2", "--async_rl=False")
     whole = run(*FLAGS, *flags, "--train_for_env_steps=32000", folder=tmp_path, experiment="whole")
     assert whole.returncode == 0, whole.stdout
@@ -95,3 +95,5 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> 
     rates = [state["optimizer"]["param_groups"][0]["lr"] for state in (one, other)]
     assert rates[0] == rates[1] < middle["optimizer"]["param_groups"][0]["lr"]
     assert other["best_metric"] >= middle["best_metric"], "the best there ever was counts"
+    assert len(middle["latest_metrics"]) >= 20
+    assert len(other["latest_metrics"]) == 100, "of both starts"

@@ -98,8 +98,8 @@ def test_policies_do_not_mix(tmp_path):
 def test_the_best_is_one_beside_the_latest_and_replaced_by_a_better_one(folder):
     for number in range(4):
         folder.save(make_state(number), number, number)
-    folder.save_best(make_state(10), 1, 1, metric=-0.5)
-    path = folder.save_best(make_state(11), 2, 2, metric=1234.5)
+    folder.save_best(make_state(10), 1, 1, metric="reward", value=-0.5)
+    path = folder.save_best(make_state(11), 2, 2, metric="reward", value=1234.5)
     assert path.name == "best_000000002_2_reward_1234.500.pth"
     assert [name for name in names(folder) if "best" in name] == [path.name]
     assert folder.load("best")["frames"] == 11
@@ -108,8 +108,8 @@ def test_the_best_is_one_beside_the_latest_and_replaced_by_a_better_one(folder):
 
 @pytest.mark.parametrize("metric", [float("inf"), -1e30, 0.0, 1e-9])
 def test_the_best_is_found_again_whatever_its_metric(folder, metric):
-    folder.save_best(make_state(1), 1, 1, metric)
-    folder.save_best(make_state(2), 2, 2, metric)
+    folder.save_best(make_state(1), 1, 1, "reward", metric)
+    folder.save_best(make_state(2), 2, 2, "reward", metric)
     assert folder.load("best")["frames"] == 2
     assert len(names(folder)) == 1
 
@@ -129,18 +129,30 @@ def test_the_best_is_found_again_whatever_its_metric(folder, metric):
 def test_best_checkpoints_are_read_where_they_may_be_better_than_what_is_known(
     folder, monkeypatch, metric, num_steps, is_read
 ):
-    folder.save_best(make_state(1), num_steps=3, num_frames=30, metric=2.0)
+    folder.save_best(make_state(1), num_steps=3, num_frames=30, metric="reward", value=2.0)
     read = []
     monkeypatch.setattr(checkpoints, "_read", lambda path: read.append(path.name) or {})
-    assert len(list(folder.better_states(metric, num_steps))) == is_read
+    assert len(list(folder.better_states("reward", metric, num_steps))) == is_read
     assert read == ["best_000000003_30_reward_2.000.pth"] * is_read
 
 
 @pytest.mark.parametrize("name", ["best_000000003_30.pth", "best_000000003_30_reward_1.2.3.pth"])
 def test_a_best_checkpoint_whose_name_tells_no_metric_is_read(folder, name):
-    best = folder.save_best(make_state(1), num_steps=3, num_frames=30, metric=2.0)
+    best = folder.save_best(make_state(1), num_steps=3, num_frames=30, metric="reward", value=2.0)
     best.rename(best.with_name(name))
-    assert [state["frames"] for state in folder.better_states(9.0, 9)] == [1]
+    assert [state["frames"] for state in folder.better_states("reward", 9.0, 9)] == [1]
+
+
+@pytest.mark.parametrize("metric", ["true_objective", "a/b: ü", "_3.000", "x" * 500])
+def test_the_name_of_the_best_tells_by_which_metric(folder, metric):
+    path = folder.save_best(make_state(1), num_steps=3, num_frames=30, metric=metric, value=2.0)
+    assert path.parent == folder.path
+    assert path.name.startswith("best_000000003_30_")
+    assert path.name.endswith("_2.000.pth")
+    assert folder.load("best")["frames"] == 1
+    assert len(list(folder.better_states(metric, -math.inf, 0))) == 1
+    assert len(list(folder.better_states(metric, 3.0, 0))) == 0
+    assert len(list(folder.better_states("reward", -math.inf, 0))) == 0
 
 
 def test_milestones_stay(folder):
@@ -158,7 +170,7 @@ def test_other_files_are_left_alone(folder):
         (folder.path / name).write_text("mine")
     for number in range(4):
         folder.save(make_state(number), number, number)
-        folder.save_best(make_state(number), number, number, 1.0)
+        folder.save_best(make_state(number), number, number, "reward", 1.0)
     assert set(others) <= set(names(folder))
     assert folder.load("latest")["frames"] == 3
 

@@ -29,7 +29,7 @@ class MachineOptions:
     flush_summaries_interval: float = option(30.0, above=0)
     """Seconds between two writes of the TensorBoard summaries to disk."""
 
-    stats_avg: int = option(100, minimum=1, maximum=1_000_000_000)
+    stats_avg: int = option(100, minimum=1, maximum=1_000_000)
     """Number of latest episodes over which statistics such as the reward are averaged."""
 
     summaries_use_frameskip: bool = True

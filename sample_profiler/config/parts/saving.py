@@ -31,12 +31,14 @@ class SavingOptions:
     """Seconds between two checkpoints that are kept for good; -1 keeps none."""
 
     save_best_every_sec: float = option(5.0, above=0)
-    """Seconds between two looks at whether the policy is the best so far."""
+    """Seconds between two looks at whether the policy is the best so far; a run that can be resumed exactly looks after
+    each batch it has trained on instead."""
 
     save_best_metric: str = text_option("reward", NOT_EMPTY)
     """Statistic by which the best policy is chosen, the mean over the latest stats_avg episodes; higher is better.
-    true_objective is what the last info of an episode has under that name, else the reward. After each start it counts
-    once 20 episodes (or stats_avg, if that is less), and one for each agent, have ended."""
+    true_objective is what the last info of an episode has under that name, else the reward. It counts once 20 episodes
+    (or stats_avg, if that is less) have ended, those before a resume included, and after each start one for each
+    agent."""
 
     save_best_after: int = option(100_000, minimum=0)
     """Number of environment steps before which no policy is saved as the best."""
