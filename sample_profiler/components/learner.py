@@ -238,8 +238,9 @@ class Learner:
     def _prepare(self, dataset: Dataset, lag: torch.Tensor) -> TrainingData:
         """Compute advantages and the targets of the value head.
 
-        Values are those that inference computed, except behind the last step, which inference has not seen; V-trace
-        wants them of the network as it is now.
+        Values are those that inference computed, except behind the last step, which inference has not seen. V-trace
+        wants them of the network as it is now; only those of final observations before the last step, which are not
+        kept, stay those that inference computed.
         """
         loss, model = self._options.loss, self._trainer.model
         unknown = torch.zeros_like(dataset.rewards)
@@ -261,7 +262,7 @@ class Learner:
                 advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
                 data = replace(data, valid=data.valid * dataset.by_chunk(is_finite))
             if loss.normalize_returns:
-                model.returns_normalizer.update(returns)
+                model.returns_normalizer.update(returns[data.valid.view_as(returns) > 0])
                 returns = model.returns_normalizer.normalize(returns)
         return replace(data, advantages=dataset.by_chunk(advantages), returns=dataset.by_chunk(returns))
 

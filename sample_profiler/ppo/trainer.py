@@ -218,9 +218,12 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each."""
+        """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each.
+
+        The ratios are as they are, not within the bounds that the loss keeps them in.
+        """
         distribution, values = self._forward(torch.cat(self._encode(batch)), batch)
-        return losses.probability_ratio(distribution.log_prob(batch.actions), batch.log_probabilities), values
+        return (distribution.log_prob(batch.actions) - batch.log_probabilities).exp(), values
 
     @torch.no_grad()
     def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -156,6 +157,50 @@ def test_values_of_final_observations_in_the_middle_are_those_of_inference(make_
     run.learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
     run.start().hand_over(0)
     assert received[0].returns.flatten()[0].item() == 1 + 0.5 * 6
+
+
+@pytest.mark.parametrize(
+    ("ratios", "targets"),
+    [
+        # Values are all 10, gamma is 0.5, rewards 1: each difference is 1 + 0.5 * 10 - 10 = -4.
+        ((1.0, 1.0), (10 - 4 - 0.5 * 4, 10 - 4)),
+        ((0.01, 0.02), (10 - 0.01 * 4 - 0.5 * 0.01 * 0.02 * 4, 10 - 0.02 * 4)),
+        ((50.0, 0.5), (10 - 4 - 0.5 * 0.5 * 4, 10 - 0.5 * 4)),
+    ],
+)
+def test_vtrace_weighs_by_ratios_of_the_present_network_and_bounds_them_above_alone(make_learner, ratios, targets):
+    run = make_learner(
+        "--rollout=2", "--batch_size=2", "--gamma=0.5", "--normalize_returns=False", "--with_vtrace=True",
+        "--recurrence=2", "--use_rnn=False",
+    )  # fmt: skip
+    model = run.learner._trainer.model
+    with torch.no_grad():
+        model.value_head.weight.zero_()
+        model.value_head.bias.fill_(10.0)
+        for parameter in model.action_head.parameters():
+            parameter.zero_()  # each of four actions is as probable
+    memory = run.memory
+    memory.rewards[0], memory.values[:] = 1.0, -777.0
+    memory.log_probabilities[0] = np.log(0.25) - np.log(ratios)
+    received = []
+    prepare = run.learner._prepare
+    run.learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
+    run.start().hand_over(0)
+    assert received[0].returns.flatten().tolist() == pytest.approx(targets, abs=1e-5)
+
+
+def test_returns_of_steps_that_are_not_trained_on_are_in_no_statistic(make_learner):
+    run = make_learner("--rollout=1", "--batch_size=2", "--max_policy_lag=5", "--reward_clip=1000000").start()
+    run.memory.terminated[:] = True
+    run.memory.rewards[:4, 0] = (3.0, 9999.0, 5.0, 9999.0)
+    run.memory.inactive[1, 0] = True
+    run.memory.policy_versions[3] = -9
+    run.hand_over(0, 1)
+    run.hand_over(2, 3)
+    statistics = run.learner._trainer.model.returns_normalizer
+    # It begins as if it had seen a 0.
+    assert statistics.count.item() == 3
+    assert statistics.mean.item() == pytest.approx((0 + 3 + 5) / 3)
 
 
 def test_rewards_are_scaled_and_clipped(make_learner):
