@@ -257,7 +257,7 @@ def _output_size(module: Any, kind: str) -> int:
 def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
     """Sends two steps through a network with parts of the user's own: an error here is easier to read than later."""
     observations = {
-        key: torch.zeros(2, *(space.shape or ()), dtype=torch.from_numpy(np.zeros(0, space.dtype)).dtype)
+        key: torch.from_numpy(np.full((2, *(space.shape or ())), _some_value(space), space.dtype))
         for key, space in observation_space.items()
     }
     try:
@@ -278,6 +278,11 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
             f"steps of two agents into {list(sequence.shape)} in sequence(); they are to be {list(states.shape)} and "
             f"{[2, 3, core.shape[-1]]}"
         )
+
+
+def _some_value(space: gymnasium.Space[Any]) -> int:
+    """Returns a number that an observation may have; a Box may have any, whatever its bounds."""
+    return int(space.start) if isinstance(space, spaces.Discrete) else 0
 
 
 def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:

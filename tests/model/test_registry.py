@@ -23,7 +23,7 @@ from sample_profiler.model.registry import (
     registered_parts,
 )
 
-SPACE = spaces.Dict({"a/b": spaces.Box(-1, 1, (2, 3), np.float32), "c": spaces.Discrete(4)})
+SPACE = spaces.Dict({"a/b": spaces.Box(-1, 1, (2, 3), np.float32), "c": spaces.Discrete(4, start=2)})
 
 
 class Own(nn.Module):
@@ -118,7 +118,7 @@ def test_an_own_core_remembers_and_memory_is_made_for_its_states(flags, num_trun
     network = make_network(*flags)
     assert isinstance(network._trunks[-1].core, OwnCore)
     assert recurrent_state_size(make_config(*flags)) == network.state_size == 4 * num_trunks
-    head = network.forward_head(network.normalize({"a/b": torch.ones(1, 2, 3), "c": torch.ones(1, dtype=torch.int64)}))
+    head = network.forward_head(network.normalize({"a/b": torch.ones(1, 2, 3), "c": torch.full((1,), 3)}))
     _, states = network.forward_core(head, torch.zeros(1, network.state_size))
     output, _ = network.forward_core(head, states)
     both = network.forward_core_sequence(head.expand(1, 2, -1), torch.zeros_like(states), torch.tensor([[True, False]]))
