@@ -127,9 +127,13 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
         repeats = config.environment.env_frameskip // frameskip
+        num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
                 show()
+                num_pictures += 1
+                if num_pictures == options.max_num_frames:
+                    break
                 continue
             episodes.append(episode)
             reward = (

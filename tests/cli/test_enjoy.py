@@ -8,9 +8,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from sample_profiler.cli.enjoy import enjoy
+from sample_profiler.cli.enjoy import describe_episodes, enjoy
 from sample_profiler.cli.train import train
-from sample_profiler.components.evaluation import Player
+from sample_profiler.components.evaluation import PlayedEpisode, Player
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
 from sample_profiler.profiling import get_timing, set_timing
@@ -19,7 +19,7 @@ from sample_profiler.profiling import get_timing, set_timing
 class Clock(gymnasium.Env):
     """Shows the number of the frame; an episode has 24."""
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium declares it for instances)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 35}  # noqa: RUF012 (gymnasium declares it for instances)
 
     def __init__(self):
         self.observation_space = spaces.Box(0, 100, (1,), np.float32)
@@ -34,6 +34,9 @@ class Clock(gymnasium.Env):
     def step(self, action):
         self._frame += 1
         return np.full(1, self._frame, np.float32), 1.0, False, self._frame == 24, {}
+
+    def render(self):
+        return np.full((2, 2, 3), self._frame, np.uint8)
 
 
 @pytest.fixture
@@ -77,6 +80,68 @@ def test_a_frameskip_that_is_given_counts_and_it_is_said_what_that_means(clock_r
     assert enjoy([*clock_run, "--max_num_episodes=1", "--no_render", "--eval_env_frameskip=2"]) == 0
     assert shown[:3] == [[0, 0, 0], [0, 2, 4], [4, 6, 8]]
     assert "not those that the policy was trained on, which are 4 apart" in capsys.readouterr().out
+
+
+class Video:
+    """Keeps the frame that each of its pictures shows."""
+
+    def __init__(self, stem, fps):
+        self.path, self.fps, self.frames = stem, fps, []
+
+    def add(self, picture):
+        self.frames.append(int(picture[0, 0, 0]))
+
+    @property
+    def num_frames(self):
+        return len(self.frames)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def videos(monkeypatch):
+    """Videos that were made."""
+    videos = []
+    monkeypatch.setattr(
+        "sample_profiler.cli.enjoy.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]
+    )
+    return videos
+
+
+@pytest.mark.parametrize(
+    ("flags", "frameskip", "fps"),
+    [
+        ((), 4, 35 / 4),
+        (("--eval_env_frameskip=4",), 4, 35 / 4),
+        (("--eval_env_frameskip=2",), 2, 35 / 2),
+        (("--eval_env_frameskip=1",), 1, 35),
+        (("--eval_env_frameskip=2", "--fps=20"), 2, 20),
+    ],
+)
+def test_a_video_runs_at_the_speed_of_the_environment(clock_run, videos, flags, frameskip, fps):
+    assert enjoy([*clock_run, "--max_num_episodes=1", "--save_video", *flags]) == 0
+    assert videos[0].frames == list(range(0, 25, frameskip))
+    assert videos[0].fps == fps
+
+
+def test_playing_goes_on_when_the_video_has_ended(clock_run, videos, capsys):
+    assert enjoy([*clock_run, "--max_num_episodes=3", "--save_video", "--video_frames=5"]) == 0
+    assert videos[0].frames == [0, 4, 8, 12, 16]
+    assert "over 3 episodes" in capsys.readouterr().out
+
+
+def test_playing_ends_after_so_many_pictures(clock_run, videos, capsys):
+    assert enjoy([*clock_run, "--save_video", "--max_num_frames=9"]) == 0
+    assert videos[0].frames == [0, 4, 8, 12, 16, 20, 24, 0, 4]
+    assert "over 1 episode " in capsys.readouterr().out
+
+
+def test_means_are_ours_where_the_environment_has_one_of_the_same_name():
+    episode = PlayedEpisode((2.0,), 8, {"reward": 77.0, "len": 78.0, "kills": 3.0})
+    text = describe_episodes([episode, episode])
+    assert text.splitlines()[1:] == ["Mean kills 3.000"]
+    assert "Mean reward 2.000" in text
 
 
 def test_an_environment_that_cannot_be_made_is_one_clear_error(clock_run, capsys):

@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sample_profiler.analysis.verdict import Advice, Verdict
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
-from sample_profiler.components.messages import Counters
+from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
@@ -146,3 +146,14 @@ def test_a_verdict_is_a_text_of_each_policy(tmp_path):
             "- it never waits",
             "- try --precision=bf16: where there is it; expected: 100 to 200 frames/s",
         ]
+
+
+def test_every_evaluation_is_written_however_many_there_are_between_two_summaries(make_runner, tmp_path):
+    runner, _ = make_runner()
+    for frames in (1000, 2000, 3000):
+        runner.handle_reports([EvaluationFinished(1, frames, 10, {"reward": frames / 100, "reward_stddev": 0.0})])
+    *_, summaries = runner.timers()
+    summaries.callback()
+    runner.finish()
+    assert read(tmp_path / "summary" / "1")["eval/reward"] == [(1000, 10.0), (2000, 20.0), (3000, 30.0)]
+    assert "eval/reward" not in read(tmp_path / "summary" / "0")

@@ -36,7 +36,7 @@ class Push(gymnasium.Env):
     def step(self, action):
         self.num_steps += 1
         is_over = self.num_steps == 5
-        info = {"true_objective": 3.0} if is_over else {}
+        info = {"true_objective": 3.0, "episode_extra_stats": {"reward": 77.0, "len": 78.0}} if is_over else {}
         return np.zeros(1, np.float32), float(action), is_over, False, info
 
 
@@ -138,6 +138,21 @@ def test_members_of_a_vector_play_episodes_of_their_own(model):
     ]
     assert [episode.num_frames for episode in episodes] == [4 * (reward + 1) for reward in rewards][: len(episodes)]
     assert len(episodes) >= 7
+
+
+def test_a_member_that_begins_with_the_next_step_has_seen_and_done_nothing_then(model):
+    vector = VectorAgents(SyncVectorEnv([Push, Push], autoreset_mode=AutoresetMode.NEXT_STEP))
+    env = AgentsEnv(lambda: vector, inspect_env(vector), "push", 0, 1)
+    player, begun = Player(model, env.num_agents, None), []
+    player.begin_episodes = lambda agents: begun.append((len(steps), list(agents)))
+    steps = []
+    for each in play(env, player, frames_per_step=4, repeats=1, bad_numbers=PLAYED):
+        steps.append(each)
+        if len(steps) == 20:
+            break
+    assert [episode.num_frames for episode in steps if episode is not None] == [20] * 4
+    # After the first reset; the end, which two episodes follow; and the step that shows the first of the next.
+    assert begun[:3] == [(0, [0, 1]), (8, [0, 1]), (9, [0, 1])]
 
 
 class Spoilt(Push):

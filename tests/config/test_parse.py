@@ -124,8 +124,8 @@ def test_every_flag_and_its_default():
 
 @pytest.mark.parametrize(
     "flag",
-    ["no_render", "save_video", "max_num_episodes", "eval_deterministic", "eval_env_frameskip", "fps", "with_pbt",
-     "with_wandb", "push_to_hub", "actor_worker_gpus", "env_gpu_actions"],
+    ["no_render", "save_video", "max_num_episodes", "max_num_frames", "eval_deterministic", "eval_env_frameskip",
+     "fps", "with_pbt", "with_wandb", "push_to_hub", "actor_worker_gpus", "env_gpu_actions"],
 )  # fmt: skip
 def test_flags_of_features_that_are_not_there_are_unknown(flag: str):
     assert any(f"--{flag} is not a flag" in problem for problem in problems_of(f"--{flag}=1"))

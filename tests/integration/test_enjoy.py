@@ -52,10 +52,11 @@ def test_a_video_has_a_picture_of_every_frame_played(doom_run: Path) -> None:
 
 
 def test_a_video_ends_after_the_frames_asked_for(doom_run: Path) -> None:
-    flags = ("--env=doom_basic", "--save_video", "--video_frames=20", "--max_num_episodes=100")
+    flags = ("--env=doom_basic", "--save_video", "--video_frames=20", "--max_num_episodes=3")
     played = run("sf_examples.vizdoom.enjoy_vizdoom", *flags, folder=doom_run)
     assert played.returncode == 0, played.stdout
     assert "Video of 20 frames" in played.stdout
+    assert "over 3 episodes" in played.stdout
 
 
 @pytest.mark.parametrize(

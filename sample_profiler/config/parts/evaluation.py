@@ -14,6 +14,9 @@ class EvaluationOptions:
     max_num_episodes: int = option(10, minimum=1)
     """Number of episodes to play."""
 
+    max_num_frames: int = option(-1, minimum=1, also=-1)
+    """Number of pictures after which playing ends, also in the middle of an episode; -1: with the last episode."""
+
     eval_deterministic: bool = False
     """Always take the most probable action, instead of drawing one as in training."""
 
@@ -31,7 +34,7 @@ class EvaluationOptions:
     """Save what is played as a video in the run's folder, without a window."""
 
     video_frames: int = option(-1, minimum=1, also=-1)
-    """Number of frames after which the video ends; -1: with the last episode."""
+    """Number of pictures after which the video ends, while playing goes on; -1: with the last episode."""
 
     fps: float = option(0.0, minimum=0)
     """Frames per second that are shown and that the video has; 0: what the environment says, else 30."""
