@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import register_env
+from sample_profiler.envs.vector import VectorAgents
 
 COMPONENTS = ("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0")
 NUM_DATASETS = 4  # the statistics of observations have changed several times by then
@@ -129,3 +131,48 @@ def test_what_the_mask_forbids_is_never_drawn_and_carries_no_gradient(make_maske
     assert len(gradients) == NUM_DATASETS - 1, "those of the step before"
     for gradient in gradients:
         assert [bool(of_value.any()) for of_value in gradient] == [v != FORBIDDEN for v in range(len(gradient))]
+
+
+class Random(gymnasium.Env):
+    """Random observations; episodes of five steps."""
+
+    observation_space = spaces.Box(-9, 9, (3,), np.float32)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._step += 1
+        return self._observe(), float(action), False, self._step == 5, {}
+
+    def _observe(self):
+        return self.np_random.uniform(-9, 9, 3).astype(np.float32)
+
+
+def make_vector():
+    return VectorAgents(SyncVectorEnv([Random, Random], autoreset_mode=AutoresetMode.NEXT_STEP))
+
+
+def test_episodes_that_begin_behind_an_inactive_step_begin_with_zeros_in_inference_and_learner(
+    make_blueprint, make_component
+):
+    register_env("wandering", lambda *_, **__: make_vector())
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=32", "--learning_rate=0.05", "--recurrence=8")
+    run, differences = Run(make_blueprint(*flags, env=make_vector()), make_component), []
+    memory = run.blueprint.trajectories
+
+    def compare(batches):
+        slots, steps = np.nonzero(memory.inactive)
+        assert len(slots) >= 4
+        assert not memory.states[slots, steps + 1].any()
+        for batch in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            valid = batch.valid > 0
+            differences.append(ratios.log()[valid].abs().max().item())
+            differences.append((values - batch.values)[valid].abs().max().item())
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
