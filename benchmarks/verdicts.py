@@ -2,7 +2,8 @@
 
     python -m benchmarks.verdicts --rounds 5 --seconds 25
 
-Every run is kept in results/verdicts.jsonl as soon as it is over; the table counts right verdicts by cause.
+Every run is kept in results/verdicts.jsonl as soon as it is over, and the same command goes on behind the last one that
+is there; the table counts right verdicts by cause.
 """
 
 from __future__ import annotations
@@ -118,6 +119,29 @@ def _loads(report: RunReport) -> dict[str, Any]:
     } | {"machine": report.facts.machine_busy}
 
 
+def _kept(path: Path, setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of earlier calls.
+
+    Raises:
+        SystemExit: they are of another setting.
+    """
+    if not path.exists():
+        return []
+    first, *lines = path.read_text().splitlines() or ["null"]
+    if json.loads(first) != setting:
+        raise SystemExit(f"{path} has runs of another machine or with other arguments: give another --output")
+    return [json.loads(line) for line in lines]
+
+
+def _describe(result: dict[str, Any]) -> str:
+    verdict = result["verdict"]
+    text = f"{'right' if result['is_right'] else 'WRONG'}: {result['case']}: {verdict['cause']}: {verdict['headline']}"
+    if followed := result.get("followed"):
+        low, high = next(advice["fps"] for advice in verdict["advice"] if advice["fps"])
+        text += f"\n  {followed['change']}: {low:,.0f} to {high:,.0f} predicted, {followed['fps']:,.0f} seen"
+    return text
+
+
 def main() -> None:
     """Run all cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,20 +155,15 @@ def main() -> None:
     order = [name for name in options.cases for _ in range(options.rounds)]
     random.Random(options.seed).shuffle(order)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    results = []
-    with options.output.open("w") as file:
-        file.write(json.dumps({"machine": Machine.this().to_dict(), "seconds": options.seconds}) + "\n")
-        for name in order:
+    arguments = {"seconds": options.seconds, "follow": options.follow, "order": order}
+    setting = {"machine": Machine.this().to_dict()} | arguments
+    results = _kept(options.output, setting)
+    with options.output.open("a") as file:
+        if not results and not file.tell():
+            file.write(json.dumps(setting) + "\n")
+        for name in order[len(results) :]:
             results.append(run(name, options.seconds, follows=options.follow))
-            verdict = results[-1]["verdict"]
-            mark = "right" if results[-1]["is_right"] else "WRONG"
-            print(f"{mark}: {name}: {verdict['cause']}: {verdict['headline']}", flush=True)
-            if followed := results[-1].get("followed"):
-                low, high = next(advice["fps"] for advice in verdict["advice"] if advice["fps"])
-                print(
-                    f"  {followed['change']}: {low:,.0f} to {high:,.0f} predicted, {followed['fps']:,.0f} seen",
-                    flush=True,
-                )
+            print(_describe(results[-1]), flush=True)
             file.write(json.dumps(results[-1]) + "\n")
             file.flush()
     for name in options.cases:
