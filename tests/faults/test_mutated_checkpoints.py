@@ -98,7 +98,7 @@ def test_nothing_changes_where_no_checkpoint_can_be_read(begin, good, capsys):
     for path in good.rglob("*.pth"):
         path.write_bytes(path.read_bytes()[:100])
     before = contents(good)
-    flags = ("--benchmark=True", "--timeline_seconds=0:1000", "--train_for_env_steps=256")
+    flags = ("--benchmark=True", "--flight_recorder_mb=1", "--timeline_seconds=0:1000", "--train_for_env_steps=256")
     assert begin("--env=walk", "--batch_size=64", "--experiment=good", *flags) == 1
     assert "checkpoints in" in capsys.readouterr().out
     assert contents(good) == before
