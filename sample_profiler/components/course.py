@@ -25,7 +25,7 @@ from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import Component, EventLoop
 
 if TYPE_CHECKING:
-    from sample_profiler.components.progress import Progress
+    from sample_profiler.components.progress import TrainingProgress
     from sample_profiler.components.runner import Runner
 
 __all__ = ["keep_course"]
@@ -58,7 +58,7 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
         return
     course = _Course(blueprint, components, loop, runner)
     learner: Any = components[0]
-    progress: Progress = learner.progress
+    progress: TrainingProgress = learner.progress
     progress.get_course = course.take
     if course.is_offered:
         progress.get_metric, progress.looks_after_datasets = course.metric, True

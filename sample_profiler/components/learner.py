@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
-from sample_profiler.components.progress import Progress
+from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
@@ -129,7 +129,9 @@ class Learner:
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
-        self.progress = Progress(trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed)
+        self.progress = TrainingProgress(
+            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed
+        )
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher."""
@@ -177,6 +179,8 @@ class Learner:
         """
         if self._is_whole:
             self.progress.save()
+        else:
+            self.progress.save_best()
         device_clock.settle(self.timing)
 
     def _on_slots(self, slots: list[int]) -> None:

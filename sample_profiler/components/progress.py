@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.event_loop import Timer
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
-__all__ = ["Progress"]
+__all__ = ["TrainingProgress"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,17 @@ _MOST_STEPS = 10**18  # far from what 64 bits hold
 _UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
-class Progress:
+@dataclass(frozen=True)
+class _Best:
+    """The best policy so far, as it was when that was found."""
+
+    state: dict[str, Any]
+    num_steps: int
+    num_frames: int
+    metric: float
+
+
+class TrainingProgress:
     """How far the training of one policy has come: its network and all that is saved with it.
 
     Args:
@@ -43,7 +55,8 @@ class Progress:
         frames: that the policy has been trained on.
         random: draws minibatches.
         get_metric: returns what the best policy is chosen by, NaN: unknown yet.
-        looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock.
+        looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock; a
+            better one is kept in memory and written by the clock, since that takes long beside a short dataset.
         get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
         loaded_course: what it returned when the loaded checkpoint was saved.
 
@@ -71,7 +84,8 @@ class Progress:
         self._checkpoints = checkpoints
         self._counters = counters
         self._policy = policy
-        self._best_metric = -math.inf
+        self._best_metric = -math.inf  # of what is written
+        self._unwritten_best: _Best | None = None
         self._steps_saved = -1
         with trainer.timing.add_time("load_checkpoint"):
             checkpoints.remove_partials()
@@ -85,7 +99,7 @@ class Progress:
         if options.save_milestones_sec > 0:
             timers.append(Timer(options.save_milestones_sec, self._save_milestone))
         if not options.benchmark:
-            timers.append(Timer(options.save_best_every_sec, self._look_for_best))
+            timers.append(Timer(options.save_best_every_sec, self._save_best_if_possible))
         return timers
 
     def has_reached_target(self) -> bool:
@@ -95,14 +109,33 @@ class Progress:
     def end_dataset(self) -> None:
         """Look whether the policy is the best so far, where that is not done by the clock."""
         if self.looks_after_datasets and not self._options.benchmark:
-            self._save_best("after the next dataset")
+            self._look_for_best()
 
     def save(self) -> None:
-        """Save the latest checkpoint, unless nothing was learned since the last.
+        """Save the best policy, if it is not yet, and the latest checkpoint, unless nothing was learned since the last.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: one of them cannot be written; the other is, if that is possible.
         """
+        try:
+            self.save_best()  # first: who goes on from the latest knows of it and does not find it again
+        finally:
+            self._save_latest()
+
+    def save_best(self) -> None:
+        """Save the best policy that was found, unless it is saved already.
+
+        Raises:
+            CheckpointError: it cannot be written, and is kept for the next try.
+        """
+        best, name = self._unwritten_best, self._options.save_best_metric
+        if best is None:
+            return
+        with self._trainer.timing.add_time("save_checkpoint"):
+            self._checkpoints.save_best(best.state, best.num_steps, best.num_frames, name, best.metric)
+        self._best_metric, self._unwritten_best = best.metric, None
+
+    def _save_latest(self) -> None:
         if self._trainer.num_steps == self._steps_saved:
             return
         with self._trainer.timing.add_time("save_checkpoint"):
@@ -166,20 +199,20 @@ class Progress:
         with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._trainer.timing.add_time("save_checkpoint"):
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
-    def _look_for_best(self) -> None:
+    def _save_best_if_possible(self) -> None:
         if not self.looks_after_datasets:
-            self._save_best(f"in {self._options.save_best_every_sec:g} s")
+            self._look_for_best()
+        with _going_on(f"in {self._options.save_best_every_sec:g} s"):
+            self.save_best()
 
-    def _save_best(self, next_try: str) -> None:
-        """Save if the metric is better than ever."""
-        metric, name = self.get_metric(), self._options.save_best_metric
-        if self.frames < self._options.save_best_after or not metric > self._best_metric:
+    def _look_for_best(self) -> None:
+        """Keep a copy of the policy for `save_best` if the metric is better than ever."""
+        metric = self.get_metric()
+        best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
+        if self.frames < self._options.save_best_after or not metric > best:
             return
-        best, self._best_metric = self._best_metric, metric  # the new one is part of what is saved
-        with _going_on(next_try), self._trainer.timing.add_time("save_checkpoint"):
-            self._checkpoints.save_best(self._state(), self._trainer.num_steps, self.frames, name, metric)
-            best = metric
-        self._best_metric = best
+        state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
+        self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)
 
 
 @contextlib.contextmanager

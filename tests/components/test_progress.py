@@ -268,10 +268,80 @@ def test_the_latest_episodes_go_on_over_a_resume(make_learner):
     assert make_learner("--stats_avg=2").counters.recent_metrics(0).tolist() == [3.0, 4.5]
 
 
-def test_where_that_is_wanted_the_best_is_looked_for_after_each_dataset_and_not_by_the_clock(make_learner):
-    run = make_learner("--save_best_every_sec=5", "--save_best_after=0").start()
-    run.learner.progress.get_metric, run.learner.progress.looks_after_datasets = lambda: 7.0, True
+@pytest.fixture
+def looks_after_datasets(make_learner):
+    """Return a function that makes a run that looks for the best policy after each dataset, by a metric of its own."""
+
+    def make(metric=7.0):
+        run = make_learner("--save_best_every_sec=5", "--save_best_after=0").start()
+        run.learner.progress.get_metric, run.learner.progress.looks_after_datasets = lambda: metric, True
+        return run
+
+    return make
+
+
+def test_where_that_is_wanted_the_best_is_looked_for_after_each_dataset_and_not_by_the_clock(looks_after_datasets):
+    run = looks_after_datasets()
     save_best(run, 9.0)
     assert run.checkpoints("best") == []
     run.hand_over(0, 1)
+    assert run.checkpoints("best") == [], "written by the clock"
+    save_best(run, 9.0)
     assert run.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]
+
+
+def load_best(run):
+    (name,) = run.checkpoints("best")
+    return torch.load(run.blueprint.run_folder / "checkpoint_p0" / name, weights_only=True)
+
+
+def test_the_best_is_written_as_it_was_after_its_dataset(looks_after_datasets):
+    run = looks_after_datasets()
+    run.hand_over(0, 1)
+    expected = {name: value.clone() for name, value in run.learner._trainer.model.state_dict().items()}
+    run.learner.progress.get_metric = lambda: 6.0
+    run.hand_over(0, 1)
+    save_best(run, 9.0)
+    state = load_best(run)
+    assert (state["frames"], state["optimizer_steps"], state["best_metric"]) == (8, 1, 7.0)
+    assert all(torch.equal(state["model"][name], value) for name, value in expected.items())
+    assert run.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]
+
+
+def test_the_latest_checkpoint_knows_of_the_best_which_is_written_before_it(looks_after_datasets):
+    run = looks_after_datasets()
+    run.hand_over(0, 1)
+    run.learner.finish()
+    assert run.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]
+    resumed = looks_after_datasets(metric=7.0)
+    resumed.hand_over(0, 1)
+    resumed.learner.finish()
+    assert resumed.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]
+
+
+def test_the_best_outlives_a_training_step_that_failed(looks_after_datasets, monkeypatch):
+    run = looks_after_datasets()
+    run.hand_over(0, 1)
+    monkeypatch.setattr(run.learner, "_publish", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run.hand_over(2, 3)
+    run.learner.finish()
+    assert run.checkpoints("best") == ["best_000000001_8_reward_7.000.pth"]
+
+
+def test_the_latest_checkpoint_does_not_know_of_a_best_that_could_not_be_written(looks_after_datasets, monkeypatch):
+    run = looks_after_datasets()
+    run.hand_over(0, 1)
+
+    def refuse(*_):
+        raise CheckpointError("cannot write the best")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFolder, "save_best", refuse)
+        with pytest.raises(CheckpointError, match="the best"):
+            run.learner.finish()
+    assert "checkpoint_000000001_8.pth" in run.checkpoints()
+    resumed = looks_after_datasets(metric=5.0)
+    resumed.hand_over(0, 1)
+    save_best(resumed, 9.0)
+    assert resumed.checkpoints("best") == ["best_000000002_16_reward_5.000.pth"]

@@ -32,7 +32,7 @@ class SavingOptions:
 
     save_best_every_sec: float = option(5.0, above=0)
     """Seconds between two looks at whether the policy is the best so far; a run that can be resumed exactly looks after
-    each batch it has trained on instead."""
+    each batch it has trained on, and writes the best one so often."""
 
     save_best_metric: str = text_option("reward", NOT_EMPTY)
     """Statistic by which the best policy is chosen, the mean over the latest stats_avg episodes; higher is better.
