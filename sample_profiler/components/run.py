@@ -200,7 +200,7 @@ def execute_run(
     )
     _log_layout(blueprint, seed)
     records = RunRecords(run_folder, config.profiling)
-    records.make_room()
+    records.set_earlier_aside()
     recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
 

@@ -53,7 +53,7 @@ _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
 """Gauges of which a report shows the course, and how those of several processes become one figure."""
 _MOST_POINTS = 600
 _ASIDE = ".earlier"
-"""Ends the names of an earlier run's record files while it is open whether this one will train."""
+"""Ends the names of what an earlier run has recorded while it is open whether this one will train."""
 
 
 class RunRecords:
@@ -80,37 +80,47 @@ class RunRecords:
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
 
-    def make_room(self) -> None:
+    def set_earlier_aside(self) -> None:
         """Remove what an earlier run in the same folder has left; if that has trained, not before this one has."""
         if not has_trained(self._folder):
             self._remove_earlier()
-            self._remove_record_files()
+            self._remove_own()
             return
         self.keeps_earlier = True
         if any(self._set_aside()):  # by a run that was killed before it trained: these tell of more
-            self._remove_record_files()
-        for path in self._live.glob("*.rec"):
+            self._remove_own()
+        for path in list(self._own()):
             path.rename(path.with_name(path.name + _ASIDE))
 
-    def take_place(self) -> None:
+    def replace_earlier(self) -> None:
         """Remove what an earlier run has left: this one has trained, and is what there is to be told of."""
         if self.keeps_earlier:
             self.keeps_earlier = False
             self._remove_earlier()
 
+    def _own(self) -> Iterator[Path]:
+        """Yield what tells of a run beside its session: to readers that is one run's, or they would mix two."""
+        yield from self._live.glob("*.rec")
+        yield from filter(Path.exists, (steady_path(self._folder), history_path(self._folder)))
+
     def _set_aside(self) -> Iterator[Path]:
-        return self._live.glob(f"*.rec{_ASIDE}")
+        yield from self._live.glob(f"*.rec{_ASIDE}")
+        yield from session_path(self._folder).parent.glob(f"*.json{_ASIDE}")
 
     def _remove_earlier(self) -> None:
-        for path in (*self._set_aside(), steady_path(self._folder), history_path(self._folder)):
+        for path in list(self._set_aside()):
             path.unlink(missing_ok=True)
 
     def _put_earlier_back(self) -> None:
-        self._remove_record_files()
-        for path in self._set_aside():
+        self._remove_own()
+        for path in list(self._set_aside()):
             path.rename(path.with_suffix(""))
         with contextlib.suppress(OSError):
             self._live.rmdir()
+
+    def _remove_own(self) -> None:
+        for path in list(self._own()):
+            path.unlink(missing_ok=True)
 
     def _remove_record_files(self) -> None:
         for path in self._live.glob("*.rec"):
@@ -137,7 +147,10 @@ class RunRecords:
         return session
 
     def write_timers(self) -> None:
-        """Write the timers and gauges of all processes, and gauges over time; a full disk is no reason to end a run."""
+        """Write the timers and gauges of all processes, and gauges over time; a full disk is no reason to end a run.
+
+        With `keeps_earlier` nothing is written.
+        """
         session = read_live(self._folder, with_events=False)
         self._note(session)
         if self.keeps_earlier:
@@ -194,11 +207,17 @@ class RunRecords:
         elif self._timeline is not None:
             self._timeline.poll()
             if passed_s >= start_s + length_s:
-                self._finish_timeline()
+                self.end_timeline()
 
     def end_timeline(self) -> None:
-        """End the timeline's window, because the run ends; what it has is written meanwhile."""
+        """End the timeline's window, which is over or the run is; what it has is written meanwhile.
+
+        As long as nothing was trained it is not written: there may be a timeline of the earlier run.
+        """
         if self.keeps_earlier and self._timeline is not None:
+            logger.warning(
+                "There is no timeline: nothing was trained before its window ended; what the earlier run recorded stays"
+            )
             self._timeline.close()
             self._window = self._timeline = None
         else:
@@ -227,12 +246,13 @@ class RunRecords:
     def write_session(self, facts: Mapping[str, Any], steady: Session, *, is_clean: bool) -> Session:
         """Put all recordings into the run's session; then the record files of a run that ended well are not needed.
 
-        A run that has trained nothing leaves those of the earlier one that it was to go on with.
+        A run that has trained nothing leaves those of the earlier one that it was to go on with, and none of its own,
+        however it ended.
 
         Args:
             facts: about the run.
             steady: its steady part, which gets a file of its own.
-            is_clean: whether it ended as it should; else the files stay, as evidence.
+            is_clean: whether it ended as it should; else the files stay, as evidence, but with `keeps_earlier`.
         """
         if self._writing is not None:
             self._writing.join()

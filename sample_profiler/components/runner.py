@@ -359,7 +359,7 @@ class Runner(CapturesRollouts):
             observer.on_status(status)
 
         if iterations:
-            self.records.take_place()
+            self.records.replace_earlier()
         self._audience.tell(tell)
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self.update_recording)

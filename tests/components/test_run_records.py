@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
@@ -79,7 +80,7 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
     assert saved["history_start_s"] == session.run["history_start_s"] == run["history_start_s"]
     assert [value for _, value in saved["history"]["fps"]] == [10.0, 30.0]
     records.write_timers()
-    RunRecords(tmp_path, parse_config(["--env=e"]).profiling).make_room()
+    RunRecords(tmp_path, parse_config(["--env=e"]).profiling).set_earlier_aside()
     assert "history" not in read_live(tmp_path).run, "of an earlier run"
 
 
@@ -98,10 +99,11 @@ def earlier(tmp_path):
     return tmp_path
 
 
-def begin(folder):
+def begin(folder, *flags):
     """Do what a run does before it trains."""
-    records = RunRecords(folder, parse_config(["--env=e"]).profiling)
-    records.make_room()
+    records = RunRecords(folder, parse_config(["--env=e", *flags]).profiling)
+    records.set_earlier_aside()
+    live_folder(folder).mkdir(exist_ok=True)
     RecordFile(live_folder(folder) / "Runner.2.rec", process_name="Runner", ring_bytes=0).close()
     return records
 
@@ -116,6 +118,8 @@ def test_a_run_that_trains_nothing_leaves_what_the_one_before_has_recorded(earli
     before = contents(earlier)
     records = begin(earlier)
     assert [path.name for path in live_folder(earlier).glob("*.rec")] == ["Runner.2.rec"], "it sees its own alone"
+    assert not steady_path(earlier).exists()
+    assert not history_path(earlier).exists()
     session = end(records)
     assert records.keeps_earlier
     assert [record.name for record in session.processes] == ["Runner"], "its own"
@@ -129,9 +133,38 @@ def test_what_an_earlier_run_has_recorded_outlives_a_run_that_is_killed_before_i
     assert contents(earlier) == before
 
 
+def test_what_a_run_that_ended_well_has_recorded_outlives_one_that_is_killed_before_it_trains(earlier):
+    for path in (live_folder(earlier) / "Runner.1.rec", history_path(earlier)):
+        path.unlink()
+    live_folder(earlier).rmdir()
+    before = contents(earlier)
+    begin(earlier)
+    end(begin(earlier))
+    assert contents(earlier) == before
+
+
+def test_a_report_of_a_run_that_was_killed_before_it_trained_is_of_that_alone(earlier):
+    (earlier / "profile" / "steady.json").write_text("no session")  # reading it would fail
+    (earlier / "profile" / "history.json").write_text('{"history": {"fps": [[0.0, 1.0]]}}')
+    begin(earlier)
+    assert "history" not in load_report(earlier).session.run
+
+
+def test_a_window_that_ends_before_anything_is_trained_does_not_cost_the_earlier_timeline(earlier, caplog):
+    path = earlier / "profile" / "timeline.json"
+    path.write_text("of the earlier run")
+    records = begin(earlier, "--timeline_seconds=0:0.001")
+    for _ in range(3):
+        records.follow_timeline()
+        time.sleep(0.002)
+    assert "There is no timeline: nothing was trained before its window ended" in caplog.text
+    end(records)
+    assert path.read_text() == "of the earlier run"
+
+
 def test_a_run_that_trains_takes_the_place_of_the_one_before(earlier):
     records = begin(earlier)
-    records.take_place()
+    records.replace_earlier()
     assert not records.keeps_earlier
     assert not steady_path(earlier).exists()
     assert not history_path(earlier).exists()
