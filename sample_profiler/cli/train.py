@@ -136,8 +136,9 @@ def _train(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
     )
     result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
-    if result.failure and not result.fps and earlier_config is not None:
-        # Flags that the run could not even begin with, such as those of another network, are no part of it.
+    if earlier_config is not None and (result.keeps_earlier or (result.failure and not result.fps)):
+        # Flags that nothing was trained with stay out of what is told of the earlier run; those that a run could not
+        # even begin with, such as those of another network, are no part of it either.
         with contextlib.suppress(OSError), written_whole(config_path(folder)) as partial:
             partial.write_bytes(earlier_config)
     _conclude(config, folder, result)

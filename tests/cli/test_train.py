@@ -343,6 +343,17 @@ def test_a_resumed_run_keeps_the_flags_that_are_not_given_again(start, runs):
     assert config.origin("rollout") == "saved"
 
 
+def test_flags_of_a_resumed_run_that_trained_nothing_are_not_kept(start, runs, tmp_path):
+    assert start("--gamma=0.9") == 0
+    before = (tmp_path / "mine" / "config.json").read_bytes()
+    runs.result = make_result(fps=0.0, interrupted_by=15, keeps_earlier=True)
+    assert start("--gamma=0.5") == 143
+    assert (tmp_path / "mine" / "config.json").read_bytes() == before
+    runs.result = make_result(fps=0.0, interrupted_by=15)
+    assert start("--gamma=0.5") == 143
+    assert (tmp_path / "mine" / "config.json").read_bytes() != before, "there was nothing of the earlier run to keep"
+
+
 def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert start("--profile_dir=records") == 0
