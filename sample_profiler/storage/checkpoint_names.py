@@ -9,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["best_name", "checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
 
-_MOST_SIGNS = 100
+_MOST_CHARACTERS = 100
 _NAME = re.compile(
     r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_(?P<metric>.+)_(?P<value>[-\d.einf]+))?\.pth"
 )
@@ -63,8 +63,8 @@ def has_trained(run_folder: Path) -> bool:
 
 
 def _as_text_of_name(metric: str) -> str:
-    """Return the name of a metric, which may have any signs, as part of the name of a file."""
-    return re.sub(r"[^\w.-]", "-", metric)[:_MOST_SIGNS]
+    """Return the name of a metric, which may have any characters, as part of the name of a file."""
+    return re.sub(r"[^\w.-]", "-", metric)[:_MOST_CHARACTERS]
 
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:
