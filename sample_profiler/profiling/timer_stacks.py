@@ -22,7 +22,7 @@ class StackWatcher(Protocol):
         ...
 
     def show_gauge(self, name: str) -> None:
-        """Take note that a gauge of some thread has another value."""
+        """Take note that a gauge of some thread has been set; called at each time, so it has to be quick."""
         ...
 
 
@@ -31,7 +31,7 @@ class TimerStack:
 
     Args:
         clock_ns: Returns integer nanoseconds that never go back; for tests.
-        watchers: Returns who is told of gauges at once.
+        watchers: Returns who is told of gauges.
     """
 
     def __init__(
@@ -82,14 +82,17 @@ class TimerStack:
                 gauge.update(value)
             elif (gauge := GaugeNode(value)).count:
                 self._gauges[name] = gauge
+            else:
+                return
         self._tell_of(name)
 
     def merge_gauges(self, gauges: Mapping[str, GaugeNode]) -> None:
         """Add gauges of another thread or process."""
         with self._lock:
             merge_gauges_into(self._gauges, gauges)
-        for name in gauges:
-            self._tell_of(name)
+        for name, gauge in gauges.items():
+            if gauge.count:
+                self._tell_of(name)
 
     def merge_gauge_into(self, target: GaugeNode, name: str) -> None:
         """Add a gauge of this stack to another one, if there is any of this name."""

@@ -27,11 +27,25 @@ def _fresh_timers():
     timers.reset_timers()
 
 
+class Clock:
+    """Stands until a test moves it on."""
+
+    now_ns = 0
+
+    def __call__(self):
+        return self.now_ns
+
+
 @pytest.fixture
-def process(tmp_path):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def process(tmp_path, clock):
     file = RecordFile(tmp_path / "main.1.rec", process_name="main", ring_bytes=0)
     file.attach(Timing("main"), "main")
-    yield ProcessRecording(file), file
+    yield ProcessRecording(file, clock_ns=clock), file
     file.close()
 
 
@@ -283,18 +297,41 @@ def test_ml13_timers_after_a_reset_are_in_the_file_before_the_next_update(proces
     assert list(read(file)[1].root.children) == ["after"]
 
 
-def test_ml13_gauges_are_in_the_file_before_the_next_update(process):
+def test_ml13_gauges_are_in_the_file_before_the_next_update(process, clock):
     _, file = process
     for value in (5, 1, 3):
         timers.set_gauge("loss", value)
+    clock.now_ns += 50_000_000
     in_thread(lambda: timers.set_gauge("loss", 9))
-    timers.merge_gauges({"lag": timer_nodes.GaugeNode(2.0)})
+    timers.merge_gauges({"lag": timer_nodes.GaugeNode(2.0), "none": timer_nodes.GaugeNode()})
     timers.set_gauge("nothing", float("nan"))
     gauges = read(file)[0].gauges
     loss = gauges["loss"]
     assert (loss.value, loss.min_value, loss.max_value, loss.count) == (9.0, 1.0, 9.0, 4)
     assert gauges["lag"].value == 2.0
-    assert "nothing" not in gauges
+    assert not {"nothing", "none"} & set(gauges)
+
+
+def test_a_gauge_that_is_set_again_and_again_is_written_every_50_ms_and_by_each_update(process, clock):
+    recording, file = process
+    shown = []
+    for value in range(1, 7):
+        timers.set_gauge("loss", value)
+        shown.append(read(file)[0].gauges["loss"].value)
+        clock.now_ns += 20_000_000
+    assert shown == [1, 1, 1, 4, 4, 4]
+    recording.update({})
+    assert read(file)[0].gauges["loss"].value == 6
+
+
+def test_the_first_number_of_a_gauge_is_written_at_once_though_it_was_set_to_nan_before(process):
+    _, file = process
+    for value in (float("nan"), 2):
+        timers.set_gauge("loss", value)
+    timers.merge_gauges({"lag": timer_nodes.GaugeNode()})
+    timers.merge_gauges({"lag": timer_nodes.GaugeNode(3.0)})
+    gauges = read(file)[0].gauges
+    assert (gauges["loss"].value, gauges["lag"].value) == (2.0, 3.0)
 
 
 def test_gauges_may_be_set_after_the_file_is_closed_and_in_a_forked_child(process):
@@ -311,8 +348,9 @@ def test_gauges_may_be_set_after_the_file_is_closed_and_in_a_forked_child(proces
     assert read(file)[0].gauges["loss"].value == 1.0
 
 
-def test_gauges_that_several_threads_set_end_with_the_last_value(process):
+def test_gauges_that_several_threads_set_end_with_the_last_value(process, monkeypatch):
     _, file = process
+    monkeypatch.setattr("sample_profiler.profiling.process_recording._GAUGE_INTERVAL_NS", 0)
 
     def work():
         for value in range(300):
