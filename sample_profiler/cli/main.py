@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sample_profiler import __version__
@@ -335,27 +335,30 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _percent(text: str, most: float = 100) -> float:
-    """Return a percentage above 0 and below `most` as a share."""
-    share = _tolerance(text, most)
-    if share == 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and {most:g}, such as 5%")
-    return share
+def _percent(text: str) -> float:
+    """Return a percentage above 0 and below 100 as a share."""
+    return _share(text, lambda percent: 0 < percent < 100, 100)
 
 
-def _tolerance(text: str, most: float = 100) -> float:
-    """Return a percentage from 0 on and below `most` as a share."""
+def _tolerance(text: str) -> float:
+    """Return a percentage from 0 on and below 100 as a share."""
+    return _share(text, lambda percent: 0 <= percent < 100, 100)
+
+
+def _slowdown(text: str) -> float:
+    """Return a percentage above 0, up to what a stage may be slowed by, as a share."""
+    most = 100 * MOST_SHARE
+    return _share(text, lambda percent: 0 < percent <= most, most)
+
+
+def _share(text: str, is_allowed: Callable[[float], bool], most: float) -> float:
     try:
         percent = float(text.removesuffix("%"))
     except ValueError:
         percent = math.nan
-    if not 0 <= percent < most:
+    if not is_allowed(percent):
         raise argparse.ArgumentTypeError(f"{text!r}: give a percentage between 0 and {most:g}, such as 5%")
     return percent / 100
-
-
-def _slowdown(text: str) -> float:
-    return _percent(text, 100 * MOST_SHARE)
 
 
 def _seconds(text: str) -> float:

@@ -67,7 +67,7 @@ def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_other
     assert [(question["stage"], question["share"]) for question in asked[-3:]] == [(s, 0.0) for s in module.STAGES]
 
 
-@pytest.mark.parametrize("share", ["0", "1000%", "nan", "twice"])
+@pytest.mark.parametrize("share", ["0", "1000.1%", "nan", "twice"])
 def test_a_slowdown_that_no_run_takes_is_refused(asked, share, tmp_path, capsys):
     with pytest.raises(SystemExit) as ending:
         main(["whatif", str(tmp_path), "--slower", share])
@@ -76,7 +76,7 @@ def test_a_slowdown_that_no_run_takes_is_refused(asked, share, tmp_path, capsys)
     assert asked == []
 
 
-@pytest.mark.parametrize("share", ["100%", "900%"])
+@pytest.mark.parametrize("share", ["100%", "1000%"])
 def test_a_stage_may_take_several_times_as_long(asked, share, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
     assert main(["whatif", str(tmp_path), "--slower", share]) == 0
