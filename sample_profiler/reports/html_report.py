@@ -12,7 +12,7 @@ from sample_profiler.profiling.render import format_device
 from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
 from sample_profiler.reports.run_report import BlockFigures, RunReport, describe_run
 from sample_profiler.reports.tables import format_duration, format_percent, format_seconds
-from sample_profiler.reports.workers import WorkerFigures
+from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
 
 __all__ = ["format_html"]
 
@@ -202,20 +202,8 @@ def _block_table(tree: BlockFigures) -> str:
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:
-    rows = [
-        [
-            escape(each.worker),
-            format_percent(each.busy),
-            format_percent(each.waits_for_inference),
-            format_percent(each.waits_for_learner),
-            format_seconds(each.step_s),
-            "–" if each.to_others is None else f"{each.to_others:.2f} ×",
-            "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
-        ]
-        for each in workers
-    ]
-    titles = ["worker", "busy", "waits for inference", "waits for the Learner", "a step of a group", "to the others"]
-    return _table([*titles, "slowest environment to the others"], rows, right={1, 2, 3, 4, 5, 6})
+    rows = [[escape(entry) for entry in row] for row in worker_rows(workers)]
+    return _table(WORKER_TITLES, rows, right=set(range(1, len(WORKER_TITLES))))
 
 
 def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:

@@ -12,9 +12,9 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.history import describe_figure
 from sample_profiler.reports.run_report import RunReport, describe_run
-from sample_profiler.reports.tables import format_percent, format_seconds, format_table
+from sample_profiler.reports.tables import format_seconds, format_table
 from sample_profiler.reports.verdict import format_verdict
-from sample_profiler.reports.workers import WorkerFigures
+from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
 
 __all__ = ["format_text"]
 
@@ -52,20 +52,8 @@ def _history(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:
-    rows = [
-        [
-            each.worker,
-            format_percent(each.busy),
-            format_percent(each.waits_for_inference),
-            format_percent(each.waits_for_learner),
-            format_seconds(each.step_s),
-            "–" if each.to_others is None else f"{each.to_others:.2f} ×",
-            "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
-        ]
-        for each in workers
-    ]
-    titles = ["worker", "busy", "waits for inference", "for the Learner", "group step", "to the others"]
-    return format_table([*titles, "slowest environment"], rows, right={1, 2, 3, 4, 5, 6}) if rows else ""
+    rows = worker_rows(workers)
+    return format_table(WORKER_TITLES, rows, right=set(range(1, len(WORKER_TITLES)))) if rows else ""
 
 
 def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:

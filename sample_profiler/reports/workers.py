@@ -7,8 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
+from sample_profiler.reports.tables import format_percent, format_seconds
 
-__all__ = ["WorkerFigures", "worker_figures"]
+__all__ = ["WORKER_TITLES", "WorkerFigures", "worker_figures", "worker_rows"]
+
+WORKER_TITLES = (
+    "worker",
+    "busy",
+    "waits for inference",
+    "waits for the Learner",
+    "group step",
+    "to the others",
+    "slowest environment to the others",
+)
+"""Of the columns of `worker_rows`; all but the first are numbers."""
 
 _STEP = "env_step"
 
@@ -57,3 +69,19 @@ def worker_figures(workers: Sequence[ComponentLoad]) -> list[WorkerFigures]:
             )
         )
     return figures
+
+
+def worker_rows(workers: Sequence[WorkerFigures]) -> list[list[str]]:
+    """Return the figures of each worker as text, one entry for each of `WORKER_TITLES`."""
+    return [
+        [
+            each.worker,
+            format_percent(each.busy),
+            format_percent(each.waits_for_inference),
+            format_percent(each.waits_for_learner),
+            format_seconds(each.step_s),
+            "–" if each.to_others is None else f"{each.to_others:.2f} ×",
+            "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
+        ]
+        for each in workers
+    ]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sample_profiler.reports.workers import worker_figures
+from sample_profiler.reports.workers import WORKER_TITLES, worker_figures, worker_rows
 from tests.analysis.made_runs import worker
 
 
@@ -39,3 +39,14 @@ def test_what_there_is_nothing_to_compare_with_is_not_known():
 def test_the_slowest_environment_is_told_where_there_is_one(gauges, slowest):
     (figures,) = worker_figures([worker(0, **gauges)])
     assert (figures.slowest_env, figures.slowest_env_ratio) == slowest
+
+
+def test_the_table_has_an_entry_for_each_title_also_of_what_is_not_known():
+    gauges = {"slowest_env": 3.0, "slowest_env_ratio": 4.5}
+    figures = worker_figures([worker(0, steps=500, **gauges), worker(1, steps=1000)])
+    slow, healthy = (dict(zip(WORKER_TITLES, row, strict=True)) for row in worker_rows(figures))
+    assert (slow["worker"], slow["to the others"]) == (figures[0].worker, "2.00 ×")
+    assert slow["slowest environment to the others"] == "4.5 × (environment 3)"
+    assert healthy["slowest environment to the others"] == "–"
+    (alone,) = worker_rows(worker_figures([worker(0)]))
+    assert alone[WORKER_TITLES.index("to the others")] == "–"
