@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
@@ -13,6 +14,7 @@ __all__ = ["BlockCost", "RunCosts", "different_machines", "pass_costs", "run_cos
 
 _LOOP = "main_loop"
 _MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "memory_gib", "gpus", "python")
+_MEMORY_TOLERANCE = 0.05  # one kernel takes a little more of the memory for itself than another
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,14 @@ def different_machines(first: Session, second: Session) -> list[str]:
     return [
         f"{fact} {'unknown' if one is None else one} and {'unknown' if other is None else other}"
         for fact, one, other in pairs
-        if one != other or (fact == "host" and one is None)
+        if not _is_same(fact, one, other) or (fact == "host" and one is None)
     ]
+
+
+def _is_same(fact: str, one: object, other: object) -> bool:
+    if fact == "memory_gib" and isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=_MEMORY_TOLERANCE)
+    return one == other
 
 
 def _machine_fact(session: Session, fact: str) -> object:

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe_machine", "host_name", "processor_name"]
+__all__ = ["describe_machine", "host_name", "memory_gib", "processor_name"]
 
 _CPUS = Path("/proc/cpuinfo")
 _NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
@@ -23,16 +23,15 @@ def describe_machine() -> dict[str, Any]:
     """Return facts about this machine.
 
     Returns:
-        `host`, `system` with its version, `processor` by its model, `num_cpus` that this process may use, `memory_gib`
-        as a whole number where the system tells, `gpus` by their models where NVIDIA's driver tells, version of
-        `python`.
+        `host`, `system` with its version, `processor` by its model, `num_cpus` that this process may use, `memory_gib`,
+        `gpus` by their models where NVIDIA's driver tells, version of `python`.
     """
     facts = {
         "host": host_name(),
         "system": f"{platform.system()} {platform.release()}",
         "processor": processor_name(),
         "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": memory_gib(),
         "gpus": _gpu_names(),
         "python": platform.python_version(),
     }
@@ -45,18 +44,15 @@ def processor_name() -> str:
     return _entry_of(_CPUS, "model name") or platform.processor() or platform.machine()
 
 
+def memory_gib() -> float:
+    """Return the machine's memory to a tenth of a GiB, without what the kernel took for itself."""
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+
+
 @functools.cache
 def _gpu_names() -> str:
     names = (_entry_of(path, "Model") for path in sorted(_NVIDIA_GPUS.glob("*/information")))
     return ", ".join(filter(None, names))
-
-
-def _memory_gib() -> int | None:
-    """Return the machine's memory, rounded: a kernel takes some of it for itself, another one a little more."""
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
-    except (OSError, ValueError):
-        return None
 
 
 def _entry_of(path: Path, name: str) -> str:

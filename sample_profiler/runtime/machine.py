@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from sample_profiler.profiling.machine_facts import processor_name
+from sample_profiler.profiling.machine_facts import memory_gib, processor_name
 
 __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "derive_seed", "draw_seed"),
@@ -52,7 +52,7 @@ class Machine:
         return cls(
             processor=processor_name(),
             num_cpus=len(usable_cpus()),
-            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+            memory_gib=memory_gib(),
             system=f"{platform.system()} {platform.release()}",
             python=platform.python_version(),
         )

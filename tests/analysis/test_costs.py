@@ -23,6 +23,12 @@ def test_one_machine_does_not_differ_from_itself():
     assert different_machines(Session(0.0, machine=MACHINE), Session(1.0, machine=dict(MACHINE))) == []
 
 
+@pytest.mark.parametrize(("one", "other", "is_same"), [(15.4, 15.6, True), (15.5, 16, True), (15.5, 17.5, False)])
+def test_memory_may_differ_by_what_kernels_take_of_it(one, other, is_same):
+    sessions = [Session(0.0, machine=MACHINE | {"memory_gib": memory_gib}) for memory_gib in (one, other)]
+    assert different_machines(*sessions) == ([] if is_same else [f"memory_gib {one} and {other}"])
+
+
 @pytest.mark.parametrize(
     ("fact", "other", "difference"),
     [

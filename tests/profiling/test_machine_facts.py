@@ -27,7 +27,7 @@ def test_this_machine_is_described_in_plain_data():
     facts = describe_machine()
     assert facts.keys() >= {"host", "system", "processor", "num_cpus", "memory_gib", "python"}
     assert facts["num_cpus"] == len(os.sched_getaffinity(0))
-    assert all(isinstance(value, str | int) and value for value in facts.values())
+    assert all(isinstance(value, str | int | float) and value for value in facts.values())
 
 
 def test_a_processor_is_told_by_its_model(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import psutil
 import pytest
 
 from sample_profiler.runtime import machine
@@ -21,7 +22,7 @@ def test_the_machine_is_described_in_plain_data():
     facts = Machine.this().to_dict()
     assert set(facts) == {"processor", "num_cpus", "memory_gib", "system", "python"}
     assert facts["num_cpus"] == len(os.sched_getaffinity(0))
-    assert facts["memory_gib"] > 0
+    assert facts["memory_gib"] == pytest.approx(psutil.virtual_memory().total / 2**30, abs=0.1)
     assert all(isinstance(value, str | int | float) and value != "" for value in facts.values())
 
 
