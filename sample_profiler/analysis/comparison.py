@@ -86,11 +86,6 @@ def compare_pairs(
     return PairedComparison(math.exp(mean), interval, p_value, outcome, len(logs), more)
 
 
-def sign_flip_p_value(logs: Sequence[float]) -> float:
-    """Return how probable a mean at least as far from 0 is if signs are arbitrary: exact up to `MOST_EXACT` pairs."""
-    return _SignFlips(logs).p_value()
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values corrected for being several (Holm 1979, "A simple sequentially rejective … procedure")."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])

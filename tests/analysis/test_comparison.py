@@ -7,31 +7,35 @@ import random
 
 import pytest
 
-from sample_profiler.analysis.comparison import compare_pairs, holm, sign_flip_p_value
+from sample_profiler.analysis.comparison import compare_pairs, holm
+
+
+def compare_logs(logs):
+    """Compare pairs whose ratios have these logarithms."""
+    return compare_pairs([(1.0, math.exp(each)) for each in logs])
 
 
 def test_the_p_value_is_the_share_of_sign_patterns_that_are_as_extreme():
-    assert sign_flip_p_value([0.1, 0.2, 0.3]) == 2 / 8
-    assert sign_flip_p_value([0.1, -0.1]) == 1.0
-    assert sign_flip_p_value([1.0, 2.0, -0.5]) == 4 / 8, "+++ and ++- on both sides"
-    assert sign_flip_p_value([0.05] * 8) == 2 / 256
-    assert sign_flip_p_value([0.0] * 8) == 1.0
+    assert compare_logs([0.1, 0.2, 0.3]).p_value == 2 / 8
+    assert compare_logs([0.1, -0.1]).p_value == 1.0
+    assert compare_logs([1.0, 2.0, -0.5]).p_value == 4 / 8, "+++ and ++- on both sides"
+    assert compare_logs([0.05] * 8).p_value == 2 / 256
+    assert compare_logs([0.0] * 8).p_value == 1.0
 
 
 @pytest.mark.parametrize("num_pairs", [15, 20])
 def test_it_is_exact_up_to_twenty_pairs(num_pairs):
     logs = [0.01 * (number + 1) for number in range(num_pairs)]
-    assert sign_flip_p_value(logs) == 2 / 2**num_pairs
-    assert sign_flip_p_value([-0.01, *logs[1:]]) == 4 / 2**num_pairs
+    assert compare_logs(logs).p_value == 2 / 2**num_pairs
+    assert compare_logs([-0.01, *logs[1:]]).p_value == 4 / 2**num_pairs
 
 
 def test_with_more_pairs_it_is_drawn_and_nearly_the_same():
     logs = [0.02, -0.01] * 9 + [0.01, 0.01]
-    exact = sign_flip_p_value(logs)
+    exact = compare_logs(logs).p_value
     assert 0.03 < exact < 0.3
-    assert sign_flip_p_value([*logs, 0.0]) == pytest.approx(exact, abs=0.02)
-    comparison = compare_pairs([(1.0, math.exp(each)) for each in (*logs, 0.0)])
-    assert comparison.interval == pytest.approx(compare_pairs([(1.0, math.exp(each)) for each in logs]).interval, 0.01)
+    assert compare_logs([*logs, 0.0]).p_value == pytest.approx(exact, abs=0.02)
+    assert compare_logs([*logs, 0.0]).interval == pytest.approx(compare_logs(logs).interval, 0.01)
 
 
 def test_several_tests_are_corrected_by_holm():
