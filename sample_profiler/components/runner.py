@@ -98,11 +98,10 @@ class Runner(CapturesRollouts):
         self.statistics = RunStatistics(
             counters,
             num_agents,
-            config.saving.train_for_env_steps,
+            config.saving,
             frames_per_step(config),
             config.machine.stats_avg,
             start_s,
-            config.saving.save_best_metric,
         )
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None

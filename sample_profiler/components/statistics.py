@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
+from sample_profiler.config import SavingOptions
 
 __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 
@@ -140,29 +141,27 @@ class RunStatistics:
     Args:
         counters: that the components share.
         num_agents: that follow each policy.
-        target_frames: at which the run ends, per policy.
+        options: when the run ends, and by which statistic the best policy is chosen.
         frameskip: frames per agent step.
         num_averaged: how many of the latest episodes means are taken over.
         start_s: when the first component was started (monotonic clock).
-        metric: name of the statistic that the best policy is chosen by.
     """
 
     def __init__(
         self,
         counters: Counters,
         num_agents: Sequence[int],
-        target_frames: int,
+        options: SavingOptions,
         frameskip: int,
         num_averaged: int,
         start_s: float,
-        metric: str = "reward",
     ) -> None:
         self._counters = counters
-        self._target_frames = target_frames
+        self._target_frames = options.train_for_env_steps
         self._frameskip = frameskip
         self._num_averaged = num_averaged
         self._num_agents = num_agents
-        self._metric = metric
+        self._metric = options.save_best_metric
         self._episodes = [_PolicyEpisodes() for _ in num_agents]
         self._training: dict[int, dict[str, float]] = {}
         self._evaluation: dict[int, EvaluationFinished] = {}
