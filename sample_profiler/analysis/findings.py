@@ -87,8 +87,8 @@ class JudgedRun:
         self.waits_for_learner = mean_share(self.workers, "learner")
         self.waits_for_inference = mean_share(self.workers, "inference")
         # Where there are no InferenceWorkers, the workers draw their actions themselves: --inference=worker.
-        self.stepping, self.drawing = self.worker_share("env_step"), self.worker_share(POLICY_STEP)
-        self.inference_busy = max((load.busy for load in self.inference), default=self.drawing)
+        self.stepping, self.action_sampling = self.worker_share("env_step"), self.worker_share(POLICY_STEP)
+        self.inference_busy = max((load.busy for load in self.inference), default=self.action_sampling)
         # Environments in processes of their own count for the machine alone.
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
         self.num_envs = int(facts.flag("num_envs_per_worker", 1))

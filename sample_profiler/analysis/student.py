@@ -27,20 +27,23 @@ def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return mean - reach, mean + reach
 
 
-def _t_quantile(freedom: int) -> float:
+def _t_quantile(degrees_of_freedom: int) -> float:
     """Return how many standard errors on both sides cover 95 %, for so many degrees of freedom."""
     low, high = 0.0, math.pi / 2
     for _ in range(_NUM_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _coverage(middle, freedom) < _COVERAGE else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
+        low, high = (middle, high) if _coverage(middle, degrees_of_freedom) < _COVERAGE else (low, middle)
+    return math.sqrt(degrees_of_freedom) * math.tan(low)
 
 
-def _coverage(angle: float, freedom: int) -> float:
-    """Return the probability of ``abs(t) <= sqrt(freedom) * tan(angle)``: Abramowitz and Stegun 1964, 26.7.3 and 4."""
-    is_odd = freedom % 2
+def _coverage(angle: float, degrees_of_freedom: int) -> float:
+    """Return the probability of ``abs(t) <= sqrt(degrees_of_freedom) * tan(angle)``.
+
+    Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+    """
+    is_odd = degrees_of_freedom % 2
     term, total = math.cos(angle) if is_odd else 1.0, 0.0
-    for power in range(is_odd, freedom - 1, 2):
+    for power in range(is_odd, degrees_of_freedom - 1, 2):
         total += term
         term *= (power + 1) / (power + 2) * math.cos(angle) ** 2
     total *= math.sin(angle)

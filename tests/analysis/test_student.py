@@ -13,9 +13,9 @@ from sample_profiler.analysis.student import t_interval
 QUANTILES = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 7: 2.365, 30: 2.042, 1000: 1.962}
 
 
-@pytest.mark.parametrize(("freedom", "quantile"), QUANTILES.items())
-def test_it_reaches_as_far_as_tables_say(freedom, quantile):
-    values = [math.sin(number) for number in range(freedom + 1)]
+@pytest.mark.parametrize(("degrees_of_freedom", "quantile"), QUANTILES.items())
+def test_it_reaches_as_far_as_tables_say(degrees_of_freedom, quantile):
+    values = [math.sin(number) for number in range(degrees_of_freedom + 1)]
     low, high = t_interval(values)
     assert (high - low) / 2 == pytest.approx(quantile * stdev(values) / math.sqrt(len(values)), rel=5e-4)
     assert (low + high) / 2 == pytest.approx(sum(values) / len(values))

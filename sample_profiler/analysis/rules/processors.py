@@ -73,9 +73,9 @@ def processor(run: JudgedRun) -> Finding | None:
     }
     # What runs outside of the components' own processes is environments, if anything of the run.
     used["RolloutWorker"] += max(0.0, (run.facts.machine_busy or 0.0) - sum(used.values()))
-    drawing = sum(map(_cores_for_actions, run.workers)) / run.facts.num_cores
-    used["RolloutWorker"] -= drawing
-    used["InferenceWorker"] += drawing
+    action_sampling = sum(map(_cores_for_actions, run.workers)) / run.facts.num_cores
+    used["RolloutWorker"] -= action_sampling
+    used["InferenceWorker"] += action_sampling
     largest = max(used, key=lambda kind: used[kind])
     names = {"Learner": "training", "InferenceWorker": "inference", "RolloutWorker": "stepping environments"}
     evidence = [f"all {run.facts.num_cores} cores are {percent(run.facts.machine_busy or 0.0)} busy"]

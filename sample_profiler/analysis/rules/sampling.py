@@ -83,7 +83,7 @@ def inference(run: JudgedRun) -> Finding | None:
 
 def self_served_inference(run: JudgedRun) -> Finding | None:
     """Workers draw their actions themselves, do little else, and the Learner waits for what they make."""
-    if run.inference or run.drawing < max(_MOST_OF_IT, run.stepping):
+    if run.inference or run.action_sampling < max(_MOST_OF_IT, run.stepping):
         return None
     if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
         return None
@@ -91,8 +91,8 @@ def self_served_inference(run: JudgedRun) -> Finding | None:
         return None
     rows = fmean(load.gauges.get("batch_rows", 0.0) for load in run.workers)
     evidence = [
-        f"workers draw actions {percent(run.drawing)} of the time, {rows:.0f} rows at once, and step environments "
-        f"{percent(run.stepping)}",
+        f"workers draw actions {percent(run.action_sampling)} of the time, {rows:.0f} rows at once, and step "
+        f"environments {percent(run.stepping)}",
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
     ]
     headline = "Inference is the limit: workers draw actions most of the time"
@@ -100,7 +100,7 @@ def self_served_inference(run: JudgedRun) -> Finding | None:
 
 
 def _less_self_served_inference(run: JudgedRun, rows: float) -> list[Advice]:
-    wanted = run.learner_room(1 / max(1 - run.drawing, 0.2))
+    wanted = run.learner_room(1 / max(1 - run.action_sampling, 0.2))
     advice = []
     cores, num_workers = run.facts.num_cores or 0, len(run.workers)
     if run.num_idle >= 0.5 and num_workers < cores:
@@ -146,7 +146,7 @@ def environments(run: JudgedRun) -> Finding | None:
     if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
         return None
     stepping = run.stepping
-    if stepping < max(_MOST_OF_IT, run.drawing):
+    if stepping < max(_MOST_OF_IT, run.action_sampling):
         return None
     wanted = run.learner_room(4.0)
     evidence = [
