@@ -36,6 +36,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, Finished
 from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
@@ -47,7 +48,6 @@ logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
 _ANSWER_S = 30.0
-_SAME_SIGNAL_S = 0.5
 _CONTROL_INTERVAL_S = 0.2
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
@@ -314,7 +314,7 @@ class Runner(CapturesRollouts):
         for process in processes:
             self.handle_reports(process.reports.receive())  # it may have said why
             if process.was_asked_to_end and not self.reason:
-                time.sleep(_SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
+                time.sleep(SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
             if self.failure is None and not self.reason:
                 self.guard.take_exit(process)
 

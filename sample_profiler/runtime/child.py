@@ -3,7 +3,7 @@
 What a child guarantees, whatever its component does:
 
 1. An exception anywhere, the constructor included, reaches the Runner as a `Failure` with its traceback, and the exit
-   status is 1.
+   status is 1; unless the child was asked to end by a signal (3.): its simulators may have got that, too.
 2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
 3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides. SIGTERM and SIGHUP to
    the child itself end its loop; it finishes, and then dies of the signal.
@@ -35,7 +35,7 @@ from sample_profiler.errors import CheckpointError, ConfigError, EnvContractErro
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import Command, run_command
-from sample_profiler.runtime.ending_signals import EndRequests, prepare_for_signals
+from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
@@ -273,8 +273,13 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         end_requests = EndRequests(loop.stop)
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
-        failed = True
-        reports.send(Failure.from_exception(settings.name, error))
+        failure = Failure.from_exception(settings.name, error)
+        if end_requests is not None and end_requests.was_asked(SAME_SIGNAL_S):
+            # A signal to all processes ends simulators, too, maybe before their worker gets it.
+            logger.warning("%s was asked to end, and could not go on until then: %s", settings.name, failure.message)
+        else:
+            failed = True
+            reports.send(failure)
     if component is not None:
         failed = not finish_component(component, reports) or failed
         report_end(component, reports)

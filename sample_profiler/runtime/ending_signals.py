@@ -6,14 +6,19 @@ import contextlib
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = ["ENDING_SIGNALS", "EndRequests", "drop_dead_terminal", "prepare_for_signals"]
+__all__ = ["ENDING_SIGNALS", "SAME_SIGNAL_S", "EndRequests", "drop_dead_terminal", "prepare_for_signals"]
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl+C; the end of a job or of the machine; a terminal that is closed."""
 
+SAME_SIGNAL_S = 0.5
+"""Within which a signal to all processes of a job has reached every one of them."""
+
+_POLL_S = 0.01
 _TO_A_CHILD = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -46,6 +51,13 @@ class EndRequests:
             signal.siginterrupt(number, False)  # foreign code may not know that a call can be interrupted
         # Whoever has forked, as a vector of environments, ends its processes by SIGTERM.
         os.register_at_fork(after_in_child=self._let_go)
+
+    def was_asked(self, within_s: float = 0.0) -> bool:
+        """Tell whether this process was asked to end, or is asked to within some seconds from now."""
+        deadline_s = time.monotonic() + within_s
+        while self._number is None and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        return self._number is not None
 
     def die_of_signal(self) -> None:
         """End this process by the signal that asked for it; return if none did."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 import gymnasium
@@ -15,12 +16,29 @@ from sample_profiler import RunObserver, register_env
 BREAK = os.environ.get("BREAK", "")
 
 
+class Simulator:
+    """A process of an environment's own, which answers each step, until somebody ends it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    def step(self):
+        self._process.stdin.write(b"step")
+        if not self._process.stdout.read(4):
+            raise ConnectionError("the simulator is gone")
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+
+
 class BrokenEnv(gymnasium.Env):
     def __init__(self, placement) -> None:
         self.observation_space = spaces.Box(-1, 1, (3,), np.float32)
         self.action_space = spaces.Discrete(2)
         self._is_last = placement is not None and placement.env_id == 3
         self._num_steps = 0
+        self._simulator = Simulator() if BREAK == "simulator" and placement is not None else None
         # The first environment made is the one that the Runner looks at; `probe` is broken there already.
         if BREAK == "probe" or (BREAK == "constructor" and self._is_last):
             raise ValueError("broken constructor")
@@ -33,10 +51,16 @@ class BrokenEnv(gymnasium.Env):
 
     def step(self, action):
         self._num_steps += 1
+        if self._simulator is not None:
+            self._simulator.step()
         if BREAK == "step" and self._is_last and self._num_steps > 50:
             raise ValueError("broken step")
         value = np.nan if BREAK == "nan" and self._is_last and self._num_steps > 50 else 0.0
         return np.full(3, value, np.float32), 1.0, False, self._num_steps % 20 == 0, {}
+
+    def close(self):
+        if self._simulator is not None:
+            self._simulator.close()
 
 
 register_env("broken", lambda name, cfg, placement, render_mode=None: BrokenEnv(placement))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -36,6 +37,7 @@ from tests.integration.runs import (
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 WORKERS = ("RolloutWorker_w0", "RolloutWorker_w1")
 FLAGS = ("--env=broken", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")
+SIMULATED = ("broken_runs", *FLAGS[:3], "--use_rnn=False")
 MAX_SECONDS = 10  # between the failure and the end of the run
 
 
@@ -180,13 +182,19 @@ def assert_all_is_saved(live: LiveRun) -> None:
 
 
 @pytest.mark.parametrize("order", ["Runner first", "Runner last"])
-def test_a_signal_to_all_processes_ends_the_run_in_order(order: str, tmp_path: Path) -> None:
-    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=5", folder=tmp_path) as live:
+@pytest.mark.parametrize("training", [CARTPOLE, SIMULATED], ids=["environments", "environments with processes"])
+def test_a_signal_to_all_processes_ends_the_run_in_order(
+    training: tuple[str, ...], order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BREAK", "simulator")
+    monkeypatch.setenv("PYTHONPATH", f"{SCRIPT.parent}:{SCRIPT.parents[2]}")
+    with live_run(*training, *SMALL, "--save_every_sec=5", folder=tmp_path) as live:
         live.wait_until_training()
         time.sleep(1)  # learn something that is not saved yet
         processes = [psutil.Process(live.process.pid), *live.everybody()]
         for process in processes if order == "Runner first" else reversed(processes):
-            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(psutil.NoSuchProcess):  # its parent was faster
+                process.send_signal(signal.SIGTERM)
         assert live.wait(timeout_s=MAX_SECONDS) == 143, live.output
         assert live.left_over() == []
         assert " failed: " not in live.output

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -82,6 +83,18 @@ def raise_error(_: PipeReports) -> None:
         raise KeyError("the cause")
     except KeyError as error:
         raise ValueError("broken on purpose") from error
+
+
+def raise_after_a_signal(reports: PipeReports) -> None:
+    """Raise as an environment does whose simulator has got the same signal."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise_error(reports)
+
+
+def raise_before_a_signal(reports: PipeReports) -> None:
+    """Raise as an environment does whose simulator has got the same signal a moment before."""
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    raise_error(reports)
 
 
 class UnprintableError(Exception):

@@ -182,6 +182,19 @@ def test_3_a_child_that_is_asked_to_end_by_a_signal_and_cannot_finish_says_so(
     assert child.exit_code == 1
 
 
+@pytest.mark.parametrize("action", [spawned.raise_after_a_signal, spawned.raise_before_a_signal])
+def test_3_what_is_raised_by_a_child_that_is_asked_to_end_by_a_signal_is_no_failure(action, run_to_its_end):
+    """Simulators of its environments die of the same signal, some of them before it gets its own."""
+    received, status = run_to_its_end(start=action)
+    assert types_of(received) == [logging.LogRecord, str, Finished]
+    (record,) = of_type(received, logging.LogRecord)
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == (
+        "Spawned was asked to end, and could not go on until then: ValueError: broken on purpose"
+    )
+    assert status == -signal.SIGTERM
+
+
 def test_3_processes_that_a_child_forks_are_ended_by_sigterm(supervisor, await_report):
     channel = PipeChannel()
     channel.send([1])
