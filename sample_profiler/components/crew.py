@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Protocol
 
 from sample_profiler.errors import CommandError
@@ -31,6 +31,9 @@ class CrewMember(Protocol):
     def send_command(self, command: Command) -> None:
         """Ask; the answer is a report."""
 
+    def is_alive(self) -> bool:
+        """Tell whether its process runs."""
+
 
 class LocalMember:
     """A component of this process: asked and answered in place.
@@ -49,6 +52,10 @@ class LocalMember:
     def send_command(self, command: Command) -> None:
         """Run the command, and report the answer."""
         self._reports.send(run_command(self._component, command))
+
+    def is_alive(self) -> bool:
+        """Tell that its process, this one, runs."""
+        return True
 
 
 class Crew:
@@ -90,7 +97,7 @@ class Crew:
             timeout_s: for all of them together; a component answers between two turns.
 
         Raises:
-            CommandError: there is no such component, it raised, it did not answer in time, or the run has ended.
+            CommandError: there is no such component, it raised, has died, did not answer in time, or the run is over.
         """
         unknown = set(arguments) - set(self.names())
         if unknown:
@@ -135,14 +142,22 @@ class Crew:
         self, answers: Mapping[str, CommandResult], arguments: Mapping[str, Any], method: str, timeout_s: float
     ) -> None:
         deadline_s = time.monotonic() + timeout_s
-        self._take_reports()
+        dead = self._take_and_find_dead(arguments)
         while missing := [component for component in arguments if component not in answers]:
             if reason := self._end_reason():
                 raise CommandError(f"{', '.join(missing)} cannot answer {method!r} any more: {reason}")
+            if lost := [component for component in missing if component in dead]:
+                raise CommandError(f"{', '.join(lost)} cannot answer {method!r} any more: the process has ended")
             if time.monotonic() > deadline_s:
                 raise CommandError(
                     f"{', '.join(missing)} did not answer {method!r} within {timeout_s:g} s: a component answers "
                     "between two turns; wait until it has started, or for longer"
                 )
             time.sleep(_POLL_S)
-            self._take_reports()
+            dead = self._take_and_find_dead(arguments)
+
+    def _take_and_find_dead(self, asked: Container[str]) -> set[str]:
+        """Take reports, and return whose process had ended before: all that these have reported is taken."""
+        dead = {member.name for member in self.members if member.name in asked and not member.is_alive()}
+        self._take_reports()
+        return dead

@@ -220,7 +220,7 @@ class Runner(CapturesRollouts):
             timeout_s: for all answers together.
 
         Raises:
-            CommandError: a component raised, did not answer in time or is not there, or the run has ended.
+            CommandError: a component raised, has died, did not answer in time or is not there, or the run has ended.
             ValueError: the arguments cannot be sent to another process.
         """
         names = self.crew.names() if components is None else components

@@ -44,6 +44,9 @@ class SilentWorker:
     def send_command(self, command):
         pass
 
+    def is_alive(self):
+        return True
+
 
 @pytest.fixture
 def make_runner(tmp_path):

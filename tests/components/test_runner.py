@@ -439,9 +439,13 @@ class FakeChild(EndedChild):
     def __init__(self, name, pid=1, *last_words):
         super().__init__(name, *last_words)
         self.pid, self.exit, self.commands, self.num_kills = pid, object(), [], 0
+        self.lives = True
 
     def send_command(self, command):
         self.commands.append(command)
+
+    def is_alive(self):
+        return self.lives
 
     def kill(self):
         self.num_kills += 1

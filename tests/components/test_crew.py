@@ -1,0 +1,68 @@
+"""Components are asked for something, and answer, or cannot any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_profiler.components.crew import Crew
+from sample_profiler.errors import CommandError
+from sample_profiler.runtime.commands import CommandResult
+
+LONG_S = 1e9
+
+
+class Member:
+    """A component in another process, which may die when it is asked, before or after it has answered."""
+
+    pid = 1
+
+    def __init__(self, name, dies=False, answers=True):
+        self.name, self.dies, self.answers = name, dies, answers
+        self.reports = []
+        self.lives = True
+
+    def send_command(self, command):
+        if self.answers:
+            self.reports.append(CommandResult(command.number, self.name, 7, None))
+        self.lives = not self.dies
+
+    def is_alive(self):
+        return self.lives
+
+
+def make_crew(*members, end_reason=""):
+    def take_reports():
+        for member in members:
+            while member.reports:
+                crew.take(member.reports.pop())
+
+    crew = Crew(members, take_reports, lambda: end_reason)
+    return crew
+
+
+def ask(crew):
+    return crew.call("look", dict.fromkeys(crew.names(), ()), LONG_S)
+
+
+def test_who_dies_before_answering_is_named_at_once():
+    crew = make_crew(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True, answers=False))
+    with pytest.raises(CommandError, match=r"^RolloutWorker_w1 cannot answer 'look' any more: the process has ended$"):
+        ask(crew)
+
+
+def test_what_was_answered_before_the_death_counts():
+    crew = make_crew(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True))
+    assert ask(crew) == {"Batcher_0": 7, "RolloutWorker_w1": 7}
+
+
+def test_where_the_run_has_ended_that_is_why_nobody_answers():
+    crew = make_crew(Member("RolloutWorker_w1", dies=True, answers=False), end_reason="Learner_0 failed")
+    with pytest.raises(CommandError, match="any more: Learner_0 failed"):
+        ask(crew)
+
+
+def test_the_death_of_who_is_not_asked_concerns_nobody():
+    asked, dead = Member("Batcher_0"), Member("RolloutWorker_w1")
+    crew = make_crew(asked, dead)
+    dead.lives = False
+    assert crew.call("look", {"Batcher_0": ()}, LONG_S) == {"Batcher_0": 7}
