@@ -336,6 +336,7 @@ class Runner(CapturesRollouts):
         self._reports.append(child.reports)
         self._exits.append(child.exit)
         self.crew.replace(child)
+        self.timings.pop(lost.name, None)  # if the lost one has finished, its successor has not
         self.guard.expect([child.name])
         self.refresh_loop()
         logger.warning(

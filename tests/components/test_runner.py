@@ -512,6 +512,15 @@ def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
     assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
 
 
+def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
+    runner = with_rescue()
+    runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
+    assert runner.failure is None
+    assert not runner.knows_end_of("RolloutWorker_w1")
+    runner.handle_reports([Finished("RolloutWorker_w1", {"name": "y"})])
+    assert runner.timings == {"RolloutWorker_w1": {"name": "y"}}
+
+
 def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
     runner = with_rescue()
     runner.handle_reports([FAILURE])
