@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sample_profiler.components.blueprint import Blueprint
@@ -17,7 +14,7 @@ from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
+from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import Supervisor
 
@@ -36,7 +33,7 @@ class ProcessBackend(LocalBackend):
         self._supervisor = Supervisor()
         self._number = 0
         try:
-            with _signals_held():
+            with signals_held():
                 for plan in plan_sampling(blueprint):
                     self._supervisor.spawn(plan.settings, plan.make)
         except BaseException:  # this process would wait for the children at its exit, and they for it
@@ -89,16 +86,3 @@ class ProcessBackend(LocalBackend):
     def _take_reports(self) -> None:
         for child in self._supervisor.children:
             self._caller.handle_reports(child.reports.receive())
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

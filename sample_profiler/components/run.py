@@ -27,7 +27,7 @@ from sample_profiler.model.registry import recurrent_state_size
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_terminal
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_terminal, signals_held
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
@@ -210,7 +210,7 @@ def execute_run(
         runner.interrupt(f"interrupted by {signal.Signals(number).name}")
 
     with contextlib.ExitStack() as stack:
-        with _signals_held():
+        with signals_held():
             make_wiring = SerialWiring if is_serial else ParallelWiring
             wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
@@ -267,16 +267,6 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
         blueprint.trajectories.num_bytes / 2**20,
         plan.dataset_slots,
     )
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

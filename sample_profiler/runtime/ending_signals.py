@@ -6,11 +6,19 @@ import contextlib
 import errno
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["ENDING_SIGNALS", "SAME_SIGNAL_S", "EndRequests", "drop_dead_terminal", "prepare_for_signals"]
+__all__ = [
+    "ENDING_SIGNALS",
+    "SAME_SIGNAL_S",
+    "EndRequests",
+    "drop_dead_terminal",
+    "prepare_for_signals",
+    "signals_held",
+]
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl+C; the end of a job or of the machine; a terminal that is closed."""
@@ -30,6 +38,22 @@ def prepare_for_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready.
+
+    Outside the main thread, nothing is held: signals are handled in the main thread, which goes on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class EndRequests:

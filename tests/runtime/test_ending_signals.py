@@ -1,11 +1,15 @@
-"""A process whose terminal was closed goes on writing, to nowhere; what ends children is in test_child.py."""
+"""Signals are held for a while, and a dead terminal is dropped; what ends children is in test_child.py."""
 
 from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
+import threading
+
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
 
 WRITE = "print('before'); input(); print('begun', end=''); drop_dead_terminal(); print('nowhere')"
 SCRIPT = f"from sample_profiler.runtime.ending_signals import drop_dead_terminal; {WRITE}"
@@ -40,3 +44,27 @@ def test_nothing_is_written_to_a_terminal_that_is_gone_where_it_would_fail():
 
 def test_a_terminal_that_is_there_is_kept():
     assert write_after_closing(False) == 0
+
+
+def held_signals():
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_signals_are_held_for_a_while_in_the_main_thread():
+    before = held_signals()
+    with signals_held():
+        assert held_signals() == before | set(ENDING_SIGNALS)
+    assert held_signals() == before
+
+
+def test_in_another_thread_nothing_is_held():
+    held = []
+
+    def look():
+        with signals_held():
+            held.append(held_signals() & set(ENDING_SIGNALS))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert held == [set()]
