@@ -17,6 +17,7 @@ from typing import Any
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
+from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import describe_processes, recording_options
 from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config
@@ -233,23 +234,38 @@ def execute_run(
         runner.finish()
     runner.timings[runner.name] = runner.timing.to_dict()
     recording.close()
-    statistics = runner.statistics
+    return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
+
+
+def _make_result(
+    blueprint: Blueprint, runner: Runner, steady: Session, seed: int, interrupted_by: int | None
+) -> RunResult:
+    """Say how a run went that is over, and write its session.
+
+    Args:
+        blueprint: of the run.
+        runner: has finished.
+        steady: what was recorded of the steady part.
+        seed: of the run.
+        interrupted_by: number of the signal that ended it; None: it ended by itself.
+    """
+    statistics, records, failure = runner.statistics, runner.records, runner.failure
     facts: dict[str, Any] = {
         "frames": dict(enumerate(blueprint.counters.trained_frames.tolist())),
         "fps": sum(statistics.trained_frames().values()) / statistics.elapsed_s,
         "steady_fps": statistics.throughput.steady_rate(),
         "elapsed_s": statistics.elapsed_s,
     }
-    told = {"reason": runner.reason, "failure": None if runner.failure is None else runner.failure.message}
+    told = {"reason": runner.reason, "failure": None if failure is None else failure.message}
     return RunResult(
-        failure=runner.failure,
+        failure=failure,
         reason=runner.reason,
-        interrupted_by=interrupted[0] if interrupted else None,
+        interrupted_by=interrupted_by,
         **facts,
         timings=runner.timings,
-        session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=runner.failure is None),
+        session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=failure is None),
         steady=steady,
-        processes={} if is_serial else describe_processes(blueprint),
+        processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),
         keeps_earlier=records.keeps_earlier,
     )
 
