@@ -16,6 +16,7 @@ ROWS = {
     "profiling": 0,
     "errors": 0,
     "files": 0,
+    "repeated_warnings": 0,
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
     "analysis": 1,

@@ -94,8 +94,9 @@ def train(
             logger.error("%s", error, exc_info=error.__cause__)
             return _BAD_USAGE
         except OSError as error:  # of the run's folder: everything else is part of the run, whose failures are reports
-            is_full = error.errno in (errno.EMFILE, errno.ENFILE)
-            cure = "raise the limit of open files (ulimit -n)" if is_full else "free space, or use another --train_dir"
+            is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
+            space = "free space, or use another --train_dir"
+            cure = "raise the limit of open files (ulimit -n)" if is_out_of_files else space
             logger.error("%s: %s", error, cure)
             return _BAD_USAGE
         except KeyboardInterrupt:

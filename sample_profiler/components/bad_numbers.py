@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.errors import EnvContractError
+from sample_profiler.repeated_warnings import is_logged
 
 __all__ = ["BadNumbers", "describe_bad", "is_finite", "without_bad"]
 
@@ -47,7 +48,7 @@ class BadNumbers:
             skipped = "leave such steps out of training" if self._is_training else "show the policy 0 in its place"
             raise EnvContractError(f"{message}: look into the environment, or use --on_bad_numbers=skip to {skipped}")
         self._num_seen += 1
-        if str(self._num_seen).rstrip("0") == "1":  # 1, 10, 100, …
+        if is_logged(self._num_seen):
             if self._is_training:
                 message += ": it counts as 0, and the step is not trained on"
             else:

@@ -20,6 +20,7 @@ from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.repeated_warnings import is_logged
 
 __all__ = ["Trainer"]
 
@@ -144,7 +145,7 @@ class Trainer:
         self._num_rejected += 1
         if self._skips_bad_numbers and self._num_rejected < _MOST_REJECTED:
             self._num_left_out += 1
-            if str(self._num_left_out).rstrip("0") == "1":  # 1, 10, 100, …
+            if is_logged(self._num_left_out):
                 logger.warning("%s: they are left out of training (number %d)", reason, self._num_left_out)
             return
         times = f" for the {self._num_rejected}th time in a row" if self._num_rejected > 1 else ""
