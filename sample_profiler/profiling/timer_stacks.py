@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from sample_profiler.errors import TimingError
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.timer_metadata import describe_process
 from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
@@ -74,8 +75,9 @@ class TimerStack:
         """Set a gauge; NaN is ignored.
 
         Raises:
-            TimingError: `value` is no number.
+            TimingError: `name` is no string, or `value` is no number, or none that a float can hold.
         """
+        _check_name("name of a gauge", name)
         with self._lock:
             gauge = self._gauges.get(name)
             if gauge is not None:
@@ -87,7 +89,13 @@ class TimerStack:
         self._tell_of(name)
 
     def merge_gauges(self, gauges: Mapping[str, GaugeNode]) -> None:
-        """Add gauges of another thread or process."""
+        """Add gauges of another thread or process.
+
+        Raises:
+            TimingError: a name is no string; then none is added.
+        """
+        for name in gauges:
+            _check_name("name of a gauge", name)
         with self._lock:
             merge_gauges_into(self._gauges, gauges)
         for name, gauge in gauges.items():
@@ -101,7 +109,12 @@ class TimerStack:
                 target.merge(self._gauges[name])
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Note something about this recording; other values than strings become strings."""
+        """Note something about this recording; other values than strings become strings.
+
+        Raises:
+            TimingError: `key` is no string.
+        """
+        _check_name("key of a note", key)
         with self._lock:
             self._metadata[key] = str(value)
 
@@ -109,6 +122,12 @@ class TimerStack:
         # Not under the lock: whoever writes it into a file asks all stacks.
         for watcher in self._watchers():
             watcher.show_gauge(gauge)
+
+
+def _check_name(what: str, name: object) -> None:
+    # When it is given: record files and JSON have strings alone, and would fail later, in code that is not its giver's.
+    if not isinstance(name, str):
+        raise TimingError(f"the {what} is {name!r}; allowed are strings: convert it with str() first")
 
 
 def copy_gauges(gauges: Mapping[str, GaugeNode]) -> dict[str, GaugeNode]:

@@ -139,19 +139,29 @@ def timed(
 def set_gauge(name: str, value: float, timer_stack: TimerStack | None = None) -> None:
     """Set a gauge, a value whose latest, smallest and largest are of interest; NaN is ignored.
 
+    Infinity is kept; in JSON, which knows none, the largest float stands for it.
+
     Raises:
-        TimingError: `value` is no number.
+        TimingError: `name` is no string, or `value` is no number, or none that a float can hold.
     """
     (timer_stack or get_thread_stacks().current()).set_gauge(name, value)
 
 
 def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None = None) -> None:
-    """Add gauges of another stack; of two values the one set later wins."""
+    """Add gauges of another stack; of two values the one set later wins.
+
+    Raises:
+        TimingError: A name is no string; then none is added.
+    """
     (timer_stack or get_thread_stacks().current()).merge_gauges(gauges)
 
 
 def add_metadata(key: str, value: str, timer_stack: TimerStack | None = None) -> None:
-    """Note something about this recording for its document; other values than strings become strings."""
+    """Note something about this recording for its document; other values than strings become strings.
+
+    Raises:
+        TimingError: `key` is no string.
+    """
     (timer_stack or get_thread_stacks().current()).add_metadata(key, value)
 
 

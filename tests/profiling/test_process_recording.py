@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from sample_profiler import timers
+from sample_profiler.errors import TimingError
 from sample_profiler.profiling import Timing, timer_nodes
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
@@ -332,6 +333,15 @@ def test_the_first_number_of_a_gauge_is_written_at_once_though_it_was_set_to_nan
     timers.merge_gauges({"lag": timer_nodes.GaugeNode(3.0)})
     gauges = read(file)[0].gauges
     assert (gauges["loss"].value, gauges["lag"].value) == (2.0, 3.0)
+
+
+def test_a_refused_gauge_does_not_end_the_recording_later(process):
+    recording, file = process
+    with pytest.raises(TimingError, match="the name of a gauge is 5"):
+        timers.set_gauge(5, 1.0)
+    timers.set_gauge("loss", 2.0)
+    recording.update({})
+    assert read(file)[0].gauges["loss"].value == 2.0
 
 
 def test_gauges_may_be_set_after_the_file_is_closed_and_in_a_forked_child(process):

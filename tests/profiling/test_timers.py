@@ -294,6 +294,19 @@ def test_ml8_a_value_that_is_no_number_is_an_error_that_says_so(stack):
         timers.set_gauge("queue", "full", stack)
 
 
+@pytest.mark.parametrize("name", [5, None, b"queue", ("a",)])
+def test_a_name_of_a_gauge_or_note_that_is_no_string_is_an_error_that_leaves_nothing(stack, name):
+    for give in (
+        lambda: timers.set_gauge(name, 1.0, stack),
+        lambda: timers.merge_gauges({"fine": GaugeNode(1.0), name: GaugeNode(1.0)}, stack),
+        lambda: timers.add_metadata(name, "x", stack),
+    ):
+        with pytest.raises(TimingError, match="allowed are strings"):
+            give()
+    assert stack.gauges == {}
+    assert name not in stack.metadata
+
+
 def test_ml9_metadata_are_strings_and_tell_the_versions(stack):
     timers.add_metadata("seed", 7, stack)
     metadata = timers.get_timer_tree(stack)["metadata"]
