@@ -1061,6 +1061,21 @@ current_node(Recorder *self, Thread **thread)
     return node;
 }
 
+/* Read a moment that somebody else has measured; return -1 and raise for one that is no integer of 64 bits. */
+static int
+read_moment(PyObject *key, PyObject *moment, int64_t *moment_ns)
+{
+    *moment_ns = PyLong_AsLongLong(moment);
+    if (*moment_ns != -1 || !PyErr_Occurred())
+        return 0;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_Format(timing_error,
+                     "a pass of %R starts or ends at %R; allowed are whole nanoseconds of 64 bits, as "
+                     "time.perf_counter_ns() returns them",
+                     key, moment);
+    return -1;
+}
+
 static PyObject *
 recorder_record(PyObject *op, PyObject *const *arguments, Py_ssize_t num_arguments)
 {
@@ -1069,8 +1084,8 @@ recorder_record(PyObject *op, PyObject *const *arguments, Py_ssize_t num_argumen
         PyErr_SetString(PyExc_TypeError, "record() takes a key, a start and an end in nanoseconds");
         return NULL;
     }
-    int64_t start_ns = PyLong_AsLongLong(arguments[1]), end_ns = PyLong_AsLongLong(arguments[2]);
-    if ((start_ns == -1 || end_ns == -1) && PyErr_Occurred())
+    int64_t start_ns, end_ns;
+    if (read_moment(arguments[0], arguments[1], &start_ns) < 0 || read_moment(arguments[0], arguments[2], &end_ns) < 0)
         return NULL;
     if (end_ns < start_ns) {
         PyErr_Format(timing_error, "the pass of %R ends %lld ns before its start; allowed is an end after the start",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling.statistics import Statistics
 
 DEFAULT_WINDOW = 10
+
+_LEAST_MOMENT_NS, _LAST_MOMENT_NS = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,31 @@ def check_kind(key: str, kind: Kind, existing: Kind | None, path: str, window: K
         )
 
 
-def check_pass(key: str, start_ns: int, end_ns: int) -> None:
-    """Check a pass that somebody else has measured.
+def check_pass(key: str, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return the start and the end of a pass that somebody else has measured, as Python's own integers.
 
     Raises:
-        TimingError: It ends before its start.
+        TimingError: It ends before its start, or one of the two is no whole number of 64 bits.
     """
+    start_ns, end_ns = _check_moment(key, start_ns), _check_moment(key, end_ns)
     if end_ns < start_ns:
         raise TimingError(
             f"the pass of {key!r} ends {start_ns - end_ns} ns before its start; allowed is an end after the start"
         )
+    return start_ns, end_ns
+
+
+def _check_moment(key: str, moment_ns: int) -> int:
+    try:
+        number = operator.index(moment_ns)
+    except TypeError:
+        number = None
+    if number is None or not _LEAST_MOMENT_NS <= number <= _LAST_MOMENT_NS:
+        raise TimingError(
+            f"a pass of {key!r} starts or ends at {moment_ns!r}; allowed are whole nanoseconds of 64 bits, as "
+            "time.perf_counter_ns() returns them"
+        )
+    return number
 
 
 def make_kind(method: str, window: int | None) -> Kind:

@@ -124,9 +124,10 @@ class Recorder:
         """Add a pass that is over to a block inside the one that is open now.
 
         Raises:
-            TimingError: The key has another kind there, or the pass ends before its start.
+            TimingError: The key has another kind there, the pass ends before its start, or one of the two is no whole
+                number of 64 bits.
         """
-        check_pass(key, start_ns, end_ns)
+        start_ns, end_ns = check_pass(key, start_ns, end_ns)
         parent, tree = self.current_node(), self.threads.tree
         node = parent.children.get(key)
         if node is None or node.kind is not ADD_TIME:

@@ -68,6 +68,28 @@ def test_a_recorded_pass_that_ends_before_its_start_is_an_error(timing):
     assert not timing.snapshot().children
 
 
+@pytest.mark.parametrize("moment", [1.5, "1", None, 2**63, -(2**63) - 1])
+def test_a_recorded_pass_whose_start_or_end_is_no_whole_number_is_an_error(timing, moment):
+    for start, end in ((1, moment), (moment, 2)):
+        with pytest.raises(TimingError, match="a pass of 'a' starts or ends at .*; allowed are whole nanoseconds"):
+            timing.record("a", start, end)
+    assert not timing.snapshot().children
+
+
+def test_a_recorded_pass_may_have_integers_of_another_type(timing):
+    class Moment:
+        """What NumPy's integers have."""
+
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            return self.number
+
+    timing.record("a", Moment(1), Moment(5))
+    assert timing.snapshot().children["a"].statistics.total_ns == 4
+
+
 def test_a_recorded_pass_of_a_key_of_another_kind_is_an_error(timing, clock):
     clock.spend(timing, "a", 1.0, "timeit")
     with pytest.raises(TimingError, match="'a'"):
