@@ -183,11 +183,16 @@ def _gauge_to_dict(gauge: GaugeNode) -> dict[str, float]:
 
 def _gauge_from_dict(plain: Mapping[str, float]) -> GaugeNode:
     gauge = GaugeNode()
-    gauge.value, gauge.min_value, gauge.max_value = float(plain["value"]), float(plain["min"]), float(plain["max"])
+    gauge.value, gauge.min_value, gauge.max_value = (_to_infinite(float(plain[key])) for key in ("value", "min", "max"))
     gauge.count, gauge.updated_ns = int(plain["count"]), int(plain["updated_ns"])
     if math.isnan(gauge.value):
         raise ValueError("a gauge is not a number")
     return gauge
+
+
+def _to_infinite(value: float) -> float:
+    # JSON knows no infinity: the largest float stands for it.
+    return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
 
 
 def _latest(events: Events) -> Events:

@@ -227,13 +227,18 @@ class GaugeNode:
         """Set the value; NaN is ignored.
 
         Raises:
-            TimingError: `value` is no number.
+            TimingError: `value` is no number, or none that a float can hold.
         """
         try:
             number = float(value)
         except (TypeError, ValueError) as error:
             raise TimingError(
                 f"the value of a gauge is {value!r}; allowed are numbers: convert it with float() first"
+            ) from error
+        except OverflowError as error:
+            raise TimingError(
+                f"the value of a gauge is a number of type {type(value).__name__} that is too large for a float; "
+                f"allowed are numbers up to {sys.float_info.max:.2g}: divide it first, or set its logarithm"
             ) from error
         if math.isnan(number):
             return

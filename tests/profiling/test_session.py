@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session, live_folder, read_live, read_session, session_path
+from sample_profiler.profiling.timer_nodes import GaugeNode
 
 
 @pytest.fixture
@@ -52,6 +54,16 @@ def normal(record):
 
 def vars_of(gauge):
     return {field: getattr(gauge, field) for field in gauge.__slots__}
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_ml8_a_gauge_that_is_infinite_comes_back_so(run_dir, value):
+    session = make_session(run_dir, pid=find_dead_pid())
+    session.processes[0].gauges["ratio"] = GaugeNode(value)
+    session.save(run_dir / "copy.json")
+    json.loads((run_dir / "copy.json").read_text(), parse_constant=pytest.fail)
+    gauge = Session.load(run_dir / "copy.json").processes[0].gauges["ratio"]
+    assert (gauge.value, gauge.min_value, gauge.max_value) == (value, value, value)
 
 
 def test_a_saved_session_comes_back_whole(run_dir):

@@ -307,6 +307,13 @@ def test_a_name_of_a_gauge_or_note_that_is_no_string_is_an_error_that_leaves_not
     assert name not in stack.metadata
 
 
+def test_ml8_a_number_that_no_float_can_hold_is_an_error_that_says_so(stack):
+    for value in (10**400, 10**5000):
+        with pytest.raises(TimingError, match="of type int that is too large for a float; allowed are numbers up to"):
+            timers.set_gauge("queue", value, stack)
+    assert stack.gauges == {}
+
+
 def test_ml9_metadata_are_strings_and_tell_the_versions(stack):
     timers.add_metadata("seed", 7, stack)
     metadata = timers.get_timer_tree(stack)["metadata"]
