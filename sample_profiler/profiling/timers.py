@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from sample_profiler.errors import TimingError
 from sample_profiler.profiling.timer_documents import THREADS, make_document, write_document
 from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks, merge_gauges_into
@@ -109,18 +110,25 @@ def timed(
 ) -> Function | Callable[[Function], Function]:
     """Time every call of a function or method under its qualified name: ``@timed``, also on ``async def``.
 
-    A coroutine counts from its first step to its end, with what it waits for. Of a generator, the call that makes it
-    is timed, not its steps.
+    A coroutine counts from its first step to its end, with what it waits for. With ``@classmethod``, ``@staticmethod``
+    or ``@property``, ``@timed`` stands below.
 
     Args:
         func: The function.
         timer_stack: Where it is recorded; None is the stack of the thread that calls it.
+
+    Raises:
+        TimingError: `func` is a generator function, also an asynchronous one, whose call does nothing of its work; or
+            it cannot be called, such as what ``@classmethod`` returns.
     """
     if func is None:
         return functools.partial(timed, timer_stack=timer_stack)
+    # What @staticmethod returns tells nothing of the kind of its function.
+    plain = func.__func__ if isinstance(func, staticmethod) else func
+    _check_timed(plain)
     name = getattr(func, "__qualname__", type(func).__qualname__)
     wrapper: Any
-    if inspect.iscoroutinefunction(func):
+    if inspect.iscoroutinefunction(plain):
 
         @functools.wraps(func)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -134,6 +142,26 @@ def timed(
                 return func(*args, **kwargs)
 
     return wrapper  # type: ignore[no-any-return]  # functools.wraps keeps what is known of the function
+
+
+def _check_timed(func: object) -> None:
+    if isinstance(func, classmethod | property | functools.cached_property):
+        decorator = type(func).__name__
+        raise TimingError(
+            f"@timed stands above @{decorator}, whose result is no function: put @{decorator} above @timed"
+        )
+    if not callable(func):
+        raise TimingError(
+            f"@timed got {func!r}, which cannot be called; allowed are functions: write @timed without a name, or "
+            "`with hierarchical_timer(name):` for a timer with another one"
+        )
+    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+        # Each step would have to count as a call, while `count` is that of calls.
+        name = getattr(func, "__qualname__", type(func).__qualname__)
+        raise TimingError(
+            f"@timed cannot time the generator function {name!r}: calling it does nothing yet, its work is done in the "
+            f'loop over it. Leave out @timed and put `with hierarchical_timer("{name}"):` around that loop'
+        )
 
 
 def set_gauge(name: str, value: float, timer_stack: TimerStack | None = None) -> None:

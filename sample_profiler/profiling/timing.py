@@ -101,8 +101,8 @@ class Timing:
             end_ns: When it ended.
 
         Raises:
-            TimingError: The key has another kind under the same parent, the end is before the start, or one of the two is
-                no whole number of 64 bits.
+            TimingError: The key has another kind under the same parent, the end is before the start, or one of the two
+                is no whole number of 64 bits.
         """
         self._recorder.record(key, start_ns, end_ns)
 

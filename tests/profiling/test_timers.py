@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import json
 import math
@@ -173,6 +174,71 @@ def test_ml2_timed_works_on_async_functions(stack, clock):
     assert list(gather.children) == [fetch.__qualname__]
     # Both wait at once: the second one also while the first one works.
     assert (gather.children[fetch.__qualname__].count, gather.children[fetch.__qualname__].total) == (2, 4.0)
+
+
+def yield_steps():
+    yield 1
+
+
+async def yield_steps_async():
+    yield 1
+
+
+@pytest.mark.parametrize("function", [yield_steps, yield_steps_async, staticmethod(yield_steps)])
+def test_ml2_a_generator_function_is_refused_with_what_to_do(stack, function):
+    for decorate in (timed, timed(timer_stack=stack)):
+        with pytest.raises(TimingError, match=r"generator function 'yield_steps.*put `with hierarchical_timer"):
+            decorate(function)
+
+
+@pytest.mark.parametrize("decorator", [classmethod, property, functools.cached_property])
+def test_ml2_timed_above_a_decorator_that_makes_no_function_names_the_right_order(decorator):
+    name = decorator.__name__
+    with pytest.raises(TimingError, match=f"@timed stands above @{name}.*: put @{name} above @timed"):
+        timed(decorator(lambda self: self))
+
+
+def test_ml2_timed_at_what_cannot_be_called_says_so():
+    with pytest.raises(TimingError, match="@timed got 'advance', which cannot be called"):
+        timed("advance")
+
+
+def test_ml2_timed_stands_below_decorators_of_methods_and_on_both_sides_of_staticmethod(stack):
+    class Model:
+        @classmethod
+        @timed(timer_stack=stack)
+        def make(cls):
+            return cls()
+
+        @property
+        @timed(timer_stack=stack)
+        def size(self):
+            return 3
+
+        @timed(timer_stack=stack)
+        @staticmethod
+        def above():
+            return 4
+
+        @staticmethod
+        @timed(timer_stack=stack)
+        def below():
+            return 5
+
+    model = Model.make()
+    assert (model.size, Model.above(), Model.below(), model.below()) == (3, 4, 5, 5)
+    counts = {name.rpartition(".")[2]: node.count for name, node in stack.root.children.items()}
+    assert counts == {"make": 1, "size": 1, "above": 1, "below": 2}
+
+
+def test_ml2_an_async_static_method_is_timed_to_its_end(stack, clock):
+    @timed(timer_stack=stack)
+    @staticmethod
+    async def fetch():
+        clock.pass_s(2)
+
+    asyncio.run(fetch())
+    assert stack.root.children[fetch.__qualname__].total == 2.0
 
 
 def test_ml3_an_exception_is_counted_the_block_closed_and_the_exception_goes_on(stack, clock):

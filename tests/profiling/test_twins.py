@@ -71,7 +71,7 @@ def test_a_recorded_pass_that_ends_before_its_start_is_an_error(timing):
 @pytest.mark.parametrize("moment", [1.5, "1", None, 2**63, -(2**63) - 1])
 def test_a_recorded_pass_whose_start_or_end_is_no_whole_number_is_an_error(timing, moment):
     for start, end in ((1, moment), (moment, 2)):
-        with pytest.raises(TimingError, match="a pass of 'a' starts or ends at .*; allowed are whole nanoseconds"):
+        with pytest.raises(TimingError, match=r"a pass of 'a' starts or ends at .*; allowed are whole nanoseconds"):
             timing.record("a", start, end)
     assert not timing.snapshot().children
 
