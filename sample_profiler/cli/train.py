@@ -35,6 +35,7 @@ from sample_profiler.config import Config, config_path, format_help, parse_run_c
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
@@ -118,6 +119,7 @@ def _train(
     config = _with_absolute_profile_dir(_with_seed(config))
     folder = config.run.folder
     is_new = not folder.exists()
+    metadata = get_thread_stacks().current().metadata
     # What an earlier run has left is not touched for an environment that cannot be used.
     env_spec, device = probe_env(config, takes_step=not is_new), choose_device(config)
     check_spaces(config, env_spec)
@@ -136,7 +138,7 @@ def _train(
     summaries = TensorBoardSummaries(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
     )
-    result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns)
+    result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns, metadata)
     if earlier_config is not None and (result.keeps_earlier or (result.failure and not result.fps)):
         # Flags that nothing was trained with stay out of what is told of the earlier run; those that a run could not
         # even begin with, such as those of another network, are no part of it either.

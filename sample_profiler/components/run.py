@@ -7,7 +7,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -176,6 +176,7 @@ def execute_run(
     run_folder: Path,
     observers: Sequence[RunObserver],
     started_ns: int | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -186,6 +187,8 @@ def execute_run(
         run_folder: where the run's files go; exists.
         observers: who is told how the run goes.
         started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
+        metadata: of the timers of this process, from before `probe_env`, whose environment may reset them. None: as it
+            is now.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
@@ -200,7 +203,7 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint, seed)
-    records = RunRecords(run_folder, config.profiling)
+    records = RunRecords(run_folder, config.profiling, metadata)
     records.set_earlier_aside()
     recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
     interrupted: list[int] = []

@@ -29,6 +29,7 @@ from sample_profiler.profiling.session import (
 )
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
+from sample_profiler.profiling.timer_metadata import START_TIME
 from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
@@ -62,13 +63,16 @@ class RunRecords:
     Args:
         run_folder: of the run.
         options: where record files are, and of what window a timeline is wanted.
+        metadata: of the timers of this process, from before there was an environment in it, which may reset them;
+            None: as it is now.
 
     Attributes:
         keeps_earlier: an earlier run in the folder has trained and this one has not: nothing of that one is replaced.
     """
 
-    def __init__(self, run_folder: Path, options: ProfilingOptions) -> None:
+    def __init__(self, run_folder: Path, options: ProfilingOptions, metadata: Mapping[str, str] | None = None) -> None:
         self._folder = run_folder
+        self._begun_metadata = get_thread_stacks().current().metadata if metadata is None else metadata
         self._live = live_folder(run_folder, options.profile_dir)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
@@ -158,12 +162,20 @@ class RunRecords:
         workers = [worker for record in session.processes for worker in worker_timers(record)]
         # Without record files at least what this process has recorded.
         root = self._root() if workers else get_timer_root()
-        document = make_run_document(root, {}, get_thread_stacks().current().metadata, workers)
+        document = make_run_document(root, {}, self._metadata(), workers)
         try:
             write_document(document, self._timers_path)
             write_document(self._history_facts(), history_path(self._folder))
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
+
+    def _metadata(self) -> dict[str, str]:
+        """Return that of this process with what it was when the run began: an environment in it may reset its timers.
+
+        What was noted since then is there, too; of a key that was noted twice the later value.
+        """
+        start = {START_TIME: self._begun_metadata[START_TIME]}
+        return {**self._begun_metadata, **get_thread_stacks().current().metadata, **start}
 
     def _root(self) -> TimerNode:
         """Return a node that has been open since the run began, to merge others into."""

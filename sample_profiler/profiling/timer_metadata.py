@@ -8,6 +8,7 @@ import sys
 import time
 
 FORMAT_VERSION = "0.1.0"
+START_TIME = "start_time_seconds"
 
 _PACKAGES = ("torch", "numpy", "gymnasium")
 
@@ -20,7 +21,7 @@ def describe_process(start_time_s: float) -> dict[str, str]:
     """
     description = {
         "timer_format_version": FORMAT_VERSION,
-        "start_time_seconds": str(int(start_time_s)),
+        START_TIME: str(int(start_time_s)),
         "end_time_seconds": str(int(time.time())),
         "python_version": sys.version,
         "command_line_arguments": " ".join(sys.argv),

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sample_profiler import timers
 from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
@@ -60,6 +61,34 @@ def test_ml6_the_root_of_a_run_s_timers_has_been_open_since_the_run_began(tmp_pa
     assert document["total"] == pytest.approx(100, abs=1)
     parts_s = sum(child["total"] for child in document["children"].values())
     assert document["self"] == pytest.approx(document["total"] - parts_s)
+
+
+@pytest.fixture
+def _fresh_timers():
+    timers.reset_timers()
+    yield
+    timers.reset_timers()
+
+
+@pytest.mark.usefixtures("_fresh_timers")
+@pytest.mark.parametrize("is_given", [False, True])
+def test_ml9_notes_from_before_a_run_outlive_an_environment_that_resets_the_timers(tmp_path, monkeypatch, is_given):
+    live_folder(tmp_path).mkdir(parents=True)
+    for key in ("experiment", "stage"):
+        timers.add_metadata(key, "first")
+    before = timers.get_timer_tree()["metadata"]
+    if is_given:  # from before an environment was tried out
+        timers.reset_timers()
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling, before if is_given else None)
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 100)
+    timers.reset_timers()
+    timers.add_metadata("stage", "second")
+    records.write_timers()
+    metadata = json.loads((tmp_path / "summary" / f"{tmp_path.name}_timers.json").read_text())["metadata"]
+    assert (metadata["experiment"], metadata["stage"]) == ("first", "second")
+    assert metadata["start_time_seconds"] == before["start_time_seconds"]
+    assert int(metadata["end_time_seconds"]) >= int(before["start_time_seconds"]) + 100
 
 
 def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_session(tmp_path):
