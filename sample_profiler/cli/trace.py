@@ -43,7 +43,7 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         print(f"sample-profiler trace: {reason}", file=sys.stderr)
         return _BAD_USAGE
-    for problem in timeline.problems:
+    for problem in session.describe_problems() + timeline.problems:
         print(problem, file=sys.stderr)
     for record in session.processes:
         if record.num_events_lost:

@@ -71,6 +71,11 @@ class Session:
         except RecordError as error:
             self.problems.append(str(error))
 
+    def describe_problems(self) -> list[str]:
+        """Return what there was no room for, and what cannot be read, a line each: what every view of it has to say."""
+        unrecorded = [problem for record in self.processes for problem in record.problems]
+        return unrecorded + [f"cannot be read: {problem}" for problem in self.problems]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file; a crash leaves the old file or the new one. Of events those of the last 10 s are kept.
 

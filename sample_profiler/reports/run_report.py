@@ -80,7 +80,7 @@ class RunReport:
     @property
     def problems(self) -> list[str]:
         """What could not be read, and what there was no room for, one sentence each."""
-        return self.session.problems + [problem for record in self.session.processes for problem in record.problems]
+        return self.session.describe_problems()
 
 
 def make_report(name: str, session: Session, steady: Session | None) -> RunReport:

@@ -36,8 +36,7 @@ def format_status(session: Session) -> str:
     parts = [_headline(session), _component_table(session.processes), _process_table(session.processes)]
     gauges = "\n".join(_gauge_lines(session.processes))
     parts += [gauges] if gauges else []
-    parts += [problem for record in session.processes for problem in record.problems]
-    parts += [f"cannot be read: {problem}" for problem in session.problems]
+    parts += session.describe_problems()
     return "\n\n".join(parts)
 
 

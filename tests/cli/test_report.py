@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html.parser import HTMLParser
 
@@ -137,6 +138,17 @@ def test_a_run_that_was_killed_has_a_report_too(run_dir, capsys):
     session_path(run_dir).unlink()
     assert main(["report", str(run_dir)]) == 0
     assert "Learner_0" in (run_dir / "report.html").read_text()
+
+
+def test_a_record_file_that_is_left_out_is_told(run_dir, capsys):
+    session_path(run_dir).unlink()
+    damaged = next((run_dir / "profile" / "live").glob("Runner*"))
+    os.truncate(damaged, 100)
+    for format_name in ("text", "json"):
+        assert main(["report", str(run_dir), "--format", format_name]) == 0
+        assert f"cannot be read: {damaged} is truncated" in capsys.readouterr().out
+    assert main(["report", str(run_dir)]) == 0
+    assert f"cannot be read: {damaged} is truncated" in (run_dir / "report.html").read_text()
 
 
 def test_output_is_a_file_of_ones_own(run_dir, tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 
 import pytest
 
@@ -61,3 +62,14 @@ def test_a_trace_that_cannot_be_written_is_told(tmp_path, make_process, capsys):
     make_process("Learner_0")
     assert main(["trace", str(tmp_path), "-o", str(tmp_path / "missing" / "t.json")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_a_record_file_that_is_left_out_is_told(tmp_path, make_process, capsys):
+    make_process("Learner_0")
+    make_process("RolloutWorker_w0")
+    damaged = tmp_path / "profile" / "live" / "RolloutWorker_w0.1.rec"
+    os.truncate(damaged, 20_000)
+    assert main(["trace", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert "5 passes of 1 processes" in captured.out
+    assert captured.err.startswith(f"cannot be read: {damaged} is truncated")
