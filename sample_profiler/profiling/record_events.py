@@ -57,6 +57,8 @@ class EventFollower:
 
     Args:
         path: the record file.
+        from_start: whether events that were overwritten before the follower came count as lost, too: of a process that
+            has begun while others were followed. Of one that was there before they are none of its business.
 
     Attributes:
         num_lost: events that were overwritten before a poll came for them.
@@ -66,11 +68,12 @@ class EventFollower:
         RecordError: the file cannot be read, or is no whole record file of this version and byte order.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, from_start: bool = False) -> None:
         self.num_lost = 0
         self.record = OpenRecord(path)
-        written = self.record.read_live().events_written
-        self._next = max(0, written - self.record.header.num_events)
+        self._next = 0
+        # The oldest events of a full ring are overwritten while the first poll reads them: that is no gap.
+        self._first_missed = 0 if from_start else self.record.read_live().events_written
 
     def __enter__(self) -> EventFollower:
         return self
@@ -93,7 +96,7 @@ class EventFollower:
         if end <= self._next or not self.record.header.num_events:
             return Events()
         first, events = read_events(self.record, self._next, end)
-        self.num_lost += first - self._next
+        self.num_lost += max(0, first - max(self._next, self._first_missed))
         self._next = end
         return events
 

@@ -64,16 +64,23 @@ class TimelineRecorder:
         self._components = components
         self._start_ns = time.perf_counter_ns()
         self._followed: dict[Path, _Followed] = {}
-        self.poll()
+        self._follow_new(from_start=False)
+        self._take()
 
     def poll(self) -> None:
         """Take what is new, also of processes that are new."""
+        self._follow_new(from_start=True)
+        self._take()
+
+    def _follow_new(self, *, from_start: bool) -> None:
         for path in self._folder.glob("*.rec"):
             if path not in self._followed:
                 try:
-                    self._followed[path] = _Followed(EventFollower(path))
+                    self._followed[path] = _Followed(EventFollower(path, from_start=from_start))
                 except RecordError:
                     continue  # just being removed
+
+    def _take(self) -> None:
         for followed in self._followed.values():
             try:
                 events = followed.follower.poll()
@@ -116,11 +123,11 @@ class TimelineRecorder:
             if self._components is not None:  # timers go with whatever is shown of their process
                 for component in set(record.components) - set(self._components):
                     del record.trees[component]
-            if followed.follower.num_lost:
-                num_lost[record.name] = followed.follower.num_lost
             record.num_events_lost = followed.follower.num_lost
             if record.components:
                 records.append(record)
+                if record.num_events_lost:
+                    num_lost[record.name] = record.num_events_lost
         self._followed.clear()
         output.parent.mkdir(parents=True, exist_ok=True)
         timeline = Timeline(records, start_ns=self._start_ns, end_ns=end_ns)

@@ -11,6 +11,7 @@ import pytest
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.record_header import OpenRecord
 from sample_profiler.reports.timeline_capture import TimelineRecorder, capture_timeline
 
 
@@ -139,3 +140,35 @@ def test_there_has_to_be_something_to_follow(tmp_path):
     with pytest.raises(SessionError, match="no record files"):
         capture_timeline(tmp_path, 1, tmp_path / "t.json")
     assert time.perf_counter_ns()
+
+
+def test_what_is_overwritten_before_the_window_is_no_loss(tmp_path, make_file, monkeypatch):
+    timing, file = make_file("Learner_0", ring_bytes=32 * 64)
+    spend(timing, file, "before", 100)  # the ring is full
+
+    def read_slowly(self, *arguments, read=OpenRecord.read):
+        spend(timing, file, "train", 2)  # overwrites the oldest events of the ring while they are read
+        return read(self, *arguments)
+
+    monkeypatch.setattr(OpenRecord, "read", read_slowly)
+    recorder = TimelineRecorder(tmp_path)
+    monkeypatch.undo()
+    capture = recorder.finish(tmp_path / "timeline.json")
+    assert capture.num_lost == {}
+    assert set(names_of(tmp_path / "timeline.json")) == {"train"}
+    assert json.loads((tmp_path / "timeline.json").read_text())["metadata"]["Learner_0"]["events_lost"] == 0
+
+
+def test_losses_of_a_process_that_begins_in_the_window_count_from_its_first_event(tmp_path, make_file):
+    recorder = TimelineRecorder(tmp_path)
+    spend(*make_file("Learner_0", ring_bytes=32 * 64), "work", 200)
+    capture = recorder.finish(tmp_path / "timeline.json")
+    assert capture.num_passes + capture.num_lost["Learner_0"] == 200
+
+
+def test_losses_of_processes_that_are_not_shown_are_not_told(tmp_path, make_file):
+    files = {name: make_file(name, ring_bytes=32 * 64) for name in ("Learner_0", "Batcher_0")}
+    recorder = TimelineRecorder(tmp_path, ["Batcher_0"])
+    for one in files.values():
+        spend(*one, "work", 200)
+    assert list(recorder.finish(tmp_path / "timeline.json").num_lost) == ["Batcher_0"]
