@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Protocol
 
 from sample_profiler.errors import CommandError
+from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.commands import Command, Commanded, CommandResult, run_command
 
@@ -65,6 +66,7 @@ class Crew:
         members: the components.
         take_reports: takes in what they report; called again and again while an answer is waited for.
         end_reason: says why the run is over, or nothing while it goes on.
+        timing: of whoever asks; that a component is waited for is a block in it.
 
     Attributes:
         numbers: for commands.
@@ -72,12 +74,17 @@ class Crew:
     """
 
     def __init__(
-        self, members: Sequence[CrewMember], take_reports: Callable[[], None], end_reason: Callable[[], str]
+        self,
+        members: Sequence[CrewMember],
+        take_reports: Callable[[], None],
+        end_reason: Callable[[], str],
+        timing: Timing,
     ) -> None:
         self.numbers = itertools.count(1)
         self.members = list(members)
         self._take_reports = take_reports
         self._end_reason = end_reason
+        self._timing = timing
         self._answers: dict[int, dict[str, CommandResult]] = {}
 
     def names(self, prefix: str = "") -> list[str]:
@@ -105,10 +112,12 @@ class Crew:
         number = next(self.numbers)
         answers = self._answers[number] = {}
         try:
-            for member in self.members:
-                if member.name in arguments:
-                    member.send_command(Command(number, method, arguments[member.name]))
-            self._wait(answers, arguments, method, timeout_s)
+            # A component of this process answers while it is sent the command: that is waiting for it, too.
+            with self._timing.add_time("wait_components"):
+                for member in self.members:
+                    if member.name in arguments:
+                        member.send_command(Command(number, method, arguments[member.name]))
+                self._wait(answers, arguments, method, timeout_s)
         finally:
             del self._answers[number]
         for component in arguments:

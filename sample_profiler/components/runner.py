@@ -119,7 +119,7 @@ class Runner(CapturesRollouts):
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
-        self.crew = Crew([], self.take_reports, lambda: self.reason)
+        self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
         self._seen_iterations = 0
@@ -180,7 +180,7 @@ class Runner(CapturesRollouts):
             answers: where those of this process answer, who are no other source of reports.
         """
         self._answers = answers
-        self.crew = Crew(members, self.take_reports, lambda: self.reason)
+        self.crew = Crew(members, self.take_reports, lambda: self.reason, self.timing)
         self._control = Control(self._run_folder, self.crew)
 
     def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:

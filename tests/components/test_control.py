@@ -12,6 +12,7 @@ from sample_profiler.components import control as control_module
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew
 from sample_profiler.errors import CaptureError
+from sample_profiler.profiling import Timing
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.control_socket import ControlClient
 
@@ -53,7 +54,7 @@ class Run:
 
     def __init__(self, folder, pids=None):
         self.members = [Member(name, 1000 + index if pids is None else pids) for index, name in enumerate(NAMES)]
-        self.crew = Crew(self.members, lambda: None, lambda: "")
+        self.crew = Crew(self.members, lambda: None, lambda: "", Timing("Runner profile"))
         self.control = Control(folder, self.crew)
 
     def __getitem__(self, name):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from sample_profiler.components.crew import Crew
 from sample_profiler.errors import CommandError
+from sample_profiler.profiling import Timing
 from sample_profiler.runtime.commands import CommandResult
 
 LONG_S = 1e9
@@ -30,13 +33,13 @@ class Member:
         return self.lives
 
 
-def make_crew(*members, end_reason=""):
+def make_crew(*members, end_reason="", timing=None):
     def take_reports():
         for member in members:
             while member.reports:
                 crew.take(member.reports.pop())
 
-    crew = Crew(members, take_reports, lambda: end_reason)
+    crew = Crew(members, take_reports, lambda: end_reason, timing or Timing("Runner profile"))
     return crew
 
 
@@ -66,3 +69,13 @@ def test_the_death_of_who_is_not_asked_concerns_nobody():
     crew = make_crew(asked, dead)
     dead.lives = False
     assert crew.call("look", {"Batcher_0": ()}, LONG_S) == {"Batcher_0": 7}
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answered", "lost"])
+def test_asking_is_a_wait_for_components(answers):
+    timing = Timing("Runner profile")
+    crew = make_crew(Member("RolloutWorker_w0", dies=True, answers=answers), timing=timing)
+    with contextlib.suppress(CommandError):
+        ask(crew)
+    root = timing.snapshot()
+    assert {key: block.statistics.count for key, block in root.children.items()} == {"wait_components": 1}
