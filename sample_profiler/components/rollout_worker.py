@@ -32,6 +32,7 @@ from sample_profiler.profiling.rollout_profiler import (
     enable_profile,
     end_profile,
     replace_hook,
+    tell_hook,
 )
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -305,9 +306,7 @@ class RolloutWorker:
         """Tell whoever counts rollouts, outside of every range: a capture that begins or ends here cuts none in two."""
         self._waiting.append(group)
         number, self._num_rollouts = self._num_rollouts, self._num_rollouts + 1
-        if self.post_collect_hook is not None:
-            with self.timing.add_time("post_collect_hook"):
-                self.post_collect_hook(self._index, number)
+        tell_hook(self, self._index, number)
         self._begin_rollouts()
 
     def _begin_rollouts(self) -> None:

@@ -22,6 +22,7 @@ from sample_profiler import RANGES_VARIABLE
 from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
+from sample_profiler.profiling.timing import Timing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "enable_profile",
     "end_profile",
     "replace_hook",
+    "tell_hook",
 ]
 
 logger = logging.getLogger(__name__)
@@ -47,11 +49,15 @@ ROLLOUT_END = "RolloutProfiler.rollout_end"
 METADATA_KEY = "sample_profiler"
 """The key under which a trace says what it is of."""
 
+_BLOCK = "rollout_profiler"
+_HOOK_BLOCK = "post_collect_hook"
+
 
 class ProfiledWorker(Protocol):
     """What a capture needs of the worker."""
 
     post_collect_hook: PostCollectHook | None
+    timing: Timing
 
     def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
         """Call `callback` as soon as no rollout is under way, and let none begin before."""
@@ -88,7 +94,8 @@ class RolloutProfiler:
 
     def install(self) -> None:
         """Become the worker's hook; without warm-up, begin before its next rollout does."""
-        _warm_up(self._activities)
+        with self._worker.timing.add_time(_BLOCK):
+            _warm_up(self._activities)
         self._worker.post_collect_hook = self
         if not self._request.warmup_rollouts:
             self._begin_at_boundary()
@@ -96,7 +103,8 @@ class RolloutProfiler:
     def __call__(self, worker_idx: int, rollout: int) -> None:
         """Count a rollout."""
         if self.previous_hook is not None:
-            self.previous_hook(worker_idx, rollout)
+            with self._worker.timing.add_time(_HOOK_BLOCK):
+                self.previous_hook(worker_idx, rollout)
         if self._profiler is None:
             self._num_warmup += 1
             if self._num_warmup >= self._request.warmup_rollouts:
@@ -129,6 +137,11 @@ class RolloutProfiler:
                 self._request.warmup_rollouts,
             )
             return None
+        with self._worker.timing.add_time(_BLOCK):
+            self._stop()
+        return self.trace
+
+    def _stop(self) -> None:
         self._profiler.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
         self._profiler.stop()
         self.trace = self._export()
@@ -137,7 +150,6 @@ class RolloutProfiler:
         )
         if self._request.on_trace_ready is not None:
             self._request.on_trace_ready(self._profiler)
-        return self.trace
 
     def _begin_at_boundary(self) -> None:
         # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
@@ -147,6 +159,10 @@ class RolloutProfiler:
     def _begin(self) -> None:
         if self._is_over or self._profiler is not None or _is_torch_capturing():
             return
+        with self._worker.timing.add_time(_BLOCK):
+            self._start()
+
+    def _start(self) -> None:
         from torch.profiler import profile
 
         request = self._request
@@ -210,6 +226,16 @@ def disable_profile(worker: ProfiledWorker) -> str | None:
     profiler = worker.post_collect_hook
     trace = profiler.finish() if isinstance(profiler, RolloutProfiler) else None
     return None if trace is None else str(trace)
+
+
+def tell_hook(worker: ProfiledWorker, worker_idx: int, rollout: int) -> None:
+    """Tell the worker's hook, if there is one, of a rollout; only what is the hook's own is billed to it."""
+    hook = worker.post_collect_hook
+    if isinstance(hook, RolloutProfiler):
+        hook(worker_idx, rollout)
+    elif hook is not None:
+        with worker.timing.add_time(_HOOK_BLOCK):
+            hook(worker_idx, rollout)
 
 
 def end_profile(worker: ProfiledWorker) -> None:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, record_function
 
-from sample_profiler.profiling import rollout_profiler
+from sample_profiler.profiling import Timing, rollout_profiler
 from sample_profiler.profiling.profile_request import ProfileRequest, plan_profiles
 from sample_profiler.profiling.rollout_profiler import (
     ROLLOUT_END,
@@ -25,6 +25,7 @@ from sample_profiler.profiling.rollout_profiler import (
     enable_profile,
     end_profile,
     replace_hook,
+    tell_hook,
 )
 
 
@@ -33,6 +34,7 @@ class Worker:
 
     def __init__(self, work=lambda number: torch.ones(2).sum()):
         self.post_collect_hook = None
+        self.timing = Timing("RolloutWorker_w4 profile")
         self.num_rollouts = 0
         self.num_boundaries = 0
         self.work = work
@@ -46,8 +48,7 @@ class Worker:
             with record_function(f"rollout {self.num_rollouts}"):
                 self.work(self.num_rollouts)
             self.num_rollouts += 1
-            if self.post_collect_hook is not None:
-                self.post_collect_hook(4, self.num_rollouts - 1)
+            tell_hook(self, 4, self.num_rollouts - 1)
 
 
 @pytest.fixture
@@ -160,6 +161,19 @@ def test_tr13_a_hook_that_is_set_meanwhile_is_the_one_that_stays(worker, request
     assert calls == [0, 1]
     replace_hook(worker, None)
     assert worker.post_collect_hook is None
+
+
+def test_a_capture_and_the_hook_meanwhile_are_blocks_apart(worker, request_for):
+    def passes():
+        return {path: block.statistics.count for path, block in worker.timing.snapshot().children.items()}
+
+    enable_profile(worker, 4, request_for(num_rollouts=2, warmup_rollouts=1))
+    worker.collect(2)
+    assert passes() == {"rollout_profiler": 3}, "PyTorch is loaded, the capture begun, the trace written"
+    worker.post_collect_hook = lambda worker_idx, rollout: None
+    enable_profile(worker, 4, request_for(num_rollouts=2, warmup_rollouts=1))
+    worker.collect(3)
+    assert passes() == {"rollout_profiler": 6, "post_collect_hook": 3}
 
 
 def test_tr14_an_end_before_all_rollouts_exports_what_there_is(worker, request_for):
