@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Literal
 
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
+from sample_profiler.profiling.render import printable
 
 __all__ = [
     *("LITTLE", "MUCH", "NEARLY_ALL", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun", "describe_blocks"),
@@ -140,4 +141,6 @@ def describe_blocks(load: ComponentLoad) -> str:
         if outer:
             own[outer] -= share
     largest = sorted(own.items(), key=lambda block: -block[1])[:3]
-    return ", ".join(f"{path.rpartition('/')[2]} {percent(share)}" for path, share in largest if share >= 0.01)
+    return ", ".join(
+        f"{printable(path.rpartition('/')[2])} {percent(share)}" for path, share in largest if share >= 0.01
+    )

@@ -1,4 +1,4 @@
-"""The two texts of a Timing: the tree in the log and the flat list."""
+"""The two texts of a Timing, the tree in the log and the flat list; and how names look in any text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode, shown_values_s
 
 _INDENT = "  "
+
+
+def printable(name: str) -> str:
+    """Return a name as a terminal may show it: what is not printable is escaped as in ``repr``.
+
+    Names of blocks and gauges are whatever a program makes them of. Escape codes would be obeyed by the terminal, line
+    breaks tear a table apart, and lone surrogates cannot be written at all.
+    """
+    if name.isprintable():
+        return name
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in name)
 
 
 def format_tree(name: str, root: TreeNode) -> str:
@@ -16,7 +27,7 @@ def format_tree(name: str, root: TreeNode) -> str:
     was measured, its seconds follow: ``forward: 1.2346 [device 1.0123]``.
     """
     shown_s = shown_values_s(root)
-    lines = [f"{name} tree view:"]
+    lines = [f"{printable(name)} tree view:"]
     stack = [(root, 0)]
     while stack:
         node, depth = stack.pop()
@@ -50,4 +61,4 @@ def _format_node(node: TreeNode, value_s: float) -> str:
 
 
 def _format_value(key: str, value_s: float) -> str:
-    return f"{key}: {value_s:.4f}"
+    return f"{printable(key)}: {value_s:.4f}"

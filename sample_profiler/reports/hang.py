@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.tables import format_duration
 
@@ -36,4 +37,4 @@ def describe_hang(record: ProcessRecord, now_ns: int) -> str:
 
 
 def _show(component: str, path: tuple[str, ...]) -> str:
-    return "/".join(path) or component
+    return printable("/".join(path) or component)

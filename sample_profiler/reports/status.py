@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sample_profiler.analysis.accounts import account
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
+from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
@@ -130,6 +131,6 @@ def _gauge_lines(records: Sequence[ProcessRecord]) -> Iterator[str]:
         for name, gauge in gauges.items():
             owner, separator, short = name.partition("/")
             owner, short = (owner, short) if separator else (record.name, name)
-            by_owner.setdefault(owner, []).append(f"{short} {gauge.value:,.6g}")
+            by_owner.setdefault(owner, []).append(f"{printable(short)} {gauge.value:,.6g}")
         for owner, texts in by_owner.items():
-            yield f"{owner}: {', '.join(texts)}"
+            yield f"{printable(owner)}: {', '.join(texts)}"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sample_profiler.profiling.render import printable
+
 __all__ = ["format_duration", "format_percent", "format_seconds", "format_table", "shorten"]
 
 _GAP = "  "
 
 
 def format_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
-    """Return a table with columns as wide as their widest entry.
+    """Return a table with columns as wide as their widest entry; what is not printable in these is escaped.
 
     Args:
         titles: of the columns.
         rows: of as many entries each.
         right: numbers of the columns that are aligned to the right.
     """
-    table = [titles, *rows]
+    table = [[printable(entry) for entry in row] for row in (titles, *rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(titles))]
     lines = []
     for row in table:

@@ -102,3 +102,10 @@ def test_tree_never_shows_a_parent_smaller_than_the_sum_of_its_children(blocks):
             # A time_avg rounds its mean, so each child may show up to half a digit more.
             assert value + 0.0005 >= sums.pop(depth + 1, 0.0)
             sums[depth] = sums.get(depth, 0.0) + value
+
+
+def test_what_a_terminal_would_obey_or_cannot_show_is_escaped(timing, clock):
+    clock.spend(timing, "\x1b[31mred\nblock \udcff ä", 1)
+    timing.name = "A\rname"
+    assert str(timing) == "A\\rname tree view:\n\\x1b[31mred\\nblock \\udcff ä: 1.0000"
+    assert timing.flat_str() == "\\x1b[31mred\\nblock \\udcff ä: 1.0000"

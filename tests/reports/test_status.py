@@ -142,6 +142,14 @@ def test_gauges_stand_with_their_components():
     assert text.endswith("Learner_0: lag 2, queue 3\nBatcher_0: slots 8\nserial: mine 0.5")
 
 
+def test_names_of_blocks_and_gauges_cannot_command_the_terminal():
+    block = OpenBlock("RolloutWorker_w0", ("main_loop", "\x1b[2J\nblock"), 0, 1)
+    text = format_status(make_session(make_record(gauges={"\x1b[31mred\nX": 1.0}, open_blocks=[block])))
+    assert text.endswith("\\x1b[31mred\\nX 1")
+    assert "\\x1b[2J\\nblock" in text
+    assert "\x1b" not in text
+
+
 def test_problems_are_told():
     session = make_session(make_record())
     session.problems.append("x.rec is truncated")
