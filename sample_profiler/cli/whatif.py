@@ -50,9 +50,6 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
         )
         return _BAD_USAGE
     total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
-    print(
-        f"Slowing {', '.join(STAGES[stage] for stage in stages)} by {100 * share:.0f} % in turn, {total_s:.0f} s in all"
-    )
     pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
     facts: RunFacts | None = None
     exit_status = 0
@@ -61,6 +58,9 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
             contextlib.closing(ControlClient(run_dir / "profile")) as client,
             contextlib.closing(measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)) as measured,
         ):
+            # Not before: of a run that is not there nothing is slowed.
+            stage_names = ", ".join(STAGES[stage] for stage in stages)
+            print(f"Slowing {stage_names} by {100 * share:.0f} % in turn, {total_s:.0f} s in all", flush=True)
             facts = look(run_dir, seconds)
             for stage, base, slowed in measured:
                 pairs[stage].append((base, slowed))

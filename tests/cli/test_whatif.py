@@ -99,3 +99,14 @@ def test_one_round_has_no_interval(asked, tmp_path, monkeypatch, capsys):
     assert "one round has none" in capsys.readouterr().out
     assert main(["whatif", str(tmp_path), "--rounds=2", "--stages=env"]) == 0
     assert "+0 to +0 %" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_folder", [True, False], ids=["ended", "missing"])
+def test_nothing_is_promised_of_a_run_that_does_not_answer(is_folder, tmp_path, capsys):
+    run_dir = tmp_path / "mine"
+    if is_folder:
+        (run_dir / "profile").mkdir(parents=True)
+    assert main(["whatif", str(run_dir)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{run_dir} cannot be asked" in captured.err
