@@ -77,7 +77,7 @@ def runs(monkeypatch):
 
     runs = Runs()
 
-    def execute(config, env_spec, device, folder, observers, started_ns):
+    def execute(config, env_spec, device, folder, observers, started_ns, metadata):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)
