@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def code_blocks(page: Path, language: str) -> list[str]:
     return [code for marked, code in blocks if marked == language]
 
 
+def run_program(path: Path, flags: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """Run a program in its own folder until it ends well, and return what it printed."""
+    result = subprocess.run(
+        [sys.executable, str(path), *flags],
+        env={**os.environ, **(variables or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        cwd=path.parent,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
 def flags_of_the_command() -> set[str]:
     """Return the flags of `sample-profiler` and its subcommands."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -61,18 +78,9 @@ def test_custom_env_runs_as_printed_and_has_its_blocks_in_the_tree(tmp_path: Pat
     path = tmp_path / "reach.py"
     path.write_text(script, encoding="utf-8")
     flags = ("--serial_mode=True", "--async_rl=False", "--train_for_env_steps=3000", f"--train_dir={tmp_path / 'runs'}")
-    result = subprocess.run(
-        [sys.executable, str(path), *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=100,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout
-    assert re.search(r"^env_step: [\d.]+\n  physics: [\d.]+, observe: [\d.]+", result.stdout, re.MULTILINE)
-    assert re.search(r"Collected \{0: \d{4,}\}", result.stdout)
+    printed = run_program(path, flags)
+    assert re.search(r"^env_step: [\d.]+\n  physics: [\d.]+, observe: [\d.]+", printed, re.MULTILINE)
+    assert re.search(r"Collected \{0: \d{4,}\}", printed)
 
 
 def test_the_tree_of_the_profiling_page_is_what_its_program_prints() -> None:
@@ -159,18 +167,8 @@ def test_the_programs_of_the_profiling_page_run_and_do_what_it_says(mark: str, t
     (program,) = (program for program in code_blocks(PROFILING, "python") if mark in program)
     use, path = USES[mark], tmp_path / "program.py"
     path.write_text(use.before + program + use.after, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, str(path), *use.flags],
-        env={**os.environ, RANGES_VARIABLE: "1" if "profile_range" in program or "Capture" in program else ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=100,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout
-    assert use.prints in result.stdout
+    are_ranges_armed = "profile_range" in program or "Capture" in program
+    assert use.prints in run_program(path, use.flags, {RANGES_VARIABLE: "1" if are_ranges_armed else ""})
     for name, texts in use.leaves.items():
         written = (tmp_path / name).read_text(encoding="utf-8")
         assert [text for text in texts if text not in written] == [], name

@@ -41,8 +41,8 @@ Of each run its steady part counts, without start and end. Nothing else should r
 _REPORT_EXAMPLES = """\
 examples:
   sample-profiler report train_dir/doom                   writes train_dir/doom/report.html
-  sample-profiler report train_dir/doom --format text     verdict, accounts and trees in the terminal
-  sample-profiler report train_dir/doom --format json     the same as data
+  sample-profiler report train_dir/doom --format text     the same figures in the terminal
+  sample-profiler report train_dir/doom --format json     and as data
 
 Runs that go on, hang or were killed have reports, too. Every run that ends writes its page by itself.
 """

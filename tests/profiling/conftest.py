@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.device_clock import NoDevice, set_device_clock
+from sample_profiler.profiling.device_fake import FakeDevice
 from sample_profiler.profiling.twins import TWIN, get_open_blocks
 
 FOLDER = str(Path(__file__).parent)
@@ -60,3 +62,12 @@ def timing(make_timing: MakeTiming, clock: FakeClock) -> Timing:
 def no_block_leaks() -> Iterator[None]:
     yield
     assert get_open_blocks() == []
+
+
+@pytest.fixture
+def device() -> Iterator[FakeDevice]:
+    """A device that this process measures with, until the end of the test."""
+    fake = FakeDevice()
+    set_device_clock(fake)
+    yield fake
+    set_device_clock(NoDevice())

@@ -54,15 +54,6 @@ class NotedBlock:
 
 
 @pytest.fixture
-def device():
-    """A device that this process measures with, until the end of the test."""
-    fake = FakeDevice()
-    set_device_clock(fake)
-    yield fake
-    set_device_clock(NoDevice())
-
-
-@pytest.fixture
 def notes():
     return Notes()
 

@@ -11,8 +11,6 @@ import pytest
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.profiling import get_timing
-from sample_profiler.profiling.device_clock import NoDevice, set_device_clock
-from sample_profiler.profiling.device_fake import FakeDevice
 from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
 
 
@@ -48,14 +46,6 @@ def test_a_script_is_recorded_into_one_session(tmp_path):
     (figures,) = accounts(session)
     assert sorted(figures.work_ns) == ["rollout", "train"]
     assert figures.wall_ns == sum(figures.work_ns.values()) + figures.unaccounted_ns
-
-
-@pytest.fixture
-def device():
-    device = FakeDevice()
-    set_device_clock(device)
-    yield device
-    set_device_clock(NoDevice())
 
 
 @pytest.mark.parametrize("is_stuck", [False, True])

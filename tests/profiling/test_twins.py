@@ -11,19 +11,10 @@ import pytest
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import TWIN, Timing, set_recording_enabled
-from sample_profiler.profiling.device_clock import NoDevice, poll, set_device_clock
-from sample_profiler.profiling.device_fake import FakeDevice
+from sample_profiler.profiling.device_clock import poll
 from sample_profiler.profiling.twins import ENVIRONMENT_VARIABLE, get_open_blocks
 
 S = 1_000_000_000
-
-
-@pytest.fixture
-def device():
-    device = FakeDevice()
-    set_device_clock(device)
-    yield device
-    set_device_clock(NoDevice())
 
 
 def children(node):
