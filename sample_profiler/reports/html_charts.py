@@ -51,7 +51,9 @@ def format_charts(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 
 def _line(points: Sequence[tuple[float, float]]) -> str:
     first_s, last_s = points[0][0], points[-1][0]
-    lowest, highest = min(0.0, *(value for _, value in points)), max(max(value for _, value in points), 1e-9)
+    lowest, highest = min(0.0, *(value for _, value in points)), max(0.0, *(value for _, value in points))
+    if highest <= lowest:
+        highest = lowest + 1.0  # a chart of nothing but zeros has a scale, too
     right, bottom = _WIDTH - _PAD, _HEIGHT - _BOTTOM
 
     def place(time_s: float, value: float) -> str:

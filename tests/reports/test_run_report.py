@@ -8,6 +8,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import Session, live_folder, read_live
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.reports.html_charts import format_charts
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report, report_to_dict
 from sample_profiler.reports.text_report import format_text
@@ -97,3 +98,8 @@ def test_a_pass_that_others_inside_explain_is_not_among_the_slowest():
     train = make_node("train", [100 * MS] * 10, updates, make_node("wait_for_device", [25 * MS] * 10))
     step = make_node("env_step", [33 * MS] * 10, make_node("env_reset", [35 * MS] * 5))
     assert slowest_of(train, step) == [("main_loop/env_step/env_reset", 0.035), ("main_loop/train/update", 0.02)]
+
+
+def test_a_chart_of_nothing_but_zeros_has_a_scale_that_can_be_read():
+    page = format_charts({"policy_lag": [(0.0, 0.0), (1.0, 0.0)]})
+    assert ">1</text>" in page and "e-09" not in page
