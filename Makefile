@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 # Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
 LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
-	benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py benchmarks/scenarios.py
+	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
+	benchmarks/scenarios.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 FAULT_ROUNDS ?= 3
@@ -25,11 +26,12 @@ help:  ## Show what there is to make
 install: $(INSTALLED)  ## Make .venv with everything that examples and tests need
 
 # The stamp is touched last, so an installation that was interrupted is done again.
-$(INSTALLED): pyproject.toml setup.py constraints.txt sample_profiler/profiling/_core.c
+$(INSTALLED): pyproject.toml setup.py constraints.txt sample_profiler/profiling/_core.c sample_profiler/model/_kernels.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[box2d,mujoco,video,profilers,dev]'
-	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; print('sample_profiler is installed; its recorder is', TWIN)"
+	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.elementwise import KERNELS; \
+		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
 	@touch $@
 
 run: install  ## Train on ViZDoom for about two minutes, sized to this machine (RUN_FLAGS='--flag=value …' adds flags)

@@ -2,7 +2,7 @@
 
 Every run is the ordinary training script in a process of its own, one after another; its curve (mean reward of the
 latest episodes against frames and wall time) is read from its TensorBoard summaries. A result that is there is not made
-again, so an interrupted comparison goes on where it stopped. `scripts/make_learning_picture.py` draws the curves.
+again, so an interrupted comparison goes on where it stopped. `benchmarks.learning_picture` draws the curves.
 
     python -m benchmarks.learning --task cartpole --settings plain bf16 worker --seeds 1 2 3
 """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from sample_profiler.config import ModelOptions
+from sample_profiler.model.elementwise import Elu
 from sample_profiler.model.linear import Linear
 
 __all__ = ["initialize_weights", "make_activation", "make_mlp"]
@@ -21,7 +22,7 @@ def make_activation(nonlinearity: str, *, in_place: bool = True) -> nn.Module:
             so after them this halves the memory that activations take; elsewhere the input may still be needed.
     """
     if nonlinearity == "elu":
-        return nn.ELU(inplace=in_place)
+        return Elu(inplace=in_place)
     if nonlinearity == "relu":
         return nn.ReLU(inplace=in_place)
     return nn.Tanh()

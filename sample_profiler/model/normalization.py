@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
 from sample_profiler.errors import ConfigError
+from sample_profiler.model.elementwise import scale_bytes
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd"]
 
@@ -165,6 +166,8 @@ class _AffineEntry(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         if self._is_identity:
             return values.float()
+        if values.dtype == torch.uint8 and self.statistics is not None:
+            return scale_bytes(values, self.factor, self.offset, CLIP)
         if values.numel() <= _PIECE_SIZE or not values.is_cpu:
             scaled = torch.addcmul(self.offset, values.float(), self.factor)
             return scaled if self.statistics is None else scaled.clamp_(-CLIP, CLIP)

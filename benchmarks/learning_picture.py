@@ -1,6 +1,6 @@
 """Draw learning curves, measured by `benchmarks.learning`, as an SVG picture for the documentation.
 
-    python scripts/make_learning_picture.py benchmarks/results/learning-cartpole.json docs/images/learning-cartpole.svg
+    python -m benchmarks.learning_picture benchmarks/results/learning-cartpole.json docs/images/learning-cartpole.svg
 
 Settings are colours, seeds are lines; mean reward of the latest episodes against frames, and against minutes beside it.
 """

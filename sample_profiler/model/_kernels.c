@@ -1,0 +1,178 @@
+/* Elementwise work of the networks on processors, in one pass each: bytes to normalized numbers, planes of an image to
+   pixels, ELU. PyTorch takes three passes for the first, goes number by number in the second, and has an expensive
+   expm1 in the third; docs/performance.md has the figures.
+
+   Arrays come as addresses: elementwise.py has checked types, sizes and layouts. The loops are written for the compiler
+   to vectorize; where it can, it makes them for several processors at once, and the right one is taken at run time. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+#if __GNUC__ >= 12
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+
+#if defined(__GNUC__)
+#define PART_OF_A_LOOP static inline __attribute__((always_inline)) /* a call would keep the loop from being vectorized */
+#else
+#define PART_OF_A_LOOP static inline
+#endif
+
+/* ---- bfloat16: the upper half of a float ---- */
+
+PART_OF_A_LOOP float from_bfloat16(uint16_t value) {
+    uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+PART_OF_A_LOOP uint16_t to_bfloat16(float value) { /* to the nearest, ties to even; NaN stays NaN */
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (uint16_t)(value != value ? 0x7fc0u : rounded);
+}
+
+/* ---- ELU: x where it is positive, exp(x) - 1 where it is not ---- */
+
+/* exp(x) = 2^k exp(r) with |r| <= ln 2 / 2, and exp(r) - 1 by its Taylor series to the seventh power: so close to 0 the
+   result keeps its digits, where exp(x) - 1 would lose them. Within 2 units in the last place of float32. */
+PART_OF_A_LOOP float elu(float x) {
+    float negative = x > -87.0f ? x : -87.0f; /* there it is -1 to the last digit; and 2^k stays a normal number */
+    negative = negative < 0.0f ? negative : 0.0f;
+    float shifted = negative * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is behind the point is rounded away */
+    float k = shifted - 12582912.0f;
+    float r = negative - k * 0.693145752f;
+    r = r - k * 1.42860677e-6f;
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r * r + r;
+    uint32_t power_bits = (uint32_t)((int32_t)k + 127) << 23;
+    float power;
+    memcpy(&power, &power_bits, sizeof power);
+    float below = power * p + (power - 1.0f);
+    return x <= 0.0f ? below : x; /* NaN stays what it is */
+}
+
+FOR_EACH_PROCESSOR static void elu_float32(float *values, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        values[i] = elu(values[i]);
+}
+
+FOR_EACH_PROCESSOR static void elu_bfloat16(uint16_t *values, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        values[i] = to_bfloat16(elu(from_bfloat16(values[i])));
+}
+
+/* ---- Bytes to normalized numbers ---- */
+
+FOR_EACH_PROCESSOR static void scale_bytes(
+    const uint8_t *restrict bytes, const float *restrict factor, const float *restrict offset, float *restrict result,
+    Py_ssize_t num_rows, Py_ssize_t row_size, float limit
+) {
+    for (Py_ssize_t row = 0; row < num_rows; row++, bytes += row_size, result += row_size)
+        for (Py_ssize_t i = 0; i < row_size; i++) {
+            float value = (float)bytes[i] * factor[i] + offset[i];
+            value = value < limit ? value : limit;
+            result[i] = value > -limit ? value : -limit;
+        }
+}
+
+/* ---- Planes of an image to pixels whose channels lie side by side ---- */
+
+/* With a number of channels that the compiler knows, it shuffles whole vectors. */
+#define INTERLEAVE(NUM_CHANNELS, CONVERT)                                                                              \
+    for (Py_ssize_t i = 0; i < num_pixels; i++)                                                                        \
+        for (Py_ssize_t channel = 0; channel < NUM_CHANNELS; channel++)                                                \
+            pixels[i * NUM_CHANNELS + channel] = CONVERT(planes[channel * num_pixels + i]);
+
+#define INTERLEAVE_IMAGES(NAME, TYPE, CONVERT)                                                                         \
+    FOR_EACH_PROCESSOR static void NAME(                                                                               \
+        const float *restrict planes, TYPE *restrict pixels, Py_ssize_t num_images, Py_ssize_t num_channels,           \
+        Py_ssize_t num_pixels                                                                                          \
+    ) {                                                                                                                \
+        for (; num_images > 0; num_images--) {                                                                         \
+            if (num_channels == 3) {                                                                                   \
+                INTERLEAVE(3, CONVERT)                                                                                 \
+            } else if (num_channels == 4) {                                                                            \
+                INTERLEAVE(4, CONVERT)                                                                                 \
+            } else {                                                                                                   \
+                INTERLEAVE(num_channels, CONVERT)                                                                      \
+            }                                                                                                          \
+            planes += num_channels * num_pixels;                                                                       \
+            pixels += num_channels * num_pixels;                                                                       \
+        }                                                                                                              \
+    }
+
+#define SAME(value) (value)
+INTERLEAVE_IMAGES(interleave_float32, float, SAME)
+INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
+
+/* ---- What Python sees; other threads go on meanwhile ---- */
+
+static PyObject *call_elu(PyObject *module, PyObject *arguments) {
+    Py_ssize_t values, count;
+    int is_bfloat16;
+    if (!PyArg_ParseTuple(arguments, "nnp", &values, &count, &is_bfloat16))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    if (is_bfloat16)
+        elu_bfloat16((uint16_t *)values, count);
+    else
+        elu_float32((float *)values, count);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_scale_bytes(PyObject *module, PyObject *arguments) {
+    Py_ssize_t bytes, factor, offset, result, num_rows, row_size;
+    float limit;
+    if (!PyArg_ParseTuple(arguments, "nnnnnnf", &bytes, &factor, &offset, &result, &num_rows, &row_size, &limit))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    scale_bytes((uint8_t *)bytes, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
+    Py_ssize_t planes, pixels, num_images, num_channels, num_pixels;
+    int is_bfloat16;
+    if (!PyArg_ParseTuple(arguments, "nnnnnp", &planes, &pixels, &num_images, &num_channels, &num_pixels, &is_bfloat16))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    if (is_bfloat16)
+        interleave_bfloat16((float *)planes, (uint16_t *)pixels, num_images, num_channels, num_pixels);
+    else
+        interleave_float32((float *)planes, (float *)pixels, num_images, num_channels, num_pixels);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef METHODS[] = {
+    {"elu", call_elu, METH_VARARGS, "elu(values, count, is_bfloat16): in place."},
+    {"scale_bytes", call_scale_bytes, METH_VARARGS,
+     "scale_bytes(bytes, factor, offset, result, num_rows, row_size, limit)"},
+    {"interleave", call_interleave, METH_VARARGS,
+     "interleave(planes, pixels, num_images, num_channels, num_pixels, is_bfloat16)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_kernels", "Elementwise work of networks on processors; elementwise.py is for use.", 0, METHODS,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void) { return PyModule_Create(&MODULE); }
