@@ -55,7 +55,7 @@ class _Task:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints one line per process and one for all."""
+    """Measure and print one line per process and one for all."""
     options, family_flags = _parse(argv)
     cfg = make_family_config(options.env, family_flags)
     rates = measure_alone(cfg, options.seconds, options.processes, options.envs_per_process, not options.unpinned)
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_family_config(name: str, flags: Sequence[str]) -> Config:
-    """Registers the environments of a family and returns the configuration of a run with one of them.
+    """Register the environments of a family and return the configuration of a run with one of them.
 
     Args:
         name: of the environment.
@@ -95,7 +95,7 @@ def _parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
 def measure_alone(
     cfg: Config, seconds: float, num_processes: int, num_envs: int, is_pinned: bool = True
 ) -> list[float]:
-    """Returns the steps per second of each process.
+    """Return the steps per second of each process.
 
     Args:
         cfg: of a run with the environment, which is registered.

@@ -103,7 +103,7 @@ _MODULE_OF_NAME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a public name from its module on first use (PEP 562)."""
+    """Load a public name from its module on first use (PEP 562)."""
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {', '.join(__all__)}")
     value = getattr(import_module(_MODULE_OF_NAME[name]), name)
@@ -112,5 +112,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Lists the names that are not loaded yet as well."""
+    """List the names that are not loaded yet as well."""
     return sorted({*globals(), *__all__})

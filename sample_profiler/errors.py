@@ -35,7 +35,7 @@ class ConfigError(SampleProfilerError):
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Joins the problems into one message.
+        """Join the problems into one message.
 
         Args:
             problems: At least one problem; each says what is wrong, the value, what is allowed and the cure.

@@ -27,7 +27,7 @@ ACTION_MASK_KEY = "action_mask"
 
 
 def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
-    """Returns an observation space as a flat dictionary.
+    """Return an observation space as a flat dictionary.
 
     What is no dictionary is found under :data:`DEFAULT_OBSERVATION_KEY`; a dictionary within a dictionary is replaced
     by its entries, under keys such as ``outer/inner``.
@@ -38,12 +38,12 @@ def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
 
 
 def is_nested(space: gymnasium.Space[Any]) -> bool:
-    """Tells whether a space is a dictionary with dictionaries in it."""
+    """Tell whether a space is a dictionary with dictionaries in it."""
     return isinstance(space, spaces.Dict) and any(isinstance(item, spaces.Dict) for item in space.values())
 
 
 def flatten_observation(observation: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of a nested dictionary under keys such as ``outer/inner``."""
+    """Return the entries of a nested dictionary under keys such as ``outer/inner``."""
     flat: dict[str, Any] = {}
     for key, value in observation.items():
         if isinstance(value, Mapping | spaces.Dict):
@@ -54,7 +54,7 @@ def flatten_observation(observation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def action_parts(space: gymnasium.Space[Any]) -> tuple[spaces.Discrete | spaces.Box, ...]:
-    """Returns the parts that an action consists of, each drawn by itself: Discrete, or Box of floats.
+    """Return the parts that an action consists of, each drawn by itself: Discrete, or Box of floats.
 
     A MultiDiscrete is as many Discrete parts as it has entries, a Tuple the parts of its members, in their order.
 
@@ -77,22 +77,22 @@ def action_parts(space: gymnasium.Space[Any]) -> tuple[spaces.Discrete | spaces.
 
 
 def is_discrete(space: gymnasium.Space[Any]) -> bool:
-    """Tells whether all parts of an action are Discrete."""
+    """Tell whether all parts of an action are Discrete."""
     return all(isinstance(part, spaces.Discrete) for part in action_parts(space))
 
 
 def action_width(space: gymnasium.Space[Any]) -> int:
-    """Returns how many numbers one action is: 1 for each Discrete part, the number of its entries for a Box."""
+    """Return how many numbers one action is: 1 for each Discrete part, the number of its entries for a Box."""
     return sum(part_width(part) for part in action_parts(space))
 
 
 def part_width(part: spaces.Discrete | spaces.Box) -> int:
-    """Returns how many numbers of an action one of its parts is."""
+    """Return how many numbers of an action one of its parts is."""
     return 1 if isinstance(part, spaces.Discrete) else math.prod(part.shape)
 
 
 def num_action_parameters(space: gymnasium.Space[Any]) -> int:
-    """Returns how many numbers describe the distribution of one action.
+    """Return how many numbers describe the distribution of one action.
 
     Discrete(n): n logits. Box with n entries: n means and n logarithms of standard deviations. All parts one after
     another.
@@ -103,12 +103,12 @@ def num_action_parameters(space: gymnasium.Space[Any]) -> int:
 
 
 def action_dtype(space: gymnasium.Space[Any]) -> np.dtype[Any]:
-    """Returns the type of an action's numbers: int64 if all of it is discrete, else float32."""
+    """Return the type of an action's numbers: int64 if all of it is discrete, else float32."""
     return np.dtype(np.int64) if is_discrete(space) else np.dtype(np.float32)
 
 
 def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]], Any]:
-    """Returns what turns the numbers of an action, ``[action_width]``, into what an environment takes.
+    """Return what turns the numbers of an action, ``[action_width]``, into what an environment takes.
 
     Discrete numbers count from 0 in trajectories. The policy's Gaussian is unbounded; what it drew stays in the
     trajectory, the environment gets it clipped to the bounds of the Box.
@@ -132,7 +132,7 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
 
 
 def draw_action(space: gymnasium.Space[Any], mask: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Draws an action as the space samples it, ``[action_width]``; forbidden values are replaced by allowed ones.
+    """Draw an action as the space samples it, ``[action_width]``; forbidden values are replaced by allowed ones.
 
     Args:
         space: With a seed or without.
@@ -152,7 +152,7 @@ def draw_action(space: gymnasium.Space[Any], mask: npt.NDArray[Any] | None) -> n
 
 
 def flatten_action(space: gymnasium.Space[Any], action: Any) -> npt.NDArray[Any]:
-    """Returns the numbers of an action of an environment, ``[action_width]``: what its converter undoes."""
+    """Return the numbers of an action of an environment, ``[action_width]``: what its converter undoes."""
     if isinstance(space, spaces.Tuple):
         parts = [flatten_action(member, part) for member, part in zip(space.spaces, action, strict=True)]
         return np.concatenate(parts).astype(action_dtype(space))

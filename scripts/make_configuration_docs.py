@@ -34,7 +34,7 @@ The flags of the last part are those of `enjoy_*`, which takes all others from t
 
 
 def make_page() -> str:
-    """Returns the text of docs/configuration.md."""
+    """Return the text of docs/configuration.md."""
     blocks = [_INTRODUCTION]
     for part in describe_parts([VizdoomOptions, EvaluationOptions]):
         rows = ["| flag | default | allowed | meaning |", "| --- | --- | --- | --- |"]
@@ -44,7 +44,7 @@ def make_page() -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Writes the page, or with ``--check`` compares it.
+    """Write the page, or with ``--check`` compare it.
 
     Returns:
         The exit status: 1 if the page is out of date.
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def _make_families_section() -> str:
-    """Returns the defaults that environment families have instead of the flags' own."""
+    """Return the defaults that environment families have instead of the flags' own."""
     defaults_of_family = [
         {flag.name: flag for part in describe_parts([VizdoomOptions], defaults) for flag in part.flags}
         for defaults in FAMILIES.values()

@@ -30,7 +30,7 @@ _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def make_picture(folder: Path, module: str) -> str:
-    """Returns an SVG document.
+    """Return an SVG document.
 
     Args:
         folder: The run's folder, with log.txt and config.json.
@@ -53,7 +53,7 @@ def make_picture(folder: Path, module: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes the picture.
+    """Write the picture.
 
     Returns:
         The exit status.
@@ -78,7 +78,7 @@ def _draw_command(config: Config, module: str) -> Text:
 
 
 def _draw_line(prefix: str, message: str) -> Iterator[Text]:
-    """Yields a line of the log, wrapped where it is too long, with the waits of a tree in the background."""
+    """Yield a line of the log, wrapped where it is too long, with the waits of a tree in the background."""
     if prefix:
         is_title = message.endswith("tree view:")
         yield Text.assemble((prefix, "bright_black"), (message, "bold cyan" if is_title else ""))

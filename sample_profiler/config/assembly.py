@@ -15,7 +15,7 @@ from sample_profiler.errors import ConfigError
 
 
 def all_flags(extra_parts: Iterable[type] = ()) -> dict[str, Flag]:
-    """Returns all flags by name, those of the family's extra parts last.
+    """Return all flags by name, those of the family's extra parts last.
 
     Raises:
         TypeError: A part is not usable, or has a flag of a name that is taken.
@@ -37,7 +37,7 @@ class Draft:
     """
 
     def __init__(self, extra_parts: Sequence[type] = ()) -> None:
-        """Starts without any value.
+        """Start without any value.
 
         Args:
             extra_parts: Dataclasses with the options of the environment family.
@@ -49,7 +49,7 @@ class Draft:
         self._assigned = Assignments()
 
     def assign(self, name: str, value: object, origin: Origin, *, source: str = "") -> None:
-        """Gives a flag a typed value, or notes why it cannot have it.
+        """Give a flag a typed value, or note why it cannot have it.
 
         Args:
             name: Name of the flag.
@@ -69,29 +69,29 @@ class Draft:
             self._assigned[name] = Assigned(checked, origin)
 
     def assign_from(self, config: Config) -> None:
-        """Takes over all values of a configuration but those to be chosen again, with their origins."""
+        """Take over all values of a configuration but those to be chosen again, with their origins."""
         for name, value in config.values().items():
             if config.origin(name) not in ("automatic", "default"):
                 self.assign(name, value, config.origin(name))
 
     def reject(self, name: str, problem: str) -> None:
-        """Notes that a flag's value is wrong."""
+        """Note that a flag's value is wrong."""
         self.problems.append(problem)
         self.rejected.add(name)
 
     def origin(self, name: str) -> Origin | None:
-        """Returns the origin of the value a flag has so far, or ``None``."""
+        """Return the origin of the value a flag has so far, or ``None``."""
         return self._assigned[name].origin if name in self._assigned else None
 
     def run_options(self) -> RunOptions | None:
-        """Returns the options that say where the run is kept, or ``None`` if one of them is wrong."""
+        """Return the options that say where the run is kept, or ``None`` if one of them is wrong."""
         values = self._complete()
         if any(field.name in self.rejected for field in fields(RunOptions)):
             return None
         return _make_part(RunOptions, values)
 
     def finish(self) -> Config:
-        """Fills in defaults, chooses automatic values and checks everything.
+        """Fill in defaults, choose automatic values and check everything.
 
         Raises:
             ConfigError: With all problems.
@@ -111,7 +111,7 @@ class Draft:
         return Config(**core_parts, extra_parts=tuple(extra_parts), origins=origins)
 
     def _complete(self) -> Assignments:
-        """Returns a value for every flag; notes required flags that have none."""
+        """Return a value for every flag; notes required flags that have none."""
         values = Assignments()
         for name, flag in self.flags.items():
             if name in self._assigned:
@@ -131,7 +131,7 @@ def _make_part(part_type: Callable[..., PartT], values: Assignments) -> PartT:
 
 
 def _find_part_problems(part: object) -> Iterator[str]:
-    """Asks a family's part for problems between its values, if it has a method ``find_problems``."""
+    """Ask a family's part for problems between its values, if it has a method ``find_problems``."""
     find = getattr(part, "find_problems", None)
     if find is not None:
         yield from find()

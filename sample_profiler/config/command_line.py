@@ -12,12 +12,12 @@ _NEGATIVE_NUMBER = re.compile(r"-\.?\d")
 
 
 def wants_help(argv: Sequence[str]) -> bool:
-    """Returns whether a command line asks for the help text instead of a run."""
+    """Return whether a command line asks for the help text instead of a run."""
     return any(word in _HELP_WORDS for word in argv)
 
 
 def read_command_line(argv: Sequence[str], flags: Mapping[str, Flag]) -> tuple[dict[str, list[str]], list[str]]:
-    """Cuts a command line into the words of each flag's value.
+    """Cut a command line into the words of each flag's value.
 
     Understands ``--flag=value``, ``--flag value``, a bare ``--flag`` for True, and any number of words after a list's
     flag. Of a flag given twice the last counts.
@@ -56,7 +56,7 @@ def read_command_line(argv: Sequence[str], flags: Mapping[str, Flag]) -> tuple[d
 def _complete(
     words_of_flag: dict[str, list[str]], flags: Mapping[str, Flag], problems: list[str]
 ) -> dict[str, list[str]]:
-    """Gives bare flags their value, and drops and reports those that cannot do without one."""
+    """Give bare flags their value, and drop and report those that cannot do without one."""
     complete: dict[str, list[str]] = {}
     for name, words in words_of_flag.items():
         value_type = flags[name].value_type
@@ -71,5 +71,5 @@ def _complete(
 
 
 def _is_value(word: str) -> bool:
-    """Returns whether a word is a value: no flag, but perhaps a negative number."""
+    """Return whether a word is a value: no flag, but perhaps a negative number."""
     return not word.startswith("-") or _NEGATIVE_NUMBER.match(word) is not None

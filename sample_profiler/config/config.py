@@ -62,7 +62,7 @@ class Config:
         return tuple(getattr(self, name) for name in CORE_PARTS) + self.extra_parts
 
     def part(self, part_type: type[PartT]) -> PartT:
-        """Returns the part of the given type.
+        """Return the part of the given type.
 
         Raises:
             KeyError: The configuration was parsed without that part.
@@ -74,11 +74,11 @@ class Config:
         raise KeyError(f"no part {part_type.__name__}; there are {known}: pass it to parse_config as an extra part")
 
     def values(self) -> dict[str, Any]:
-        """Returns the value of every flag by name."""
+        """Return the value of every flag by name."""
         return {field.name: getattr(part, field.name) for part in self.parts for field in fields(part)}
 
     def origin(self, flag: str) -> Origin:
-        """Returns where the value of a flag came from.
+        """Return where the value of a flag came from.
 
         Raises:
             KeyError: There is no such flag.
@@ -88,7 +88,7 @@ class Config:
         return self.origins[flag]
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the value of a flag by its name alone."""
+        """Return the value of a flag by its name alone."""
         # pickle and copy ask objects that have no parts yet for special methods; looking for parts would end up here.
         if name.startswith("__"):
             raise AttributeError(name)

@@ -34,13 +34,13 @@ class Flag:
         return self.field.default is MISSING and self.field.default_factory is MISSING
 
     def make_default(self) -> Any:
-        """Returns the default value; the flag must not be required."""
+        """Return the default value; the flag must not be required."""
         if self.field.default_factory is not MISSING:
             return self.field.default_factory()
         return self.field.default
 
     def describe_problem(self, value: object, reason: str, source: str = "") -> str:
-        """Returns the whole message about a value that is not allowed.
+        """Return the whole message about a value that is not allowed.
 
         Args:
             value: The value, as given.
@@ -54,7 +54,7 @@ class Flag:
         return message if self.is_required else f"{message} For example {self.show_example()}."
 
     def show_example(self) -> str:
-        """Returns the flag with a value that is allowed."""
+        """Return the flag with a value that is allowed."""
         value = show_value(self.make_default())
         if self.value_type.is_list:
             return f"--{self.name} {value}".rstrip()
@@ -62,7 +62,7 @@ class Flag:
 
 
 def flags_of(part: type) -> list[Flag]:
-    """Returns the flags of one part, in the order of its fields.
+    """Return the flags of one part, in the order of its fields.
 
     Args:
         part: A dataclass of options.
@@ -90,7 +90,7 @@ def flags_of(part: type) -> list[Flag]:
 
 
 def add_flags(flags: dict[str, Flag], parts: Iterable[type], *, reserved: Iterable[str] = ()) -> None:
-    """Adds the flags of parts, in order, to others.
+    """Add the flags of parts, in order, to others.
 
     Args:
         flags: Flags by name; changed in place.
@@ -110,7 +110,7 @@ def add_flags(flags: dict[str, Flag], parts: Iterable[type], *, reserved: Iterab
 
 
 def describe_unknown(name: str, flags: Iterable[str]) -> str:
-    """Returns the message about a flag that does not exist, with the nearest one that does."""
+    """Return the message about a flag that does not exist, with the nearest one that does."""
     # 0.5 still finds --env_stack for --env_framestack; dashes are what other tools write.
     nearest = get_close_matches(name.replace("-", "_"), list(flags), n=1, cutoff=0.5)
     if nearest:

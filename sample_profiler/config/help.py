@@ -55,7 +55,7 @@ class PartDescription:
 def describe_parts(
     extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
 ) -> tuple[PartDescription, ...]:
-    """Describes all flags, group by group.
+    """Describe all flags, group by group.
 
     Args:
         extra_parts: Dataclasses with the options of the environment family.
@@ -73,7 +73,7 @@ def describe_parts(
 def format_help(
     program: str = "", *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
 ) -> str:
-    """Returns the text shown by ``--help``.
+    """Return the text shown by ``--help``.
 
     Args:
         program: How the program is called, for the first line.
@@ -89,7 +89,7 @@ def format_help(
 
 
 def meanings_of(part: type) -> dict[str, str]:
-    """Returns the docstring literal under each field of a part, on one line, by field.
+    """Return the docstring literal under each field of a part, on one line, by field.
 
     Fields of classes it derives from are included; a field without a literal is left out. Without source code, as in an
     interactive session, nothing is known.
@@ -138,7 +138,7 @@ def _describe_flags(part: type, flags: Sequence[Flag], defaults: Mapping[str, An
 
 
 def _describe_default(flag: Flag, defaults: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the default as written on a command line, if it can be, and in words."""
+    """Return the default as written on a command line, if it can be, and in words."""
     if flag.name in defaults:
         return show_value(defaults[flag.name]), "empty"
     if flag.is_required:

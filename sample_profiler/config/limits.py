@@ -32,7 +32,7 @@ class Limits:
     also: float | None = None
 
     def allows(self, number: float) -> bool:
-        """Returns whether ``number`` is within the limits."""
+        """Return whether ``number`` is within the limits."""
         if self.also is not None and number == self.also:
             return True
         return (
@@ -43,7 +43,7 @@ class Limits:
         )
 
     def describe(self) -> str:
-        """Returns the limits in words, such as ``at least 1``; empty if there are none."""
+        """Return the limits in words, such as ``at least 1``; empty if there are none."""
         bounds = [("at least", self.minimum), ("above", self.above), ("at most", self.maximum), ("below", self.below)]
         words = " and ".join(f"{relation} {_show(bound)}" for relation, bound in bounds if bound is not None)
         if words and self.also is not None:
@@ -76,7 +76,7 @@ def option(
     below: float | None = None,
     also: float | None = None,
 ) -> T:
-    """Declares a dataclass field with limits.
+    """Declare a dataclass field with limits.
 
     Written as ``rollout: int = option(32, minimum=1)``.
 
@@ -98,7 +98,7 @@ def option(
 def automatic_option(
     choose: Callable[[], T], meaning: str, *, minimum: float | None = None, maximum: float | None = None
 ) -> T:
-    """Declares a dataclass field whose default depends on the machine.
+    """Declare a dataclass field whose default depends on the machine.
 
     Args:
         choose: Returns the value for this machine.
@@ -114,7 +114,7 @@ def automatic_option(
 
 
 def text_option(default: str, rule: TextRule) -> str:
-    """Declares a text field with a rule.
+    """Declare a text field with a rule.
 
     Args:
         default: The field's default value.

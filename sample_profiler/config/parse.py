@@ -20,7 +20,7 @@ saved configuration itself."""
 def parse_config(
     argv: Sequence[str], *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
 ) -> Config:
-    """Parses a command line.
+    """Parse a command line.
 
     Args:
         argv: The command line without the program's name.
@@ -40,7 +40,7 @@ def parse_config(
 def parse_run_config(
     argv: Sequence[str], *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
 ) -> Config:
-    """Parses a command line and, where it resumes a run, adds what that run's config.json says.
+    """Parse a command line and, where it resumes a run, add what that run's config.json says.
 
     The same as :func:`parse_config`, then :func:`load_config` and :func:`merge_saved`, but checks values against each
     other only once they are all there: ``--batch_size`` may fit the saved rollout and not the default one.
@@ -70,7 +70,7 @@ def parse_run_config(
 
 
 def merge_saved(saved: Config, parsed: Config) -> Config:
-    """Merges the configuration of the run that is resumed with the command line that resumes it.
+    """Merge the configuration of the run that is resumed with the command line that resumes it.
 
     A saved value counts unless its flag is on the command line. Values that were chosen automatically are chosen again,
     because the machine or the values they depend on may be others now. ``experiment``, ``train_dir`` and

@@ -25,12 +25,12 @@ _CURE = "restore the file, or start anew with --restart_behavior=restart"
 
 
 def config_path(folder: Path) -> Path:
-    """Returns the path of the configuration in a run's folder."""
+    """Return the path of the configuration in a run's folder."""
     return folder / "config.json"
 
 
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
-    """Writes a configuration; a crash leaves either the old file or the new one.
+    """Write a configuration; a crash leaves either the old file or the new one.
 
     Args:
         config: The configuration.
@@ -46,7 +46,7 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
 
 
 def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) -> Config:
-    """Reads a configuration written by :func:`save_config`.
+    """Read a configuration written by :func:`save_config`.
 
     The file is data: every value is checked against its field, and nothing in it is executed. Flags that the file does
     not have, because they are newer, have their defaults.
@@ -91,7 +91,7 @@ def _read_flags(path: Path) -> dict[str, Any]:
 
 
 def _make_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Builds a JSON object, refusing a name that stands there twice: which value counts would be a guess."""
+    """Build a JSON object, refusing a name that stands there twice: which value counts would be a guess."""
     unique: dict[str, Any] = {}
     for name, value in pairs:
         if name in unique:

@@ -31,18 +31,18 @@ class Assignments(dict[str, Assigned]):
     """Values of flags by name, with the wording that checks need."""
 
     def value(self, name: str) -> Any:
-        """Returns the value of a flag."""
+        """Return the value of a flag."""
         return self[name].value
 
     def show(self, name: str) -> str:
-        """Returns a flag as text, with its origin where the reader has not just typed it."""
+        """Return a flag as text, with its origin where the reader has not just typed it."""
         assigned = self[name]
         text = f"--{name}={show_value(assigned.value)}"
         return text if assigned.origin == "command line" else f"{text} ({assigned.origin})"
 
 
 def choose_automatic(values: Assignments) -> None:
-    """Replaces values that stand for a choice, or have to give way, by what is chosen; in place.
+    """Replace values that stand for a choice, or have to give way, by what is chosen; in place.
 
     Args:
         values: A value for every flag.
@@ -60,7 +60,7 @@ def choose_automatic(values: Assignments) -> None:
 
 
 def _fit_workers(values: Assignments) -> None:
-    """Puts the environments of a family that has more workers than there are cores into fewer workers.
+    """Put the environments of a family that has more workers than there are cores into fewer workers.
 
     What is learned stays the same, as many environments play; but workers beyond the cores only take turns on them, and
     each of their small groups is a small batch for inference. The same number of environments in each is worth a core
@@ -81,7 +81,7 @@ def _fit_workers(values: Assignments) -> None:
 
 
 def _choose_num_envs(values: Assignments) -> int:
-    """Returns how many environments each worker gets.
+    """Return how many environments each worker gets.
 
     With fewer, what the learner trains on next takes several rollouts of each to sample; with more, rollouts wait for
     the learner and grow old.
@@ -95,7 +95,7 @@ def _choose_num_envs(values: Assignments) -> int:
 
 
 def find_problems(values: Assignments, unusable: Set[str]) -> Iterator[str]:
-    """Checks values against each other.
+    """Check values against each other.
 
     Args:
         values: A value for every flag, automatic ones chosen.

@@ -47,7 +47,7 @@ class ValueType:
     text_rule: TextRule | None = None
 
     def from_words(self, words: Sequence[str]) -> Any:
-        """Reads the words given after a flag.
+        """Read the words given after a flag.
 
         Args:
             words: One word; for lists any number of them, each of which may hold several split by commas or spaces.
@@ -66,7 +66,7 @@ class ValueType:
         return self._check_scalar(self._read_scalar(words[0]))
 
     def check(self, value: object) -> Any:
-        """Checks a value that is already typed: from a family's defaults or from config.json.
+        """Check a value that is already typed: from a family's defaults or from config.json.
 
         Args:
             value: The value; lists are accepted for tuples and whole numbers for floats.
@@ -86,7 +86,7 @@ class ValueType:
         return tuple(self._check_item(item) for item in value)
 
     def describe(self) -> str:
-        """Returns what is allowed in words, such as ``a whole number, at least 1``."""
+        """Return what is allowed in words, such as ``a whole number, at least 1``."""
         words = self.text_rule.allowed if self.text_rule is not None else self._type_name()
         if self.choices:
             words = ", ".join(self.choices[:-1]) + (" or " if len(self.choices) > 1 else "") + self.choices[-1]
@@ -107,7 +107,7 @@ class ValueType:
         return word
 
     def _check_item(self, item: object, read: Callable[[str], object] | None = None) -> object:
-        """Checks one item of a list, after reading it if it is text still, and names it where it is wrong."""
+        """Check one item of a list, after reading it if it is text still, and name it where it is wrong."""
         try:
             return self._check_scalar(item if read is None else read(str(item)))
         except DisallowedValueError as error:
@@ -136,7 +136,7 @@ class ValueType:
 
 
 def make_value_type(annotation: Any, limits: Limits, text_rule: TextRule | None = None) -> ValueType:
-    """Builds the value type of a dataclass field.
+    """Build the value type of a dataclass field.
 
     Args:
         annotation: The resolved annotation: bool, int, float, str, a Literal of strings, a ``tuple[scalar, ...]``, or
@@ -167,7 +167,7 @@ def make_value_type(annotation: Any, limits: Limits, text_rule: TextRule | None 
 
 
 def show_value(value: object) -> str:
-    """Returns a value as it is written on the command line, such as ``512 512`` or ``120``."""
+    """Return a value as it is written on the command line, such as ``512 512`` or ``120``."""
     if isinstance(value, list | tuple):
         return " ".join(show_value(item) for item in value)
     if isinstance(value, float):

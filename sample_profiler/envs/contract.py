@@ -81,7 +81,7 @@ class EnvSpec:
 
 @contextlib.contextmanager
 def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
-    """Makes an environment to look at it, and closes it.
+    """Make an environment to look at it, and close it.
 
     Args:
         make: Makes it.
@@ -104,7 +104,7 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
 
 
 def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
-    """Reads what an environment says about itself, without resetting it.
+    """Read what an environment says about itself, without resetting it.
 
     Args:
         env: The environment.
@@ -133,7 +133,7 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
 
 
 def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
-    """Checks what ``reset`` returned against the spaces; meant for the first reset of each environment.
+    """Check what ``reset`` returned against the spaces; meant for the first reset of each environment.
 
     Args:
         result: What ``reset`` returned.
@@ -153,7 +153,7 @@ def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
 
 
 def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
-    """Checks what ``step`` returned against the spaces; meant for the first step of each environment.
+    """Check what ``step`` returned against the spaces; meant for the first step of each environment.
 
     Args:
         result: What ``step`` returned.
@@ -176,7 +176,7 @@ def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
 
 
 def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, float]:
-    """Returns what the last info of an episode tells of it by name: ``episode_extra_stats`` and ``true_objective``.
+    """Return what the last info of an episode tells of it by name: ``episode_extra_stats`` and ``true_objective``.
 
     Args:
         info: The last one.
@@ -206,7 +206,7 @@ def _read_number(value: Any, where: str) -> float:
 
 
 def _check_outcome(value: Any, spec: EnvSpec, where: str, *, is_flag: bool) -> None:
-    """Checks what is one value for each agent: a reward, or whether the episode ended."""
+    """Check what is one value for each agent: a reward, or whether the episode ended."""
     shape = (spec.num_agents,) if spec.num_agents > 1 else ()
     array = _as_array(value, where)
     if array.shape != shape:
@@ -218,7 +218,7 @@ def _check_outcome(value: Any, spec: EnvSpec, where: str, *, is_flag: bool) -> N
 
 
 def name_of_env(env: Any) -> str:
-    """Returns what an environment calls itself: the id of its spec, or the name of its class."""
+    """Return what an environment calls itself: the id of its spec, or the name of its class."""
     name = getattr(getattr(env, "spec", None), "id", None)
     return name if isinstance(name, str) else type(env).__name__
 
@@ -347,7 +347,7 @@ def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _describe(value: Any) -> str:
-    """Says what a value is without printing all of it."""
+    """Say what a value is without printing all of it."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"{value!r:.60} of type {type(value).__name__}"

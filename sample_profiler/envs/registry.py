@@ -44,7 +44,7 @@ class MakeEnv(Protocol):
     def __call__(
         self, full_env_name: str, cfg: Any, env_config: EnvPlacement | None, /, *, render_mode: str | None = None
     ) -> Any:
-        """Makes one environment.
+        """Make one environment.
 
         Args:
             full_env_name: The name given with ``--env``.
@@ -69,7 +69,7 @@ _fallbacks: list[_Fallback] = []
 
 
 def register_env(name: str, make: MakeEnv) -> None:
-    """Registers an environment; a name registered before now stands for the new one.
+    """Register an environment; a name registered before now stands for the new one.
 
     Args:
         name: Full name of the environment, for ``--env``.
@@ -91,7 +91,7 @@ def register_env(name: str, make: MakeEnv) -> None:
 
 
 def register_env_fallback(find: Callable[[str], MakeEnv | None], names: Callable[[], Iterable[str]]) -> None:
-    """Adds a family of environments without registering each: asked for names that are not registered.
+    """Add a family of environments without registering each: asked for names that are not registered.
 
     Args:
         find: Returns the function that makes the environment of a name, or ``None`` if the name is not of the family.
@@ -103,12 +103,12 @@ def register_env_fallback(find: Callable[[str], MakeEnv | None], names: Callable
 
 
 def registered_envs() -> list[str]:
-    """Returns the registered names in alphabetical order, without those of fallbacks."""
+    """Return the registered names in alphabetical order, without those of fallbacks."""
     return sorted(_makers)
 
 
 def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
-    """Makes an environment.
+    """Make an environment.
 
     Args:
         full_env_name: A registered name, or one that a fallback knows.
@@ -129,7 +129,7 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 
 
 def export_registration(name: str) -> bytes:
-    """Packs the function that makes an environment, for :func:`import_registration` in another process.
+    """Pack the function that makes an environment, for :func:`import_registration` in another process.
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
@@ -138,7 +138,7 @@ def export_registration(name: str) -> bytes:
 
 
 def import_registration(name: str, payload: bytes) -> None:
-    """Registers an environment packed by :func:`export_registration`, unless the name is registered already.
+    """Register an environment packed by :func:`export_registration`, unless the name is registered already.
 
     What the re-imported main script registered counts: it is the same code, and can use what cannot be packed.
 

@@ -18,7 +18,7 @@ class NearestResize:
     """
 
     def __init__(self, shape: tuple[int, int, int], height: int, width: int) -> None:
-        """Computes which pixel goes where.
+        """Compute which pixel goes where.
 
         Args:
             shape: Shape of the images that will come, [channels, height, width].
@@ -32,10 +32,10 @@ class NearestResize:
         self._indices = channels[:, None, None] + rows[:, None] * old_width + columns
 
     def __call__(self, image: NDArray[Any]) -> NDArray[Any]:
-        """Returns the resized image [channels, height, width] as a new array."""
+        """Return the resized image [channels, height, width] as a new array."""
         return image.reshape(-1).take(self._indices)
 
 
 def _nearest(old_size: int, size: int) -> NDArray[np.int64]:
-    """Returns for each pixel of the result the pixel of the original in which its centre lies."""
+    """Return for each pixel of the result the pixel of the original in which its centre lies."""
     return (2 * np.arange(size, dtype=np.int64) + 1) * old_size // (2 * size)

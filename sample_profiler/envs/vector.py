@@ -40,7 +40,7 @@ class VectorAgents:
     """
 
     def __init__(self, env: Any, name: str | None = None) -> None:
-        """Wraps a vector.
+        """Wrap a vector.
 
         Args:
             env: The vector.
@@ -62,13 +62,13 @@ class VectorAgents:
         self._latest: list[Any] = []
 
     def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
-        """Begins an episode everywhere; keywords are the vector's own, such as ``seed``."""
+        """Begin an episode everywhere; keywords are the vector's own, such as ``seed``."""
         observations, _ = self._env.reset(**keywords)
         self._latest = self._split(observations)
         return list(self._latest), [{}] * self.num_agents
 
     def step(self, actions: Sequence[Any]) -> Any:
-        """Takes one step; observations of members whose episode ended are the final ones."""
+        """Take one step; observations of members whose episode ended are the final ones."""
         result = self._env.step(self._join(actions))
         if not isinstance(result, tuple) or len(result) != 5:
             return result  # the check of the contract says what is wrong with it
@@ -86,7 +86,7 @@ class VectorAgents:
         return final, np.asarray(rewards).tolist(), terminated.tolist(), truncated.tolist(), described
 
     def begin_episodes(self, agents: Sequence[int]) -> list[Any]:
-        """Returns what members see first in their next episode.
+        """Return what members see first in their next episode.
 
         Args:
             agents: All members whose episode the latest step ended.
@@ -99,12 +99,12 @@ class VectorAgents:
         return [self._latest[agent] for agent in agents]
 
     def render(self) -> Any:
-        """Returns what the first member renders."""
+        """Return what the first member renders."""
         frames = self._env.render()
         return frames[0] if isinstance(frames, tuple | list) and frames else frames
 
     def close(self) -> None:
-        """Ends the vector, if there is anything to end."""
+        """End the vector, if there is anything to end."""
         close = getattr(self._env, "close", None)
         if close is not None:
             close()
@@ -139,7 +139,7 @@ def _read_num_members(env: Any, name: str) -> int:
 
 
 def _find_final_observation(infos: Any, member: int, otherwise: Any) -> Any:
-    """Returns the final observation of a member whose vector shows the first one of its next episode already."""
+    """Return the final observation of a member whose vector shows the first one of its next episode already."""
     info = infos if isinstance(infos, Mapping) else infos[member]
     for key in _FINAL_OBSERVATION_KEYS:
         if info.get(key) is not None:
@@ -148,7 +148,7 @@ def _find_final_observation(infos: Any, member: int, otherwise: Any) -> Any:
 
 
 def _describe_end(infos: Any, member: int) -> dict[str, Any]:
-    """Returns what the infos of the step that ended its episode say of a member."""
+    """Return what the infos of the step that ended its episode say of a member."""
     if not isinstance(infos, Mapping):
         return dict(infos[member])
     own = {key: value for key, value in infos.items() if key not in (*_FINAL_OBSERVATION_KEYS, _FINAL_INFO_KEY)}
@@ -156,7 +156,7 @@ def _describe_end(infos: Any, member: int) -> dict[str, Any]:
 
 
 def _entries_of(infos: Mapping[str, Any], member: int) -> dict[str, Any]:
-    """Returns a member's part of a dictionary of arrays, beside which masks say who has an entry."""
+    """Return a member's part of a dictionary of arrays, beside which masks say who has an entry."""
     return {
         key: _entries_of(value, member) if isinstance(value, Mapping) else _pick(value, member)
         for key, value in infos.items()

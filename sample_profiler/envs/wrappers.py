@@ -31,7 +31,7 @@ class FrameSkip(Wrapper):
     """Repeats each action, adding up the rewards; stops at the end of the episode."""
 
     def __init__(self, env: Env, num_frames: int) -> None:
-        """Wraps an environment.
+        """Wrap an environment.
 
         Args:
             env: The environment.
@@ -42,7 +42,7 @@ class FrameSkip(Wrapper):
 
     @profile_range("FrameSkip.step")
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes up to ``num_frames`` steps; returns the last one with the sum of the rewards."""
+        """Take up to ``num_frames`` steps; return the last one with the sum of the rewards."""
         total = 0.0
         for _ in range(self._num_frames):
             observation, reward, terminated, truncated, info = self.env.step(action)
@@ -60,7 +60,7 @@ class FrameStack(Wrapper):
     """
 
     def __init__(self, env: Env, num_frames: int) -> None:
-        """Wraps an environment whose observations are arrays.
+        """Wrap an environment whose observations are arrays.
 
         Args:
             env: The environment.
@@ -80,7 +80,7 @@ class FrameStack(Wrapper):
 
     @profile_range("FrameStack.reset")
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode."""
+        """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         for start in range(0, len(self._frames), self._length):
             self._frames[start : start + self._length] = observation
@@ -88,7 +88,7 @@ class FrameStack(Wrapper):
 
     @profile_range("FrameStack.step")
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes one step."""
+        """Take one step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._frames[: -self._length] = self._frames[self._length :]
         self._frames[-self._length :] = observation
@@ -99,7 +99,7 @@ class ResizeImage(ObservationWrapper):
     """Resizes image observations [channels, height, width] to the nearest pixels."""
 
     def __init__(self, env: Env, height: int, width: int) -> None:
-        """Wraps an environment.
+        """Wrap an environment.
 
         Args:
             env: The environment.
@@ -118,7 +118,7 @@ class ResizeImage(ObservationWrapper):
 
     @profile_range("ResizeImage.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Returns the resized image."""
+        """Return the resized image."""
         return self._resize(observation)
 
 
@@ -126,7 +126,7 @@ class ChannelsFirst(ObservationWrapper):
     """Turns images [height, width, channels] into [channels, height, width], which the networks expect."""
 
     def __init__(self, env: Env) -> None:
-        """Wraps an environment.
+        """Wrap an environment.
 
         Raises:
             EnvContractError: The observations are no images.
@@ -138,7 +138,7 @@ class ChannelsFirst(ObservationWrapper):
 
     @profile_range("ChannelsFirst.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Returns the image with its channels first, contiguous in memory."""
+        """Return the image with its channels first, contiguous in memory."""
         return np.ascontiguousarray(observation.transpose(2, 0, 1))
 
 
@@ -146,7 +146,7 @@ class Float32Observation(ObservationWrapper):
     """Turns vectors of doubles into floats, half the memory, as the networks compute."""
 
     def __init__(self, env: Env) -> None:
-        """Wraps an environment.
+        """Wrap an environment.
 
         Raises:
             EnvContractError: The observations are no arrays.
@@ -158,12 +158,12 @@ class Float32Observation(ObservationWrapper):
 
     @profile_range("Float32Observation.observation")
     def observation(self, observation: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns the observation as float32."""
+        """Return the observation as float32."""
         return np.asarray(observation, dtype=np.float32)
 
 
 def skip_and_stack(env: Env, options: EnvironmentOptions) -> Env:
-    """Returns the environment with ``--env_frameskip`` and ``--env_framestack`` applied, unwrapped where they are 1."""
+    """Return the environment with ``--env_frameskip`` and ``--env_framestack`` applied, unwrapped where they are 1."""
     if options.env_frameskip > 1:
         env = FrameSkip(env, options.env_frameskip)
     return FrameStack(env, options.env_framestack) if options.env_framestack > 1 else env

@@ -34,7 +34,7 @@ class DiscreteHead(nn.Module):
         self.num_parameters = self.mask_size = num_actions
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
-        """Returns logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`.
+        """Return logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`.
 
         Args:
             decoded: ``[N, D]``.
@@ -44,11 +44,11 @@ class DiscreteHead(nn.Module):
         return logits if is_allowed is None else logits.masked_fill(is_allowed == 0, MASKED_LOGIT)
 
     def distribution(self, parameters: Tensor) -> Categorical:
-        """Makes the distributions that parameters ``[N, n]`` describe."""
+        """Make the distributions that parameters ``[N, n]`` describe."""
         return Categorical(parameters)
 
     def initialize(self) -> None:
-        """Leaves the weights as the initialization of the whole network made them."""
+        """Leave the weights as the initialization of the whole network made them."""
 
 
 class GaussianHead(nn.Module):
@@ -73,7 +73,7 @@ class GaussianHead(nn.Module):
             self.log_stddev = nn.Parameter(torch.full((action_size,), self._initial_log_stddev))
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:  # noqa: ARG002 - as in DiscreteHead
-        """Returns means, then logarithms of standard deviations, ``[N, 2 n]``, from ``[N, D]``."""
+        """Return means, then logarithms of standard deviations, ``[N, 2 n]``, from ``[N, D]``."""
         outputs: Tensor = self.outputs(decoded)
         if self._is_adaptive:
             if not self._tanh_scale:
@@ -86,11 +86,11 @@ class GaussianHead(nn.Module):
         return torch.cat([mean, log_stddev], dim=-1)
 
     def distribution(self, parameters: Tensor) -> DiagonalGaussian:
-        """Makes the distributions that parameters ``[N, 2 n]`` describe."""
+        """Make the distributions that parameters ``[N, 2 n]`` describe."""
         return DiagonalGaussian(parameters)
 
     def initialize(self) -> None:
-        """Makes the standard deviation start at ``initial_stddev``, also where the network decides it."""
+        """Make the standard deviation start at ``initial_stddev``, also where the network decides it."""
         if self._is_adaptive:
             nn.init.constant_(self.outputs.bias[self._action_size :], self._initial_log_stddev)
 
@@ -111,7 +111,7 @@ class PartsHead(nn.Module):
         self.mask_size = sum(head.mask_size for head in heads)
 
     def forward(self, decoded: Tensor, is_allowed: Tensor | None) -> Tensor:
-        """Returns the parameters of all parts side by side, ``[N, num_parameters]``.
+        """Return the parameters of all parts side by side, ``[N, num_parameters]``.
 
         Args:
             decoded: ``[N, D]``.
@@ -123,12 +123,12 @@ class PartsHead(nn.Module):
         return torch.cat([head(decoded, mask) for head, mask in zip(self._heads, masks, strict=True)], dim=-1)
 
     def distribution(self, parameters: Tensor) -> IndependentParts:
-        """Makes the distributions that parameters ``[N, num_parameters]`` describe."""
+        """Make the distributions that parameters ``[N, num_parameters]`` describe."""
         pieces = torch.split(parameters, [head.num_parameters for head in self._heads], dim=-1)
         return IndependentParts([head.distribution(piece) for head, piece in zip(self._heads, pieces, strict=True)])
 
     def initialize(self) -> None:
-        """Initializes every part."""
+        """Initialize every part."""
         for head in self._heads:
             head.initialize()
 
@@ -137,7 +137,7 @@ ActionHead: TypeAlias = DiscreteHead | GaussianHead | PartsHead
 
 
 def make_action_head(action_space: gymnasium.Space[Any], input_size: int, options: ModelOptions) -> ActionHead:
-    """Makes the head for an action space.
+    """Make the head for an action space.
 
     Args:
         action_space: Discrete, MultiDiscrete, Box, or a Tuple of them.

@@ -78,7 +78,7 @@ class ActorCritic(nn.Module):
         action_space: gymnasium.Space[Any],
         parts: ModelParts,
     ) -> None:
-        """Makes the layers; :func:`make_actor_critic` initializes them.
+        """Make the layers; :func:`make_actor_critic` initializes them.
 
         Args:
             model: Layers and their initialization.
@@ -113,7 +113,7 @@ class ActorCritic(nn.Module):
 
     @profile_range("ActorCritic.normalize")
     def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Prepares observations for the network.
+        """Prepare observations for the network.
 
         Args:
             observations: By key, ``[N, ...]``, as the environment gave them.
@@ -127,11 +127,11 @@ class ActorCritic(nn.Module):
         return cast("dict[str, Tensor]", normalized)
 
     def update_normalizer(self, observations: Mapping[str, Tensor]) -> None:
-        """Takes observations, ``[N, ...]`` by key, into the running statistics. Only the learner calls this."""
+        """Take observations, ``[N, ...]`` by key, into the running statistics. Only the learner calls this."""
         self.observation_normalizer.update(observations)
 
     def forward(self, normalized: Mapping[str, Tensor], states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Goes one step.
+        """Go one step.
 
         Args:
             normalized: Observations from :meth:`normalize`.
@@ -146,7 +146,7 @@ class ActorCritic(nn.Module):
 
     @profile_range("ActorCritic.forward_head")
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:
-        """Encodes observations from :meth:`normalize`, ``[N, E]``."""
+        """Encode observations from :meth:`normalize`, ``[N, E]``."""
         parts: list[Tensor] = [trunk.encoder(normalized) for trunk in self._trunks]
         if self._is_masked:
             parts.append(normalized[ACTION_MASK_KEY].to(parts[0].dtype))
@@ -154,7 +154,7 @@ class ActorCritic(nn.Module):
 
     @profile_range("ActorCritic.forward_core")
     def forward_core(self, head: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Goes one step through the core.
+        """Go one step through the core.
 
         Args:
             head: ``[N, E]``.
@@ -173,7 +173,7 @@ class ActorCritic(nn.Module):
 
     @profile_range("ActorCritic.forward_core_sequence")
     def forward_core_sequence(self, head: Tensor, states: Tensor, starts_episode: Tensor) -> Tensor:
-        """Goes T steps through the core, as T calls of :meth:`forward_core` would.
+        """Go T steps through the core, as T calls of :meth:`forward_core` would.
 
         Args:
             head: ``[S, T, E]``.
@@ -192,7 +192,7 @@ class ActorCritic(nn.Module):
 
     @profile_range("ActorCritic.forward_tail")
     def forward_tail(self, core: Tensor) -> tuple[Tensor, Tensor]:
-        """Turns the core's output ``[N, C]`` into parameters of distributions ``[N, P]`` and values ``[N]``, float32.
+        """Turn the core's output ``[N, C]`` into parameters of distributions ``[N, P]`` and values ``[N]``, float32.
 
         Values are in units of normalized returns if the learner normalizes returns.
         """
@@ -210,7 +210,7 @@ class ActorCritic(nn.Module):
         return parameters, values.squeeze(-1)
 
     def action_distribution(self, parameters: Tensor) -> ActionDistribution:
-        """Makes the distributions that parameters ``[N, P]`` from :meth:`forward_tail` describe."""
+        """Make the distributions that parameters ``[N, P]`` from :meth:`forward_tail` describe."""
         return self.action_head.distribution(parameters)
 
 
@@ -221,7 +221,7 @@ def make_actor_critic(
     action_space: gymnasium.Space[Any],
     parts: ModelParts | None = None,
 ) -> ActorCritic:
-    """Makes the network that the options ask for; its weights are drawn from torch's global generator.
+    """Make the network that the options ask for; its weights are drawn from torch's global generator.
 
     Args:
         model: Layers and their initialization.
@@ -255,7 +255,7 @@ def _output_size(module: Any, kind: str) -> int:
 
 @torch.no_grad()
 def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
-    """Sends two steps through a network with parts of the user's own: an error here is easier to read than later."""
+    """Send two steps through a network with parts of the user's own: an error here is easier to read than later."""
     observations = {
         key: torch.from_numpy(np.full((2, *(space.shape or ())), _some_value(space), space.dtype))
         for key, space in observation_space.items()
@@ -281,12 +281,12 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
 
 
 def _some_value(space: gymnasium.Space[Any]) -> int:
-    """Returns a number that an observation may have; a Box may have any, whatever its bounds."""
+    """Return a number that an observation may have; a Box may have any, whatever its bounds."""
     return int(space.start) if isinstance(space, spaces.Discrete) else 0
 
 
 def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:
-    """Returns the width of the action mask among the observations, 0 if there is none."""
+    """Return the width of the action mask among the observations, 0 if there is none."""
     mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
     if mask_space is None:
         return 0

@@ -30,11 +30,11 @@ class IdentityCore(nn.Module):
         self.output_size = input_size
 
     def step(self, head: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns both as they are."""
+        """Return both as they are."""
         return head, state
 
     def sequence(self, head: Tensor, state: Tensor, starts_episode: Tensor) -> Tensor:  # noqa: ARG002
-        """Returns the block as it is."""
+        """Return the block as it is."""
         return head
 
 
@@ -57,12 +57,12 @@ class RecurrentCore(nn.Module):
         self.state_size = options.rnn_size * options.rnn_num_layers * (2 if self._is_lstm else 1)
 
     def pack(self) -> None:
-        """Packs the weights for inference; after each change of them again."""
+        """Pack the weights for inference; after each change of them again."""
         if self._computes_itself(self.rnn.all_weights[0][0]):
             self._packed = [PackedGruWeights.of(weights) for weights in self._weights()]
 
     def step(self, head: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Goes one step with N agents.
+        """Go one step with N agents.
 
         Args:
             head: ``[N, E]``.
@@ -78,7 +78,7 @@ class RecurrentCore(nn.Module):
         return output.squeeze(0), self._pack_state(new_state)
 
     def sequence(self, head: Tensor, state: Tensor, starts_episode: Tensor) -> Tensor:
-        """Goes T steps with S agents, as :meth:`step` would one by one with states zeroed where episodes begin.
+        """Go T steps with S agents, as :meth:`step` would one by one with states zeroed where episodes begin.
 
         Args:
             head: ``[S, T, E]``.
@@ -97,7 +97,7 @@ class RecurrentCore(nn.Module):
         return fragments.unpack(output.data, len(head))
 
     def _computes_itself(self, values: Tensor) -> bool:
-        """Tells whether this is a GRU on a processor, which :mod:`sample_profiler.model.gru` computes."""
+        """Tell whether this is a GRU on a processor, which :mod:`sample_profiler.model.gru` computes."""
         is_possible = not self._is_lstm and not torch.compiler.is_compiling()
         return is_possible and can_multiply(values, self._computing_dtype(values))
 
@@ -107,7 +107,7 @@ class RecurrentCore(nn.Module):
         return self.rnn.all_weights[0][0].dtype
 
     def _layers(self, rows: Tensor, states: Tensor, batch_sizes: Sequence[int]) -> list[Tensor]:
-        """Returns the states of each layer after each step, ``[P, rnn_size]``.
+        """Return the states of each layer after each step, ``[P, rnn_size]``.
 
         Args:
             rows: ``[P, E]``, of sequences; see :func:`gru_layer`.
@@ -132,7 +132,7 @@ class RecurrentCore(nn.Module):
         return self.__dict__ | {"_packed": None}
 
     def _unpack_state(self, state: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """Turns ``[N, state_size]`` into what torch's layers take, ``[layers, N, rnn_size]`` or a pair of these."""
+        """Turn ``[N, state_size]`` into what torch's layers take, ``[layers, N, rnn_size]`` or a pair of these."""
         by_layer = state.reshape(len(state), self._num_layers, -1).transpose(0, 1)
         if self._is_lstm:
             hidden, cell = by_layer.chunk(2, dim=2)
@@ -148,5 +148,5 @@ Core: TypeAlias = IdentityCore | RecurrentCore
 
 
 def make_core(input_size: int, options: ModelOptions) -> Core:
-    """Makes the core that ``use_rnn`` and ``rnn_type`` ask for."""
+    """Make the core that ``use_rnn`` and ``rnn_type`` ask for."""
     return RecurrentCore(input_size, options) if options.use_rnn else IdentityCore(input_size)

@@ -33,29 +33,29 @@ class ActionDistribution(Protocol):
     """N distributions, one for each step."""
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draws actions, ``[N, action_width]``."""
+        """Draw actions, ``[N, action_width]``."""
 
     def mode(self) -> Tensor:
-        """Returns the most probable actions, ``[N, action_width]``."""
+        """Return the most probable actions, ``[N, action_width]``."""
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
+        """Return the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
 
     def entropy(self) -> Tensor:
-        """Returns the entropies in nats, ``[N]``."""
+        """Return the entropies in nats, ``[N]``."""
 
     def kl(self: _Self, other: _Self) -> Tensor:
-        """Returns the KL divergence of this distribution from another, KL(this ‖ other), ``[N]``."""
+        """Return the KL divergence of this distribution from another, KL(this ‖ other), ``[N]``."""
 
     def symmetric_kl_with_uniform(self) -> Tensor:
-        """Returns the mean of both KL divergences between this and the uniform distribution, ``[N]``."""
+        """Return the mean of both KL divergences between this and the uniform distribution, ``[N]``."""
 
 
 class Categorical:
     """One of n actions; actions are ``[N, 1]`` int64."""
 
     def __init__(self, logits: Tensor) -> None:
-        """Normalizes the logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`."""
+        """Normalize the logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`."""
         self.log_probabilities = F.log_softmax(logits, dim=-1)
         self._probabilities: Tensor | None = None
 
@@ -67,7 +67,7 @@ class Categorical:
         return self._probabilities
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draws actions, ``[N, 1]`` int64.
+        """Draw actions, ``[N, 1]`` int64.
 
         The first to arrive of n exponential waiting times with rates p is i with probability p_i (the Gumbel trick);
         half the time of :func:`torch.multinomial` at the batch sizes of inference.
@@ -76,23 +76,23 @@ class Categorical:
         return (self.log_probabilities - waiting_times.log_()).argmax(dim=-1, keepdim=True)
 
     def mode(self) -> Tensor:
-        """Returns the most probable actions, ``[N, 1]`` int64."""
+        """Return the most probable actions, ``[N, 1]`` int64."""
         return self.log_probabilities.argmax(dim=-1, keepdim=True)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the logarithm of the probability of actions ``[N, 1]``, ``[N]``."""
+        """Return the logarithm of the probability of actions ``[N, 1]``, ``[N]``."""
         return self.log_probabilities.gather(-1, actions.long()).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """Returns the entropies in nats, ``[N]``."""
+        """Return the entropies in nats, ``[N]``."""
         return -(self.probabilities * self.log_probabilities).sum(dim=-1)
 
     def kl(self, other: Categorical) -> Tensor:
-        """Returns KL(this ‖ other), ``[N]``."""
+        """Return KL(this ‖ other), ``[N]``."""
         return (self.probabilities * (self.log_probabilities - other.log_probabilities)).sum(dim=-1)
 
     def symmetric_kl_with_uniform(self) -> Tensor:
-        """Returns the mean of both KL divergences between this and the uniform distribution, ``[N]``.
+        """Return the mean of both KL divergences between this and the uniform distribution, ``[N]``.
 
         Uniform means over the allowed actions.
         """
@@ -107,7 +107,7 @@ class DiagonalGaussian:
     """Independent normal distributions of the entries of an action; actions are ``[N, n]`` float32."""
 
     def __init__(self, parameters: Tensor) -> None:
-        """Reads means and standard deviations.
+        """Read means and standard deviations.
 
         Args:
             parameters: ``[N, 2 n]``: means, then logarithms of standard deviations, which are kept between 1e-4 and
@@ -118,32 +118,32 @@ class DiagonalGaussian:
         self.stddev = self.log_stddev.exp()
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draws actions, ``[N, n]``."""
+        """Draw actions, ``[N, n]``."""
         noise = torch.empty_like(self.mean).normal_(generator=generator)
         return torch.addcmul(self.mean, noise, self.stddev)
 
     def mode(self) -> Tensor:
-        """Returns the means, ``[N, n]``."""
+        """Return the means, ``[N, n]``."""
         return self.mean
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the logarithm of the density of actions ``[N, n]``, ``[N]``."""
+        """Return the logarithm of the density of actions ``[N, n]``, ``[N]``."""
         deviation = (actions - self.mean) / self.stddev
         return -(0.5 * deviation.square() + self.log_stddev + 0.5 * _LOG_2_PI).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        """Returns the differential entropies in nats, ``[N]``."""
+        """Return the differential entropies in nats, ``[N]``."""
         return (self.log_stddev + 0.5 * (1 + _LOG_2_PI)).sum(dim=-1)
 
     def kl(self, other: DiagonalGaussian) -> Tensor:
-        """Returns KL(this ‖ other), ``[N]``."""
+        """Return KL(this ‖ other), ``[N]``."""
         ratio = (self.stddev / other.stddev).square()
         shift = ((self.mean - other.mean) / other.stddev).square()
         # log_stddev rather than the logarithm of the ratio, which may underflow to 0.
         return (other.log_stddev - self.log_stddev + 0.5 * (ratio + shift - 1)).sum(dim=-1)
 
     def symmetric_kl_with_uniform(self) -> Tensor:
-        """Raises: there is no uniform distribution over all real numbers.
+        """Raise: there is no uniform distribution over all real numbers.
 
         Raises:
             ConfigError: Always.
@@ -163,34 +163,34 @@ class IndependentParts:
     """
 
     def __init__(self, parts: Sequence[Categorical | DiagonalGaussian]) -> None:
-        """Puts distributions of the same N steps side by side."""
+        """Put distributions of the same N steps side by side."""
         self._parts = parts
         self._widths = [1 if isinstance(part, Categorical) else part.mean.shape[-1] for part in parts]
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draws actions, ``[N, action_width]``."""
+        """Draw actions, ``[N, action_width]``."""
         return torch.cat([part.sample(generator) for part in self._parts], dim=-1)
 
     def mode(self) -> Tensor:
-        """Returns the most probable actions, ``[N, action_width]``."""
+        """Return the most probable actions, ``[N, action_width]``."""
         return torch.cat([part.mode() for part in self._parts], dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
+        """Return the logarithm of the probability (density) of actions ``[N, action_width]``, ``[N]``."""
         pieces = torch.split(actions, self._widths, dim=-1)
         return _sum(part.log_prob(piece) for part, piece in zip(self._parts, pieces, strict=True))
 
     def entropy(self) -> Tensor:
-        """Returns the entropies in nats, ``[N]``."""
+        """Return the entropies in nats, ``[N]``."""
         return _sum(part.entropy() for part in self._parts)
 
     def kl(self, other: IndependentParts) -> Tensor:
-        """Returns KL(this ‖ other), ``[N]``."""
+        """Return KL(this ‖ other), ``[N]``."""
         pairs: Iterable[tuple[Any, Any]] = zip(self._parts, other._parts, strict=True)
         return _sum(part.kl(counterpart) for part, counterpart in pairs)
 
     def symmetric_kl_with_uniform(self) -> Tensor:
-        """Returns the sum over all parts of their divergences from uniform distributions, ``[N]``.
+        """Return the sum over all parts of their divergences from uniform distributions, ``[N]``.
 
         Raises:
             ConfigError: A part is continuous.

@@ -33,7 +33,7 @@ class Elu(nn.ELU):
         super().__init__(inplace=inplace)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns numbers of any shape, negative ones replaced by ``exp(x) - 1``."""
+        """Return numbers of any shape, negative ones replaced by ``exp(x) - 1``."""
         if not _is_ours(values) or not _is_dense(values):
             return super().forward(values)
         values = values if self.inplace else values.clone()
@@ -64,7 +64,7 @@ def _elu_in_place(values: Tensor) -> Tensor:
 
 
 def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tensor:
-    """Returns ``factor * x + offset`` of bytes, kept within plus and minus a limit.
+    """Return ``factor * x + offset`` of bytes, kept within plus and minus a limit.
 
     Args:
         values: ``[N, ...]`` uint8.
@@ -84,7 +84,7 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
 
 
 def to_pixels(images: Tensor) -> Tensor:
-    """Returns images ``[N, C, H, W]`` in the layout "channels last", in the type that autocast computes in.
+    """Return images ``[N, C, H, W]`` in the layout "channels last", in the type that autocast computes in.
 
     Convolutions take either layout, and are quicker with this one: they begin with a copy into it otherwise.
     """
@@ -102,11 +102,11 @@ def to_pixels(images: Tensor) -> Tensor:
 
 
 def _is_ours(values: Tensor) -> bool:
-    """Tells whether our loops know tensors of such a type and place; what torch.compile sees has no address."""
+    """Tell whether our loops know tensors of such a type and place; what torch.compile sees has no address."""
     known = values.dtype in (torch.float32, torch.bfloat16, torch.uint8)
     return _kernels is not None and known and values.is_cpu and not torch.compiler.is_compiling()
 
 
 def _is_dense(values: Tensor) -> bool:
-    """Tells whether a tensor's numbers lie one behind the other, in whatever order."""
+    """Tell whether a tensor's numbers lie one behind the other, in whatever order."""
     return values.is_contiguous() or (values.ndim == 4 and values.is_contiguous(memory_format=torch.channels_last))

@@ -40,7 +40,7 @@ class ObservationEncoder(nn.Module):
     """
 
     def __init__(self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ModelOptions) -> None:
-        """Makes one encoder per key, in the order of the keys' names.
+        """Make one encoder per key, in the order of the keys' names.
 
         Raises:
             ConfigError: An image is too small for the convolutions.
@@ -53,7 +53,7 @@ class ObservationEncoder(nn.Module):
         self.output_size = sum(encoder.output_size for encoder in encoders)
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Encodes N steps.
+        """Encode N steps.
 
         Args:
             observations: By key, ``[N, ...]`` float32.
@@ -76,7 +76,7 @@ class VectorEncoder(nn.Module):
         self.output_size = options.encoder_mlp_layers[-1] if options.encoder_mlp_layers else input_size
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Encodes ``[N, ...]`` to ``[N, output_size]``."""
+        """Encode ``[N, ...]`` to ``[N, output_size]``."""
         encoding: Tensor = self.layers(observation.flatten(1) if observation.ndim > 1 else observation[:, None])
         return encoding
 
@@ -85,7 +85,7 @@ class ConvEncoder(nn.Module):
     """Convolutions over an image, then fully connected layers."""
 
     def __init__(self, shape: Sequence[int], options: ModelOptions) -> None:
-        """Makes the layers.
+        """Make the layers.
 
         Args:
             shape: Channels, height and width.
@@ -103,7 +103,7 @@ class ConvEncoder(nn.Module):
         self.output_size = options.encoder_conv_mlp_layers[-1] if options.encoder_conv_mlp_layers else num_features
 
     def forward(self, image: Tensor) -> Tensor:
-        """Encodes ``[N, C, H, W]`` to ``[N, output_size]``."""
+        """Encode ``[N, C, H, W]`` to ``[N, output_size]``."""
         encoding: Tensor = self.layers(to_pixels(image))
         return encoding
 

@@ -32,7 +32,7 @@ class EpisodeFragments:
 
     @staticmethod
     def from_starts(starts_episode: Tensor) -> EpisodeFragments:
-        """Finds the fragments.
+        """Find the fragments.
 
         Args:
             starts_episode: ``[S, T]`` bool, True where a step is the first of an episode.
@@ -61,15 +61,15 @@ class EpisodeFragments:
         )
 
     def pack(self, block: Tensor) -> PackedSequence:
-        """Packs ``[S, T, E]``."""
+        """Pack ``[S, T, E]``."""
         return PackedSequence(block.flatten(0, 1).index_select(0, self.order), self.batch_sizes)
 
     def unpack(self, packed: Tensor, num_sequences: int) -> Tensor:
-        """Puts packed data ``[S * T, …]`` back in order, ``[S, T, …]``."""
+        """Put packed data ``[S * T, …]`` back in order, ``[S, T, …]``."""
         return packed.index_select(0, self.inverse).view(num_sequences, -1, packed.shape[-1])
 
     def initial_states(self, states: Tensor) -> Tensor:
-        """Returns the states with which the fragments begin, ``[F, H]``: zero where an episode begins.
+        """Return the states with which the fragments begin, ``[F, H]``: zero where an episode begins.
 
         Args:
             states: ``[S, H]``, with which the sequences begin.
@@ -78,7 +78,7 @@ class EpisodeFragments:
 
 
 def invert_permutation(permutation: Tensor) -> Tensor:
-    """Returns the permutation that undoes another."""
+    """Return the permutation that undoes another."""
     inverse = torch.empty_like(permutation)
     inverse[permutation] = torch.arange(len(permutation), device=permutation.device)
     return inverse

@@ -40,7 +40,7 @@ class GruWeights(NamedTuple):
     hidden_bias: Tensor
 
     def to(self, dtype: torch.dtype) -> GruWeights:
-        """Returns the same in another type."""
+        """Return the same in another type."""
         return GruWeights(*(tensor.to(dtype) for tensor in self))
 
 
@@ -52,7 +52,7 @@ class PackedGruWeights(NamedTuple):
 
     @staticmethod
     def of(weights: GruWeights) -> PackedGruWeights:
-        """Packs."""
+        """Pack."""
         return PackedGruWeights(pack(weights.inputs), pack(weights.hidden))
 
 
@@ -63,7 +63,7 @@ def gru_layer(
     batch_sizes: Sequence[int],
     packed: PackedGruWeights | None = None,
 ) -> Tensor:
-    """Goes through sequences, longest first.
+    """Go through sequences, longest first.
 
     Args:
         inputs: ``[P, I]``: the first steps of all sequences, then all second steps, and so on.

@@ -14,7 +14,7 @@ __all__ = ["initialize_weights", "make_activation", "make_mlp"]
 
 
 def make_activation(nonlinearity: str, *, in_place: bool = True) -> nn.Module:
-    """Makes an activation function.
+    """Make an activation function.
 
     Args:
         nonlinearity: ``elu``, ``relu`` or ``tanh``.
@@ -29,7 +29,7 @@ def make_activation(nonlinearity: str, *, in_place: bool = True) -> nn.Module:
 
 
 def make_mlp(input_size: int, widths: Sequence[int], nonlinearity: str) -> nn.Sequential:
-    """Makes fully connected layers with an activation after each; without widths, the identity."""
+    """Make fully connected layers with an activation after each; without widths, the identity."""
     layers: list[nn.Module] = []
     for width in widths:
         layers += [Linear(input_size, width), make_activation(nonlinearity)]
@@ -38,7 +38,7 @@ def make_mlp(input_size: int, widths: Sequence[int], nonlinearity: str) -> nn.Se
 
 
 def initialize_weights(network: nn.Module, options: ModelOptions) -> None:
-    """Draws the weights of all linear and convolutional layers from torch's global generator, and zeroes their biases.
+    """Draw the weights of all linear and convolutional layers from torch's global generator, and zero their biases.
 
     Recurrent layers keep torch's initialization, which is scaled to their size.
 

@@ -33,7 +33,7 @@ _ROWS_TO_PACK_FOR = 16
 
 
 def _onednn_dtypes() -> frozenset[torch.dtype]:
-    """Returns the types that oneDNN multiplies here; bfloat16 only with the instructions for it."""
+    """Return the types that oneDNN multiplies here; bfloat16 only with the instructions for it."""
     has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     operators = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
     if not has_onednn or not all(hasattr(torch.ops.mkldnn, operator) for operator in operators):
@@ -46,7 +46,7 @@ _ONEDNN_DTYPES = _onednn_dtypes()
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiplies by oneDNN, as :func:`torch.nn.functional.linear` would; knows no gradients.
+    """Multiply by oneDNN, as :func:`torch.nn.functional.linear` would; knows no gradients.
 
     Args:
         rows: ``[N, I]``, of a type and device for which :func:`can_multiply` is true.
@@ -61,18 +61,18 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def can_multiply(values: Tensor, dtype: torch.dtype | None = None) -> bool:
-    """Tells whether oneDNN multiplies such values, or those in another type, on this machine."""
+    """Tell whether oneDNN multiplies such values, or those in another type, on this machine."""
     return values.is_cpu and (dtype or values.dtype) in _ONEDNN_DTYPES
 
 
 def pack(weight: Tensor) -> Tensor:
-    """Returns weights ``[O, I]`` in the order in which oneDNN reads them; only :func:`multiply` understands it."""
+    """Return weights ``[O, I]`` in the order in which oneDNN reads them; only :func:`multiply` understands it."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS_TO_PACK_FOR)
     return packed
 
 
 def affine(rows: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None = None) -> Tensor:
-    """Multiplies by whatever is faster; without gradients.
+    """Multiply by whatever is faster; without gradients.
 
     Args:
         rows: ``[N, I]``.
@@ -102,13 +102,13 @@ class Linear(nn.Linear):
     _packed: Tensor | None = None
 
     def pack(self) -> None:
-        """Packs the weights for inference; after each change of them again."""
+        """Pack the weights for inference; after each change of them again."""
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Returns ``[..., O]`` for rows ``[..., I]``."""
+        """Return ``[..., O]`` for rows ``[..., I]``."""
         weight, bias = self.weight, self.bias
         if torch.compiler.is_compiling() or not rows.is_cpu:
             return F.linear(rows, weight, bias)

@@ -50,7 +50,7 @@ class RunningMeanStd(nn.Module):
     count: Tensor
 
     def __init__(self, shape: tuple[int, ...] = ()) -> None:
-        """Makes the statistics.
+        """Make the statistics.
 
         Args:
             shape: Of one sample.
@@ -68,7 +68,7 @@ class RunningMeanStd(nn.Module):
 
     @torch.no_grad()
     def update(self, samples: Tensor) -> None:
-        """Takes samples into account.
+        """Take samples into account.
 
         Args:
             samples: ``[..., *shape]``.
@@ -79,7 +79,7 @@ class RunningMeanStd(nn.Module):
 
     @torch.no_grad()
     def merge(self, mean: Tensor, variance: Tensor, num_samples: int) -> None:
-        """Takes samples into account whose mean and (population) variance are known, float64 of the statistics' shape.
+        """Take samples into account whose mean and (population) variance are known, float64 of the statistics' shape.
 
         Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
         Moments that are not finite are left out, each by itself: a single NaN would stay in the statistics for ever.
@@ -96,11 +96,11 @@ class RunningMeanStd(nn.Module):
         self.count.copy_(total)
 
     def normalize(self, samples: Tensor) -> Tensor:
-        """Returns samples ``[..., *shape]`` in standard deviations from the mean, clipped, float32."""
+        """Return samples ``[..., *shape]`` in standard deviations from the mean, clipped, float32."""
         return ((samples - self.mean.float()) / self.stddev.float()).clamp(-CLIP, CLIP)
 
     def denormalize(self, samples: Tensor) -> Tensor:
-        """Returns the values that normalized samples ``[..., *shape]`` stand for, float32."""
+        """Return the values that normalized samples ``[..., *shape]`` stand for, float32."""
         return torch.addcmul(self.mean.float(), samples.clamp(-CLIP, CLIP), self.stddev.float())
 
 
@@ -108,7 +108,7 @@ class ObservationNormalizer(nn.Module):
     """Brings observations of all keys to float32, those that are asked for to zero mean and unit variance."""
 
     def __init__(self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions) -> None:
-        """Makes the statistics.
+        """Make the statistics.
 
         Args:
             observation_spaces: Box or Discrete, by key.
@@ -127,7 +127,7 @@ class ObservationNormalizer(nn.Module):
         )
 
     def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Normalizes N observations.
+        """Normalize N observations.
 
         Args:
             observations: By key, ``[N, ...]`` of the types that the environment gives; keys that the observation space
@@ -139,7 +139,7 @@ class ObservationNormalizer(nn.Module):
         return {key: entry(observations[key]) for key, entry in zip(self._keys, self.entries, strict=True)}
 
     def update(self, observations: Mapping[str, Tensor]) -> None:
-        """Takes N observations into account, ``[N, ...]`` by key."""
+        """Take N observations into account, ``[N, ...]`` by key."""
         for key, entry in zip(self._keys, self.entries, strict=True):
             if isinstance(entry, _AffineEntry):
                 entry.update(observations[key])
@@ -190,7 +190,7 @@ class _AffineEntry(nn.Module):
 
     @torch.no_grad()
     def _derive_coefficients(self) -> None:
-        """Folds ((x - subtract) / scale - mean) / stddev into factor and offset."""
+        """Fold ((x - subtract) / scale - mean) / stddev into factor and offset."""
         if self.statistics is None:
             self.factor.fill_(1 / self._scale)
             self.offset.fill_(-self._subtract / self._scale)
@@ -233,7 +233,7 @@ def _make_entry(
 def _running_keys(
     observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions
 ) -> Collection[str]:
-    """Returns the keys to normalize by running statistics."""
+    """Return the keys to normalize by running statistics."""
     numeric = [key for key, space in observation_spaces.items() if isinstance(space, spaces.Box)]
     problems = []
     if _SCALED_KEY not in numeric and (options.obs_subtract_mean != 0 or options.obs_scale != 1):
@@ -258,7 +258,7 @@ def _rows_per_piece(values: Tensor) -> int:
 
 
 def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns mean and population variance of ``[N, ...]`` over N, float64."""
+    """Return mean and population variance of ``[N, ...]`` over N, float64."""
     is_bytes = rows.dtype == torch.uint8
     sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
     squares = torch.zeros_like(sums)
@@ -272,7 +272,7 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sums(piece: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Returns the sums of ``[N, ...]`` and of their squares over N, computed in a type."""
+    """Return the sums of ``[N, ...]`` and of their squares over N, computed in a type."""
     if not piece.is_cpu:
         numbers = piece.to(dtype)
         return numbers.sum(0), numbers.square().sum(0)

@@ -26,7 +26,7 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Tensor, Tensor]:
-    """Estimates advantages and returns (Schulman et al. 2016, arXiv:1506.02438, equation 16).
+    """Estimate advantages and returns (Schulman et al. 2016, arXiv:1506.02438, equation 16).
 
     Args:
         rewards: ``[S, T]``.
@@ -60,7 +60,7 @@ def vtrace(
     rho: float,
     c: float,
 ) -> tuple[Tensor, Tensor]:
-    """Estimates advantages and value targets of a policy from another's steps (Espeholt et al. 2018, arXiv:1802.01561).
+    """Estimate advantages and value targets of a policy from another's steps (Espeholt et al. 2018, arXiv:1802.01561).
 
     Equation 1 gives the targets and section 4.2 the advantages, which contain the clipped ratio. The value behind the
     last step comes from ``values``, where the paper has v_T = V(x_T).
@@ -93,7 +93,7 @@ def vtrace(
 def _look_ahead(
     values: Tensor, terminated: Tensor, truncated: Tensor, final_values: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Returns what each step may expect to follow, ``[S, T]``, and whether its episode goes on, ``[S, T]`` bool."""
+    """Return what each step may expect to follow, ``[S, T]``, and whether its episode goes on, ``[S, T]`` bool."""
     terminated, truncated = terminated.bool(), truncated.bool()
     goes_on = ~(terminated | truncated)
     # where() and not a product: the value that it leaves out may be anything.
@@ -104,7 +104,7 @@ def _look_ahead(
 
 
 def _discounted_sums(terms: Tensor, discounts: Tensor) -> Tensor:
-    """Returns ``sums[t] = terms[t] + discounts[t] * sums[t + 1]`` along the last axis of ``[S, T]``."""
+    """Return ``sums[t] = terms[t] + discounts[t] * sums[t + 1]`` along the last axis of ``[S, T]``."""
     # Time first: a step is then one contiguous row.
     terms, discounts = terms.t().contiguous(), discounts.t().contiguous()
     sums = torch.empty_like(terms)

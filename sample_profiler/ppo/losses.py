@@ -26,7 +26,7 @@ _MAX_SYMMETRIC_KL = 30.0
 
 
 def probability_ratio(log_probabilities: Tensor, old_log_probabilities: Tensor) -> Tensor:
-    """Returns how much more probable actions ``[N]`` have become, kept within 1/20 and 20.
+    """Return how much more probable actions ``[N]`` have become, kept within 1/20 and 20.
 
     Args:
         log_probabilities: ``[N]``, of the policy that learns.
@@ -39,7 +39,7 @@ def probability_ratio(log_probabilities: Tensor, old_log_probabilities: Tensor) 
 
 @profile_range("policy_loss")
 def policy_loss(ratio: Tensor, advantages: Tensor, valid: Tensor, clip_ratio: float) -> Tensor:
-    """Returns the negative clipped surrogate objective (equation 7), a sum over valid steps.
+    """Return the negative clipped surrogate objective (equation 7), a sum over valid steps.
 
     Args:
         ratio: ``[N]``, from :func:`probability_ratio`.
@@ -54,7 +54,7 @@ def policy_loss(ratio: Tensor, advantages: Tensor, valid: Tensor, clip_ratio: fl
 
 @profile_range("value_loss")
 def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, valid: Tensor, clip_value: float) -> Tensor:
-    """Returns the squared error of values, a sum over valid steps.
+    """Return the squared error of values, a sum over valid steps.
 
     A value gains nothing from moving further than ``clip_value`` from what it was.
 
@@ -71,7 +71,7 @@ def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, valid: Tenso
 
 @profile_range("exploration_loss")
 def exploration_loss(distribution: ActionDistribution, valid: Tensor, exploration_loss: str) -> Tensor:
-    """Returns how far the policy is from exploring, a sum over valid steps.
+    """Return how far the policy is from exploring, a sum over valid steps.
 
     Args:
         distribution: Of N actions, of the policy that learns.
@@ -89,7 +89,7 @@ def exploration_loss(distribution: ActionDistribution, valid: Tensor, exploratio
 
 @profile_range("kl_loss")
 def kl_loss(old: ActionDistribution, new: ActionDistribution, valid: Tensor) -> Tensor:
-    """Returns the KL divergence KL(new ‖ old), a sum over valid steps.
+    """Return the KL divergence KL(new ‖ old), a sum over valid steps.
 
     Args:
         old: N distributions of the policy that acted.

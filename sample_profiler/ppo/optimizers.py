@@ -28,7 +28,7 @@ class FusedAdam:
     def __init__(
         self, parameters: Iterable[nn.Parameter], learning_rate: float, betas: tuple[float, float], eps: float
     ) -> None:
-        """Begins with moments of zero.
+        """Begin with moments of zero.
 
         Args:
             parameters: On the device where they stay.
@@ -47,13 +47,13 @@ class FusedAdam:
         self._of_one_kind = [[i for i, kind in enumerate(kinds) if kind == each] for each in dict.fromkeys(kinds)]
 
     def zero_grad(self) -> None:
-        """Forgets all gradients."""
+        """Forget all gradients."""
         for parameter in self._parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Takes one step; parameters without a gradient stay as they are."""
+        """Take one step; parameters without a gradient stay as they are."""
         for indices in self._of_one_kind:
             if used := [index for index in indices if self._parameters[index].grad is not None]:
                 self._step(used)
@@ -79,7 +79,7 @@ class FusedAdam:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that another one needs to go on, as torch's optimizers do."""
+        """Return everything that another one needs to go on, as torch's optimizers do."""
         state = {
             index: {"step": step, **dict(zip(_MOMENTS, moments, strict=True))}
             for index, (step, *moments) in enumerate(zip(self._steps, *self._moments, strict=True))
@@ -88,7 +88,7 @@ class FusedAdam:
         return {"state": state, "param_groups": [group]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where another one was; rates and coefficients stay as this one was told.
+        """Go on where another one was; rates and coefficients stay as this one was told.
 
         Args:
             state: What the `state_dict` of one like it returned. Parameters that have no state begin anew, as those of
@@ -115,7 +115,7 @@ class FusedAdam:
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> FusedAdam:
-    """Makes the optimizer that the options ask for.
+    """Make the optimizer that the options ask for.
 
     Args:
         parameters: Of the network, on the device where they stay.

@@ -33,20 +33,20 @@ class LearningRateSchedule:
         self.learning_rate = options.learning_rate
 
     def set_frames(self, num_frames: int) -> None:
-        """Hears how many frames have been trained on since the run first began, before any resumption."""
+        """Hear how many frames have been trained on since the run first began, before any resumption."""
 
     def after_minibatch(self, kl: float) -> None:
-        """Hears the mean KL divergence between the policies that acted and learned in the latest minibatch."""
+        """Hear the mean KL divergence between the policies that acted and learned in the latest minibatch."""
 
     def after_epoch(self, kl: float) -> None:
-        """Hears the mean KL divergence between the policies that acted and learned in the latest epoch."""
+        """Hear the mean KL divergence between the policies that acted and learned in the latest epoch."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a later process needs to continue: plain numbers."""
+        """Return what a later process needs to continue: plain numbers."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues where :meth:`state_dict` was taken."""
+        """Continue where :meth:`state_dict` was taken."""
 
 
 class ConstantSchedule(LearningRateSchedule):
@@ -61,7 +61,7 @@ class LinearDecaySchedule(LearningRateSchedule):
     """
 
     def __init__(self, options: OptimizerOptions, train_for_env_steps: int) -> None:
-        """Starts at frame 0.
+        """Start at frame 0.
 
         Args:
             options: ``learning_rate`` is the first one.
@@ -72,7 +72,7 @@ class LinearDecaySchedule(LearningRateSchedule):
         self._last_frame = train_for_env_steps
 
     def set_frames(self, num_frames: int) -> None:
-        """Sets the rate for a frame."""
+        """Set the rate for a frame."""
         self.learning_rate = self._first_rate * max(0.0, 1.0 - num_frames / self._last_frame)
 
 
@@ -92,21 +92,21 @@ class KlAdaptiveSchedule(LearningRateSchedule):
         self._max_rate = options.lr_adaptive_max
 
     def after_minibatch(self, kl: float) -> None:
-        """Adapts the rate if minibatches are what counts."""
+        """Adapt the rate if minibatches are what counts."""
         if self.wants_minibatch_kl:
             self._adapt(kl)
 
     def after_epoch(self, kl: float) -> None:
-        """Adapts the rate if epochs are what counts."""
+        """Adapt the rate if epochs are what counts."""
         if self.wants_epoch_kl:
             self._adapt(kl)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the rate."""
+        """Return the rate."""
         return {"learning_rate": self.learning_rate}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over the rate of an adaptive schedule; that of any other says nothing about this one."""
+        """Take over the rate of an adaptive schedule; that of any other says nothing about this one."""
         rate = float(state.get("learning_rate", self.learning_rate))
         self.learning_rate = min(max(rate, self._min_rate), self._max_rate)
 
@@ -119,7 +119,7 @@ class KlAdaptiveSchedule(LearningRateSchedule):
 
 
 def make_schedule(options: OptimizerOptions, train_for_env_steps: int) -> LearningRateSchedule:
-    """Makes the schedule that ``lr_schedule`` asks for.
+    """Make the schedule that ``lr_schedule`` asks for.
 
     Args:
         options: Rates and thresholds.

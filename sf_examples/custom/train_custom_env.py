@@ -20,14 +20,14 @@ class ReachEnv(gymnasium.Env[Any, Any]):
     action_space = gymnasium.spaces.Discrete(3)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Puts point and target somewhere; a seed makes it the same place every time."""
+        """Put point and target somewhere; a seed makes it the same place every time."""
         super().reset(seed=seed, options=options)
         self.position, self.target = self.np_random.uniform(-1.0, 1.0, 2)
         self.speed, self.num_steps = 0.0, 0
         return self.observe(), {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Pushes the point. Timing blocks appear below the rollout worker's env_step when the run ends."""
+        """Push the point. Timing blocks appear below the rollout worker's env_step when the run ends."""
         with get_timing().add_time("physics"):
             self.speed = 0.9 * self.speed + 0.02 * (action - 1)
             self.position += self.speed
@@ -39,7 +39,7 @@ class ReachEnv(gymnasium.Env[Any, Any]):
         return observation, -distance, distance < 0.02, self.num_steps >= 100, {}
 
     def observe(self) -> Any:
-        """Returns what the agent sees."""
+        """Return what the agent sees."""
         return np.array([self.position, self.target, self.speed], np.float32)
 
 
@@ -49,7 +49,7 @@ DEFAULTS = {"env": "custom_reach", "experiment": "custom_reach", "use_rnn": Fals
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains; flags on the command line replace the defaults above."""
+    """Train; flags on the command line replace the defaults above."""
     from sample_profiler.cli.train import train
 
     return train(argv, defaults=DEFAULTS)

@@ -36,7 +36,7 @@ class FindTargetEnv(gymnasium.Env[Any, Any]):
     action_space = spaces.Box(-1, 1, (2,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Puts everything somewhere."""
+        """Put everything somewhere."""
         super().reset(seed=seed, options=options)
         self.position = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         self.objects = self.np_random.uniform(-1, 1, (_NUM_OBJECTS, 3)).astype(np.float32)
@@ -46,7 +46,7 @@ class FindTargetEnv(gymnasium.Env[Any, Any]):
         return self.observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Moves the point."""
+        """Move the point."""
         self.position = np.clip(self.position + 0.1 * action, -1, 1).astype(np.float32)
         self.num_steps += 1
         distance = float(np.linalg.norm(self.position - self.objects[self.target, :2]))
@@ -56,12 +56,12 @@ class FindTargetEnv(gymnasium.Env[Any, Any]):
         return self.observe(), -0.1 * distance + is_found, is_found, is_late, info
 
     def observe(self) -> Any:
-        """Returns what the agent sees."""
+        """Return what the agent sees."""
         return {"self": {"position": self.position.copy()}, "objects": self.objects.copy()}
 
 
 def make_set_encoder(cfg: Any, observation_space: spaces.Dict) -> Any:
-    """Makes the encoder; PyTorch is imported here, since workers that only step environments do without it."""
+    """Make the encoder; PyTorch is imported here, since workers that only step environments do without it."""
     import torch
     from torch import nn
 
@@ -95,11 +95,11 @@ class Watcher(RunObserver):
     num_iterations = 0
 
     def on_training_step(self, runner: Runner, training_iteration: int) -> None:  # noqa: ARG002
-        """Counts."""
+        """Count."""
         self.num_iterations = training_iteration
 
     def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:  # noqa: ARG002
-        """Writes the count."""
+        """Write the count."""
         writer.add_scalar("custom/training_iterations", self.num_iterations, env_steps)
 
 
@@ -117,7 +117,7 @@ DEFAULTS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains; flags on the command line replace the defaults above."""
+    """Train; flags on the command line replace the defaults above."""
     from sample_profiler.cli.train import train
 
     return train(argv, defaults=DEFAULTS, observers=[Watcher()])

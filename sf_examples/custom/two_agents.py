@@ -31,7 +31,7 @@ class MatchingEnv:
     num_cues = 4
 
     def __init__(self, num_steps: int = 32) -> None:
-        """Sets the length of episodes."""
+        """Set the length of episodes."""
         self.observation_space = spaces.Box(0.0, 1.0, (self.num_cues + self.num_agents,), np.float32)
         self.action_space = spaces.Discrete(self.num_cues)
         self._num_steps = num_steps
@@ -42,7 +42,7 @@ class MatchingEnv:
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, list[dict[str, Any]]]:
-        """Starts an episode."""
+        """Start an episode."""
         del options
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ class MatchingEnv:
     def step(
         self, actions: Sequence[int]
     ) -> tuple[Observations, list[float], list[bool], list[bool], list[dict[str, Any]]]:
-        """Takes the actions of both agents."""
+        """Take the actions of both agents."""
         is_match = actions[0] == actions[1]
         rewards = [0.5 * (action == self._cue) + 0.5 * is_match for action in actions]
         self._step += 1
@@ -61,7 +61,7 @@ class MatchingEnv:
         return self._show_cue(), rewards, [False for _ in agents], [is_over for _ in agents], [{} for _ in agents]
 
     def close(self) -> None:
-        """Does nothing: there is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     def _show_cue(self) -> Observations:
         self._cue = int(self._rng.integers(self.num_cues))
@@ -75,7 +75,7 @@ class MatchingEnv:
 def make_matching_env(
     _full_env_name: str, _cfg: Any, _env_config: EnvPlacement | None, render_mode: str | None = None
 ) -> MatchingEnv:
-    """Makes the game, for :func:`sample_profiler.envs.register_env`."""
+    """Make the game, for :func:`sample_profiler.envs.register_env`."""
     del render_mode
     return MatchingEnv()
 
@@ -92,7 +92,7 @@ DEFAULTS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains.
+    """Train.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Plays.
+    """Play.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

@@ -40,7 +40,7 @@ _NUMS_OF_CHANNELS = (1, 3, 4)
 
 
 def find_gym_env(name: str) -> MakeEnv | None:
-    """Returns :func:`make_gym_env` if gymnasium knows the id, else ``None``.
+    """Return :func:`make_gym_env` if gymnasium knows the id, else ``None``.
 
     Args:
         name: An id such as ``CartPole-v1``, or ``module:id``, which imports the module that registers the id.
@@ -74,7 +74,7 @@ def _import(module: str, name: str) -> None:
 
 
 def gym_env_names() -> Iterable[str]:
-    """Returns the ids that gymnasium knows by now."""
+    """Return the ids that gymnasium knows by now."""
     import gymnasium
 
     return gymnasium.registry.keys()
@@ -83,7 +83,7 @@ def gym_env_names() -> Iterable[str]:
 def make_gym_env(
     full_env_name: str, cfg: Config, _env_config: EnvPlacement | None, render_mode: str | None = None
 ) -> gymnasium.Env[Any, Any]:
-    """Makes an environment from gymnasium's registry."""
+    """Make an environment from gymnasium's registry."""
     # Here and not above: the training script is imported by processes that never see an environment.
     import gymnasium
 
@@ -105,7 +105,7 @@ def make_gym_vector(
     env_config: EnvPlacement | None,
     render_mode: str | None = None,
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Makes a vector of an environment from gymnasium's registry, for ``--batched_sampling=True``.
+    """Make a vector of an environment from gymnasium's registry, for ``--batched_sampling=True``.
 
     Args:
         num_members: Number of environments in it.

@@ -15,12 +15,12 @@ __all__ = ["main", "register_gym_envs"]
 
 
 def register_gym_envs() -> None:
-    """Has names that nobody registered looked up in gymnasium."""
+    """Have names that nobody registered looked up in gymnasium."""
     register_env_fallback(find_gym_env, gym_env_names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains.
+    """Train.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

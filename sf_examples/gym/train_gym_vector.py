@@ -33,22 +33,22 @@ class VectorOptions:
 
 
 def make_vector(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
-    """Makes one vector."""
+    """Make one vector."""
     return make_gym_vector(cfg.vector_size, full_env_name, cfg, env_config, render_mode)
 
 
 def find_gym_vector(name: str) -> MakeEnv | None:
-    """Returns :func:`make_vector` if gymnasium knows the id, else ``None``."""
+    """Return :func:`make_vector` if gymnasium knows the id, else ``None``."""
     return None if find_gym_env(name) is None else make_vector
 
 
 def register_gym_vectors() -> None:
-    """Has names that nobody registered looked up in gymnasium."""
+    """Have names that nobody registered looked up in gymnasium."""
     register_env_fallback(find_gym_vector, gym_env_names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains.
+    """Train.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

@@ -64,7 +64,7 @@ MUJOCO_DEFAULTS = {
 def make_mujoco_env(
     full_env_name: str, cfg: Config, _env_config: EnvPlacement | None, render_mode: str | None = None
 ) -> gymnasium.Env[Any, Any]:
-    """Makes one of :data:`MUJOCO_ENVS`, with float32 observations.
+    """Make one of :data:`MUJOCO_ENVS`, with float32 observations.
 
     Raises:
         EnvError: MuJoCo is not installed.
@@ -81,7 +81,7 @@ def make_mujoco_env(
 
 @functools.cache
 def _send_warnings_to_log() -> None:
-    """Has MuJoCo log its warnings; by itself it prints them and writes a file into the current folder."""
+    """Have MuJoCo log its warnings; by itself it prints them and writes a file into the current folder."""
     try:
         import mujoco
     except ImportError as error:

@@ -15,13 +15,13 @@ __all__ = ["main", "register_mujoco_envs"]
 
 
 def register_mujoco_envs() -> None:
-    """Registers every environment of the family."""
+    """Register every environment of the family."""
     for name in MUJOCO_ENVS:
         register_env(name, make_mujoco_env)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains.
+    """Train.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

@@ -51,7 +51,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         render_mode: str | None = None,
         env_index: int | None = None,
     ) -> None:
-        """Reads the scenario file; starts nothing yet.
+        """Read the scenario file; start nothing yet.
 
         Args:
             scenario: What to play.
@@ -81,7 +81,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts an episode, and the game if it does not run yet.
+        """Start an episode, and the game if it does not run yet.
 
         Raises:
             EnvError: The game cannot be started, or is gone.
@@ -102,7 +102,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         return self._observation, {}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Holds buttons for ``frameskip`` tics, or until the episode ends.
+        """Hold buttons for ``frameskip`` tics, or until the episode ends.
 
         Raises:
             EnvError: The game is gone, or no episode is on.
@@ -125,11 +125,11 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         return self._observation, reward, False, False, {}
 
     def render(self) -> Observation | None:
-        """Returns the latest frame as it was rendered, [height, width, 3]; ``None`` unless asked for at the start."""
+        """Return the latest frame as it was rendered, [height, width, 3]; ``None`` unless asked for at the start."""
         return self._frame.transpose(1, 2, 0) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Ends the game; a closed environment can be reset and starts a new one."""
+        """End the game; a closed environment can be reset and starts a new one."""
         game, self._game = self._game, None
         if game is not None:
             with self._watched:  # closing, too, can wait for a dead game for ever
@@ -163,7 +163,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         return self._scenario.health_gain_reward if self._health > before else 0.0
 
     def _describe(self) -> dict[str, Any]:
-        """Returns the last info of an episode: where something is added to rewards, also the return without it."""
+        """Return the last info of an episode: where something is added to rewards, also the return without it."""
         return {"true_objective": self._return} if self._scenario.health_gain_reward else {}
 
     @staticmethod
@@ -179,7 +179,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
 def make_doom_env(
     full_env_name: str, cfg: Config, env_config: EnvPlacement | None, render_mode: str | None = None
 ) -> gymnasium.Env[Observation, Any]:
-    """Makes the environment of one of :data:`DOOM_SCENARIOS`, for :func:`sample_profiler.envs.register_env`."""
+    """Make the environment of one of :data:`DOOM_SCENARIOS`, for :func:`sample_profiler.envs.register_env`."""
     return make_doom_env_of_scenario(DOOM_SCENARIOS[full_env_name], full_env_name, cfg, env_config, render_mode)
 
 
@@ -190,7 +190,7 @@ def make_doom_env_of_scenario(
     env_config: EnvPlacement | None,
     render_mode: str | None = None,
 ) -> gymnasium.Env[Observation, Any]:
-    """Makes the environment of any scenario.
+    """Make the environment of any scenario.
 
     A script registers its own with ``register_env(name, functools.partial(make_doom_env_of_scenario, scenario))``.
     """

@@ -35,7 +35,7 @@ _FOLDER_OF_GAME = "_vizdoom"
 def configure_game(
     scenario: DoomScenario, file: Path, *, is_wide: bool, is_replaced: bool, is_visible: bool = False
 ) -> vizdoom.DoomGame:
-    """Returns a game that is ready to be started.
+    """Return a game that is ready to be started.
 
     Args:
         scenario: Buttons, time limit and rewards.
@@ -86,7 +86,7 @@ def _check_buttons(game: vizdoom.DoomGame, scenario: DoomScenario, file: Path) -
 
 
 def _keep_files_away(game: vizdoom.DoomGame) -> None:
-    """Has the game read and write nothing in the current folder, which is the user's."""
+    """Have the game read and write nothing in the current folder, which is the user's."""
     # Settings are read at the start and written at the end, by all games at once: nobody shall find half a file.
     game.set_doom_config_path(os.devnull)
     if os.access(_LAUNCHER, os.X_OK):
@@ -100,7 +100,7 @@ def _keep_files_away(game: vizdoom.DoomGame) -> None:
 
 @functools.cache
 def _make_game_folder() -> Path:
-    """Returns the folder that games are started in; nothing but empty folders is ever in it."""
+    """Return the folder that games are started in; nothing but empty folders is ever in it."""
     folder = Path(tempfile.gettempdir()) / f"sample_profiler_games_{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.lstat().st_uid != os.getuid():

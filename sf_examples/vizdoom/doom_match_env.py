@@ -61,7 +61,7 @@ class DoomMatchEnv:
         render_mode: str | None = None,
         env_index: int | None = None,
     ) -> None:
-        """Reads the scenario file; starts nothing yet.
+        """Read the scenario file; start nothing yet.
 
         Args:
             match: What to play.
@@ -97,7 +97,7 @@ class DoomMatchEnv:
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[list[Observation], list[dict[str, Any]]]:
-        """Starts an episode, and the games if they do not run yet.
+        """Start an episode, and the games if they do not run yet.
 
         Raises:
             EnvError: The games cannot be started, or one is gone.
@@ -122,7 +122,7 @@ class DoomMatchEnv:
     def step(
         self, actions: Sequence[Any]
     ) -> tuple[list[Observation], list[float], list[bool], list[bool], list[dict[str, Any]]]:
-        """Holds the buttons of all players for ``frameskip`` tics, or until time is up.
+        """Hold the buttons of all players for ``frameskip`` tics, or until time is up.
 
         Raises:
             EnvError: A game is gone, or no episode is on.
@@ -149,13 +149,13 @@ class DoomMatchEnv:
         return observations, rewards, [False for _ in ends], ends, infos
 
     def render(self) -> Observation | None:
-        """Returns the latest frames side by side, [height, width, 3]; ``None`` unless asked for at the start."""
+        """Return the latest frames side by side, [height, width, 3]; ``None`` unless asked for at the start."""
         if self.render_mode != "rgb_array":
             return None
         return np.concatenate([frame.transpose(1, 2, 0) for frame in self._frames], axis=1)
 
     def close(self) -> None:
-        """Ends the games; a closed environment can be reset and starts new ones."""
+        """End the games; a closed environment can be reset and starts new ones."""
         if self._games:
             with contextlib.suppress(EnvError, *GAME_ERRORS):
                 self._together(lambda game: game.close())
@@ -179,7 +179,7 @@ class DoomMatchEnv:
         self._watches = [GameWatch(process.pid, self._title, self) for process in self._find_processes()]
 
     def _together(self, call: Callable[[vizdoom.DoomGame], Any], patience_s: float | None = None) -> None:
-        """Does the same with all games at once; ends all of them if that fails for one, for whom the others wait."""
+        """Do the same with all games at once; ends all of them if that fails for one, for whom the others wait."""
         assert self._threads is not None
         patience_s = patience_s or _PATIENCE_S
         with contextlib.ExitStack() as stack:
@@ -264,7 +264,7 @@ def _advance_tic(game: vizdoom.DoomGame, *, is_last: bool) -> None:
 def make_doom_match_env(
     full_env_name: str, cfg: Config, env_config: EnvPlacement | None, render_mode: str | None = None
 ) -> DoomMatchEnv:
-    """Makes the environment of one of :data:`DOOM_MATCHES`, for :func:`sample_profiler.envs.register_env`.
+    """Make the environment of one of :data:`DOOM_MATCHES`, for :func:`sample_profiler.envs.register_env`.
 
     Raises:
         EnvError: Frames are to be stacked, which is for single agents.

@@ -31,7 +31,7 @@ class VizdoomOptions:
     offer their buttons."""
 
     def find_problems(self) -> Iterator[str]:
-        """Yields what is wrong with the options, one message each."""
+        """Yield what is wrong with the options, one message each."""
         if self.doom_scenario is not None:
             try:
                 find_scenario_file(self.doom_scenario)

@@ -28,7 +28,7 @@ class DoomPlayer:
     """
 
     def __init__(self, scenario: DoomScenario, options: VizdoomOptions, *, is_visible: bool) -> None:
-        """Reads the scenario file; starts nothing.
+        """Read the scenario file; starts nothing.
 
         Args:
             scenario: What to play.
@@ -48,7 +48,7 @@ class DoomPlayer:
         self.action_space = choices[0] if len(choices) == 1 else spaces.Tuple(choices)
 
     def make_game(self) -> vizdoom.DoomGame:
-        """Returns a game that is ready to be started.
+        """Return a game that is ready to be started.
 
         Raises:
             EnvError: The scenario file cannot be played with the scenario's buttons.
@@ -63,7 +63,7 @@ class DoomPlayer:
         )
 
     def held(self, action: Any) -> list[float]:
-        """Returns one number for each button of the game.
+        """Return one number for each button of the game.
 
         Args:
             action: Of the action space; one index, or one for each part.
@@ -74,18 +74,18 @@ class DoomPlayer:
         return [sum(amounts) for amounts in zip(*rows, strict=True)]
 
     def frame(self, game: vizdoom.DoomGame) -> Observation | None:
-        """Returns what a game shows, a new array [3, height, width]; ``None`` where its episode has ended."""
+        """Return what a game shows, a new array [3, height, width]; ``None`` where its episode has ended."""
         # Typed as always there, but a game whose episode ended in this instant has nothing to show.
         state = cast("vizdoom.GameState | None", game.get_state())
         return None if state is None else state.screen_buffer
 
     def observe(self, frame: Observation) -> Observation:
-        """Returns the observation [3, res_h, res_w] that a frame [3, height, width] makes."""
+        """Return the observation [3, res_h, res_w] that a frame [3, height, width] makes."""
         return frame if self._resize is None else self._resize(frame)
 
 
 def _make_resize(options: VizdoomOptions) -> NearestResize | None:
-    """Returns what makes observations of frames, or ``None`` if they are of that size already."""
+    """Return what makes observations of frames, or ``None`` if they are of that size already."""
     height, width = (144, 256) if options.wide_aspect_ratio else (120, 160)
     if (height, width) == (options.res_h, options.res_w):
         return None

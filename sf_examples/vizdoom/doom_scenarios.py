@@ -42,11 +42,11 @@ class DoomScenario:
 
     @property
     def buttons(self) -> tuple[str, ...]:
-        """Names of the buttons that the actions use, each once."""
+        """Name of the buttons that the actions use, each once."""
         return tuple(dict.fromkeys(button for button, _ in self._presses()))
 
     def rows(self) -> list[list[list[float]]]:
-        """Returns what each entry of each group holds: `[group][entry]`, one number for each of `buttons`."""
+        """Return what each entry of each group holds: `[group][entry]`, one number for each of `buttons`."""
         buttons = self.buttons
         rows = []
         for group in self.actions:
@@ -168,7 +168,7 @@ DOOM_SCENARIOS = {scenario.name: scenario for scenario in _SCENARIOS}
 
 
 def find_scenario_file(name: str) -> Path:
-    """Returns the full path of a scenario file.
+    """Return the full path of a scenario file.
 
     Args:
         name: A path, or the name of a file that ViZDoom ships; a file of that path counts first.

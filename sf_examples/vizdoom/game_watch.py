@@ -23,7 +23,7 @@ _LOOK_INTERVAL_S = 0.5
 
 
 def children_of_this_process() -> set[int]:
-    """Returns the process numbers of this process's children."""
+    """Return the process numbers of this process's children."""
     return {process.pid for process in psutil.Process().children()}
 
 
@@ -34,7 +34,7 @@ class GameWatch:
     """
 
     def __init__(self, pid: int, title: str, player: object) -> None:
-        """Starts watching.
+        """Start watching.
 
         Args:
             pid: Process number of the game, a child of this process.
@@ -55,7 +55,7 @@ class GameWatch:
         self._call_began_s = None
 
     def end(self) -> None:
-        """Stops watching: the game has ended, and whoever played it knows."""
+        """Stop watching: the game has ended, and whoever played it knows."""
         self._is_over.set()
         self._thread.join(_PATIENCE_S)
 

@@ -15,7 +15,7 @@ _PORTS = range(20_000, 32_000)  # below those that the system gives to programs 
 
 
 def reserve_port(ports: Sequence[int] = _PORTS) -> socket.socket:
-    """Returns a socket whose port is free for the host of a match; while it is open, no other match gets that port.
+    """Return a socket whose port is free for the host of a match; while it is open, no other match gets that port.
 
     The games talk over UDP, and a host that finds its port taken crashes ViZDoom. So the port is held under TCP, which
     does not hinder them.

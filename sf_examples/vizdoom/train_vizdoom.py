@@ -18,21 +18,21 @@ __all__ = ["main", "register_vizdoom_envs"]
 
 
 def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
-    """Makes a ViZDoom environment."""
+    """Make a ViZDoom environment."""
     from sf_examples.vizdoom.doom_env import make_doom_env
 
     return make_doom_env(full_env_name, cfg, env_config, render_mode)
 
 
 def make_match(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
-    """Makes a ViZDoom environment of several players."""
+    """Make a ViZDoom environment of several players."""
     from sf_examples.vizdoom.doom_match_env import make_doom_match_env
 
     return make_doom_match_env(full_env_name, cfg, env_config, render_mode)
 
 
 def register_vizdoom_envs() -> None:
-    """Registers every scenario and every match that has a name."""
+    """Register every scenario and every match that has a name."""
     for name in DOOM_SCENARIOS:
         register_env(name, make_env)
     for name in DOOM_MATCHES:
@@ -40,7 +40,7 @@ def register_vizdoom_envs() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains.
+    """Train.
 
     Args:
         argv: The command line without the program's name; by default that of this process.

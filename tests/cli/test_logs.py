@@ -21,7 +21,7 @@ def make_record(level, message, *args):
 
 @pytest.fixture
 def added():
-    """Removes handlers that a test has added."""
+    """Remove handlers that a test has added."""
     handlers = []
     yield handlers
     for handler in handlers:

@@ -151,7 +151,7 @@ MakeRun = Callable[..., tuple[SamplingPlan, Trajectories]]
 
 @pytest.fixture
 def make_run() -> MakeRun:
-    """Lays out a run: keywords are sampling options, `num_agents` and `observation_space`; all have small defaults."""
+    """Lay out a run: keywords are sampling options, `num_agents` and `observation_space`; all have small defaults."""
 
     def make(
         num_agents: int = 1, observation_space: spaces.Dict = OBSERVATION_SPACE, **options: Any
@@ -211,7 +211,7 @@ class Wandering(gymnasium.Env):
 
 @pytest.fixture
 def make_blueprint(monkeypatch, tmp_path):
-    """Lays out a whole run over in-process channels; takes flags."""
+    """Lay out a whole run over in-process channels; takes flags."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("wandering", lambda *_, **__: Wandering())
 
@@ -230,7 +230,7 @@ def make_blueprint(monkeypatch, tmp_path):
 
 @pytest.fixture
 def make_component():
-    """Builds a component of a run as its process would; returns it and its reports."""
+    """Build a component of a run as its process would; returns it and its reports."""
 
     def make(blueprint, name: str):
         (plan,) = (plan for plan in plan_components(blueprint) if plan.settings.name == name)

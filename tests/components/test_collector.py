@@ -39,7 +39,7 @@ SECONDS_PER_STEP = 0.02  # of CartPole's physics
 
 
 def register_poles(fail_at_step=None):
-    """Registers CartPole under a name of its own, by value: workers cannot import this file."""
+    """Register CartPole under a name of its own, by value: workers cannot import this file."""
 
     def make(name, cfg, placement, *, render_mode=None):
         import gymnasium
@@ -59,7 +59,7 @@ def register_poles(fail_at_step=None):
 
 
 def find_workers():
-    """Returns the children of this process that were spawned, without multiprocessing's own helper."""
+    """Return the children of this process that were spawned, without multiprocessing's own helper."""
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -69,7 +69,7 @@ def find_workers():
 
 
 def reap_orphans(before):
-    """Takes leave of what children of this process have left behind: a Collector makes it their subreaper."""
+    """Take leave of what children of this process have left behind: a Collector makes it their subreaper."""
     deadline_s = time.monotonic() + 5
     while orphans := {child.pid for child in psutil.Process().children()} - before:
         for pid in orphans:

@@ -50,7 +50,7 @@ class SilentWorker:
 
 @pytest.fixture
 def make_runner(tmp_path):
-    """Makes a Runner in command of two workers, or of the members given."""
+    """Make a Runner in command of two workers, or of the members given."""
     runners = []
 
     def make(members=None):

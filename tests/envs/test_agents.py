@@ -68,7 +68,7 @@ class TwoAgents(Scripted):
 
 @pytest.fixture
 def make():
-    """Wraps an environment; returns the wrapper and what is inside."""
+    """Wrap an environment; returns the wrapper and what is inside."""
 
     def make(inside=None, seed=7):
         inside = inside or Scripted()

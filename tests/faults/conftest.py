@@ -19,7 +19,7 @@ from tests.faults.walking import FLAGS, Stroll, Walk
 
 @pytest.fixture
 def begin(monkeypatch, tmp_path, capsys) -> Iterator:
-    """Runs a training in this process, and returns its exit status."""
+    """Run a training in this process, and returns its exit status."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("walk", lambda *_, **__: Walk())
     register_env("stroll", lambda *_, **__: Stroll())
@@ -31,7 +31,7 @@ def begin(monkeypatch, tmp_path, capsys) -> Iterator:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Tells how throughput was after replacements, where it was measured."""
+    """Tell how throughput was after replacements, where it was measured."""
     results = Path(os.environ.get("FAULT_RESULTS", ""))
     if results.is_file():
         with results.open() as file:

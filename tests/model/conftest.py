@@ -23,7 +23,7 @@ def _seed():
 
 @pytest.fixture
 def make_network():
-    """Makes a network for vectors of four numbers and three discrete actions; keywords change model options."""
+    """Make a network for vectors of four numbers and three discrete actions; keywords change model options."""
 
     def make(observation_space=VECTOR_SPACE, action_space=None, observations=None, **changes) -> ActorCritic:
         return make_actor_critic(

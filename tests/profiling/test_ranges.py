@@ -21,7 +21,7 @@ VARIABLE = "SAMPLE_PROFILER_PROFILING"
 
 @pytest.fixture
 def import_ranges(monkeypatch):
-    """Imports second copies of the package and of the module, as a process that starts with this value does."""
+    """Import second copies of the package and of the module, as a process that starts with this value does."""
 
     def copy(name):
         specification = importlib.util.find_spec(name)
@@ -52,7 +52,7 @@ def unarmed(import_ranges):
 
 @pytest.fixture
 def trace(tmp_path):
-    """Runs a function under `torch.profiler` and returns the ranges of the written trace, outermost first."""
+    """Run a function under `torch.profiler` and returns the ranges of the written trace, outermost first."""
 
     def record(function):
         from torch.profiler import ProfilerActivity, profile

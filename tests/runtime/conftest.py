@@ -34,7 +34,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], Any]], Any]:
-    """Waits until a function returns something true, and returns that."""
+    """Wait until a function returns something true, and returns that."""
 
     def wait(function: Callable[[], Any]) -> Any:
         deadline_s = time.monotonic() + PATIENCE_S
@@ -48,7 +48,7 @@ def wait_until() -> Callable[[Callable[[], Any]], Any]:
 
 @pytest.fixture
 def reports_until_end(wait_until) -> Callable[[Child], list[Any]]:
-    """Takes what a child reports until its process has ended."""
+    """Take what a child reports until its process has ended."""
 
     def take(child: Child) -> list[Any]:
         received: list[Any] = []
@@ -60,7 +60,7 @@ def reports_until_end(wait_until) -> Callable[[Child], list[Any]]:
 
 @pytest.fixture
 def await_report(wait_until) -> Callable[[Child, Callable[[Any], bool]], Any]:
-    """Takes what a child reports until a report is as wanted, and returns that one."""
+    """Take what a child reports until a report is as wanted, and returns that one."""
 
     def take(child: Child, is_wanted: Callable[[Any], bool]) -> Any:
         received: list[Any] = []

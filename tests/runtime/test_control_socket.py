@@ -27,7 +27,7 @@ def control(tmp_path):
 
 @pytest.fixture
 def connect(tmp_path):
-    """Connects a plain socket, as somebody would who knows nothing of the client."""
+    """Connect a plain socket, as somebody would who knows nothing of the client."""
     sockets = []
 
     def connect():

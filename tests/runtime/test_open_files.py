@@ -14,7 +14,7 @@ OPEN = 10
 
 @pytest.fixture
 def limits(monkeypatch):
-    """Stands in for the limits of this process, soft and hard, which has ten files open."""
+    """Stand in for the limits of this process, soft and hard, which has ten files open."""
     limits = [64, 4096]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: limits.__setitem__(slice(None), wanted))

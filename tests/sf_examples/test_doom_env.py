@@ -47,7 +47,7 @@ def _empty_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def make_doom():
-    """Makes environments that are closed in the end, also when a test fails."""
+    """Make environments that are closed in the end, also when a test fails."""
     envs = []
 
     def make(name: str, frameskip: int = 4, scenario: DoomScenario | None = None, **options) -> DoomEnv:
@@ -60,7 +60,7 @@ def make_doom():
 
 
 def play(env: DoomEnv, seed: int, num_steps: int) -> list[tuple[bytes, float]]:
-    """Plays the same actions for the same number of steps, over ends of episodes."""
+    """Play the same actions for the same number of steps, over ends of episodes."""
     rng = np.random.default_rng(0)
     trace = [(env.reset(seed=seed)[0].tobytes(), 0.0)]
     for _ in range(num_steps):

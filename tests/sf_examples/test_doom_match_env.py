@@ -36,7 +36,7 @@ def find_games() -> list[psutil.Process]:
 
 @pytest.fixture
 def make_match(tmp_path, monkeypatch):
-    """Makes environments that are closed in the end; no game is left."""
+    """Make environments that are closed in the end; no game is left."""
     monkeypatch.chdir(tmp_path)
     # On a busy machine a player notices late that a game was killed; that ends no test run.
     monkeypatch.setattr(game_watch, "_PATIENCE_S", 30.0)

@@ -12,7 +12,7 @@ _LONGEST_FOLDER_NAME_BYTES = 255
 
 
 def find_folder_reason(name: str) -> str:
-    """Returns why a name cannot be a folder below another one, which may not be left; empty text if it can.
+    """Return why a name cannot be a folder below another one, which may not be left; empty text if it can.
 
     Args:
         name: Names of nested folders, separated by slashes.

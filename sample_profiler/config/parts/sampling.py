@@ -10,7 +10,7 @@ from sample_profiler.config.limits import automatic_option, option
 
 
 def num_usable_cores() -> int:
-    """Returns the number of processor cores this process may run on."""
+    """Return the number of processor cores this process may run on."""
     # A container or taskset often allows fewer cores than the machine has; not every system can tell.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
