@@ -111,7 +111,7 @@ class Draft:
         return Config(**core_parts, extra_parts=tuple(extra_parts), origins=origins)
 
     def _complete(self) -> Assignments:
-        """Return a value for every flag; notes required flags that have none."""
+        """Return a value for every flag; note required flags that have none."""
         values = Assignments()
         for name, flag in self.flags.items():
             if name in self._assigned:

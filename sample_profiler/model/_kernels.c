@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) /* others cannot choose so */
 #if __GNUC__ >= 12
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -18,6 +18,12 @@
 #endif
 #else
 #define FOR_EACH_PROCESSOR
+#endif
+
+#if defined(_MSC_VER)
+#define RESTRICT __restrict
+#else
+#define RESTRICT restrict
 #endif
 
 #if defined(__GNUC__)
@@ -80,20 +86,20 @@ FOR_EACH_PROCESSOR static void elu_bfloat16(uint16_t *values, Py_ssize_t count) 
 /* ---- Bytes to normalized numbers ---- */
 
 FOR_EACH_PROCESSOR static void scale_bytes(
-    const uint8_t *restrict bytes, const float *restrict factor, const float *restrict offset, float *restrict result,
+    const uint8_t *RESTRICT bytes, const float *RESTRICT factor, const float *RESTRICT offset, float *RESTRICT result,
     Py_ssize_t num_rows, Py_ssize_t row_size, float limit
 ) {
     for (Py_ssize_t row = 0; row < num_rows; row++, bytes += row_size, result += row_size)
         for (Py_ssize_t i = 0; i < row_size; i++) {
             float value = (float)bytes[i] * factor[i] + offset[i];
-            value = value < limit ? value : limit;
-            result[i] = value > -limit ? value : -limit;
+            value = value > limit ? limit : value; /* NaN stays NaN: somebody has to notice it */
+            result[i] = value < -limit ? -limit : value;
         }
 }
 
 /* ---- Planes of an image to pixels whose channels lie side by side ---- */
 
-/* With a number of channels that the compiler knows, it shuffles whole vectors. */
+/* With a number of channels that the compiler knows, it shuffles whole vectors; so there are three or four. */
 #define INTERLEAVE(NUM_CHANNELS, CONVERT)                                                                              \
     for (Py_ssize_t i = 0; i < num_pixels; i++)                                                                        \
         for (Py_ssize_t channel = 0; channel < NUM_CHANNELS; channel++)                                                \
@@ -101,16 +107,14 @@ FOR_EACH_PROCESSOR static void scale_bytes(
 
 #define INTERLEAVE_IMAGES(NAME, TYPE, CONVERT)                                                                         \
     FOR_EACH_PROCESSOR static void NAME(                                                                               \
-        const float *restrict planes, TYPE *restrict pixels, Py_ssize_t num_images, Py_ssize_t num_channels,           \
+        const float *RESTRICT planes, TYPE *RESTRICT pixels, Py_ssize_t num_images, Py_ssize_t num_channels,           \
         Py_ssize_t num_pixels                                                                                          \
     ) {                                                                                                                \
         for (; num_images > 0; num_images--) {                                                                         \
             if (num_channels == 3) {                                                                                   \
                 INTERLEAVE(3, CONVERT)                                                                                 \
-            } else if (num_channels == 4) {                                                                            \
-                INTERLEAVE(4, CONVERT)                                                                                 \
             } else {                                                                                                   \
-                INTERLEAVE(num_channels, CONVERT)                                                                      \
+                INTERLEAVE(4, CONVERT)                                                                                 \
             }                                                                                                          \
             planes += num_channels * num_pixels;                                                                       \
             pixels += num_channels * num_pixels;                                                                       \

@@ -1,8 +1,7 @@
 """Owns what networks do number by number on processors: normalized bytes, the layout of images, and ELU.
 
 Loops of our own (``_kernels.c``) where there was a compiler at installation and the tensors are such that they apply;
-PyTorch's functions elsewhere, with equal results up to rounding. Together these took a third of the time of a small
-network's inference; ``docs/performance.md`` has the figures.
+PyTorch's functions elsewhere, with equal results up to rounding. ``docs/performance.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -22,8 +21,14 @@ except ImportError:  # there was no compiler
 KERNELS = "PyTorch's" if _kernels is None else "compiled"
 """Whose loops there are."""
 
+_NUMBERS = (torch.float32, torch.bfloat16)
 _CHANNELS = (3, 4)
-"""Numbers of channels that are put side by side quicker than PyTorch does it."""
+"""Numbers of channels that our loop puts side by side."""
+
+_MOST_THREADS = 4
+"""Our loops have one thread; with more than this PyTorch's are quicker where there is much to do."""
+
+_MUCH = 1 << 17
 
 
 class Elu(nn.ELU):
@@ -34,10 +39,13 @@ class Elu(nn.ELU):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return numbers of any shape, negative ones replaced by ``exp(x) - 1``."""
-        if not _is_ours(values) or not _is_dense(values):
+        wants_gradient = torch.is_grad_enabled() and values.requires_grad
+        if not _is_for_kernels(values, _NUMBERS) or not _is_dense(values):
             return super().forward(values)
+        if self.inplace and torch.is_grad_enabled() and (values.is_leaf or not wants_gradient):
+            return super().forward(values)  # autograd has to hear of it: it raises, or somebody else kept the values
         values = values if self.inplace else values.clone()
-        if torch.is_grad_enabled() and values.requires_grad:
+        if wants_gradient:
             activated: Tensor = _EluInPlace.apply(values)  # type: ignore[no-untyped-call]
             return activated
         return _elu_in_place(values)
@@ -63,8 +71,8 @@ def _elu_in_place(values: Tensor) -> Tensor:
     return values
 
 
-def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tensor:
-    """Return ``factor * x + offset`` of bytes, kept within plus and minus a limit.
+def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tensor | None:
+    """Return ``factor * x + offset`` of bytes, kept within plus and minus a limit; None where our loop does not apply.
 
     Args:
         values: ``[N, ...]`` uint8.
@@ -75,8 +83,12 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
     Returns:
         ``[N, ...]`` float32.
     """
-    if not _is_ours(values) or not all(each.is_contiguous() for each in (values, factor, offset)):
-        return torch.addcmul(offset, values.float(), factor).clamp_(-limit, limit)
+    if not _is_for_kernels(values, (torch.uint8,)) or not values.is_contiguous():
+        return None
+    for coefficients in (factor, offset):
+        is_fitting = coefficients.shape == values.shape[1:] and coefficients.dtype == torch.float32
+        if not is_fitting or not coefficients.is_cpu or not coefficients.is_contiguous():
+            return None
     scaled = torch.empty(values.shape, dtype=torch.float32)
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
     _kernels.scale_bytes(*addresses, len(values), factor.numel(), limit)
@@ -84,27 +96,29 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
 
 
 def to_pixels(images: Tensor) -> Tensor:
-    """Return images ``[N, C, H, W]`` in the layout "channels last", in the type that autocast computes in.
+    """Return images ``[N, C, H, W]`` ready for convolutions on a processor: channels last, in the type of autocast.
 
-    Convolutions take either layout, and are quicker with this one: they begin with a copy into it otherwise.
+    Convolutions take any layout and type, and are quicker with these. Where our loop does not apply, images are
+    returned as they are: PyTorch's conversion takes as long as it saves.
     """
-    if torch.compiler.is_compiling() or not images.is_cpu:
-        return images  # torch.compile chooses layouts itself
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else images.dtype
+    is_fitting = images.ndim == 4 and images.shape[1] in _CHANNELS and images.is_contiguous() and dtype in _NUMBERS
+    if not is_fitting or images.requires_grad or not _is_for_kernels(images, (torch.float32,)):
+        return images
     num_images, num_channels, height, width = images.shape
-    is_plain = images.is_contiguous() and images.dtype == torch.float32 and dtype in (torch.float32, torch.bfloat16)
-    if not is_plain or num_channels not in _CHANNELS or images.requires_grad or not _is_ours(images):
-        return images.to(dtype, memory_format=torch.channels_last)
     pixels = torch.empty(images.shape, dtype=dtype, memory_format=torch.channels_last)
     addresses = images.data_ptr(), pixels.data_ptr()
     _kernels.interleave(*addresses, num_images, num_channels, height * width, dtype == torch.bfloat16)
     return pixels
 
 
-def _is_ours(values: Tensor) -> bool:
-    """Tell whether our loops know tensors of such a type and place; what torch.compile sees has no address."""
-    known = values.dtype in (torch.float32, torch.bfloat16, torch.uint8)
-    return _kernels is not None and known and values.is_cpu and not torch.compiler.is_compiling()
+def _is_for_kernels(values: Tensor, dtypes: tuple[torch.dtype, ...]) -> bool:
+    """Tell whether our loops are there, know tensors of such types, and are quicker; a tracer would not see them."""
+    if _kernels is None or not values.is_cpu or values.dtype not in dtypes:
+        return False
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return False
+    return values.numel() < _MUCH or torch.get_num_threads() <= _MOST_THREADS
 
 
 def _is_dense(values: Tensor) -> bool:

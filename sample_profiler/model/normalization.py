@@ -166,8 +166,9 @@ class _AffineEntry(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         if self._is_identity:
             return values.float()
-        if values.dtype == torch.uint8 and self.statistics is not None:
-            return scale_bytes(values, self.factor, self.offset, CLIP)
+        limit = math.inf if self.statistics is None else CLIP
+        if (scaled := scale_bytes(values, self.factor, self.offset, limit)) is not None:
+            return scaled
         if values.numel() <= _PIECE_SIZE or not values.is_cpu:
             scaled = torch.addcmul(self.offset, values.float(), self.factor)
             return scaled if self.statistics is None else scaled.clamp_(-CLIP, CLIP)

@@ -179,7 +179,7 @@ class DoomMatchEnv:
         self._watches = [GameWatch(process.pid, self._title, self) for process in self._find_processes()]
 
     def _together(self, call: Callable[[vizdoom.DoomGame], Any], patience_s: float | None = None) -> None:
-        """Do the same with all games at once; ends all of them if that fails for one, for whom the others wait."""
+        """Do the same with all games at once; end all of them if that fails for one, for whom the others wait."""
         assert self._threads is not None
         patience_s = patience_s or _PATIENCE_S
         with contextlib.ExitStack() as stack:

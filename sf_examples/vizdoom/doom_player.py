@@ -28,7 +28,7 @@ class DoomPlayer:
     """
 
     def __init__(self, scenario: DoomScenario, options: VizdoomOptions, *, is_visible: bool) -> None:
-        """Read the scenario file; starts nothing.
+        """Read the scenario file; start nothing.
 
         Args:
             scenario: What to play.

@@ -42,7 +42,7 @@ class DoomScenario:
 
     @property
     def buttons(self) -> tuple[str, ...]:
-        """Name of the buttons that the actions use, each once."""
+        """Names of the buttons that the actions use, each once."""
         return tuple(dict.fromkeys(button for button, _ in self._presses()))
 
     def rows(self) -> list[list[list[float]]]:

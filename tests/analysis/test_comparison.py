@@ -44,7 +44,7 @@ def test_several_tests_are_corrected_by_holm():
 
 
 def make_pairs(seed, num_pairs=8, effect=0.0, noise=0.05):
-    """Pair of a machine whose speed drifts by 20 %, with noise of each run by itself."""
+    """Pairs of a machine whose speed drifts by 20 %, with noise of each run by itself."""
     draw = random.Random(seed)
     drift = 1.0
     pairs = []

@@ -14,7 +14,7 @@ from sample_profiler.cli.whatif import format_weights
 
 
 def throughput(times, factor=None, stage="env"):
-    """Frame per second of a run whose stages take turns, with one of them slower."""
+    """Frames per second of a run whose stages take turns, with one of them slower."""
     return 1 / sum(time * (factor if factor and name == stage else 1) for name, time in times.items())
 
 

@@ -101,7 +101,7 @@ class Video:
 
 @pytest.fixture
 def videos(monkeypatch):
-    """Video that were made."""
+    """Videos that were made."""
     videos = []
     monkeypatch.setattr(
         "sample_profiler.cli.enjoy.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]

@@ -70,7 +70,7 @@ def make_result(**changes):
 
 @pytest.fixture
 def runs(monkeypatch):
-    """Stand in for the run: collects its arguments, and ends as `runs.result` says."""
+    """Stand in for the run: collect its arguments, and end as `runs.result` says."""
 
     class Runs(list):
         result = make_result()

@@ -211,7 +211,7 @@ class Wandering(gymnasium.Env):
 
 @pytest.fixture
 def make_blueprint(monkeypatch, tmp_path):
-    """Lay out a whole run over in-process channels; takes flags."""
+    """Lay out a whole run over in-process channels; take flags."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("wandering", lambda *_, **__: Wandering())
 
@@ -230,7 +230,7 @@ def make_blueprint(monkeypatch, tmp_path):
 
 @pytest.fixture
 def make_component():
-    """Build a component of a run as its process would; returns it and its reports."""
+    """Build a component of a run as its process would; return it and its reports."""
 
     def make(blueprint, name: str):
         (plan,) = (plan for plan in plan_components(blueprint) if plan.settings.name == name)

@@ -68,7 +68,7 @@ class TwoAgents(Scripted):
 
 @pytest.fixture
 def make():
-    """Wrap an environment; returns the wrapper and what is inside."""
+    """Wrap an environment; return the wrapper and what is inside."""
 
     def make(inside=None, seed=7):
         inside = inside or Scripted()

@@ -19,7 +19,7 @@ from tests.faults.walking import FLAGS, Stroll, Walk
 
 @pytest.fixture
 def begin(monkeypatch, tmp_path, capsys) -> Iterator:
-    """Run a training in this process, and returns its exit status."""
+    """Run a training in this process, and return its exit status."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("walk", lambda *_, **__: Walk())
     register_env("stroll", lambda *_, **__: Stroll())

@@ -157,5 +157,5 @@ def _is_good_reset(result: Any) -> bool:
 
 
 def _is_endless(value: Any) -> bool:
-    """Reward that are no numbers to train on are another matter."""
+    """Rewards that are no numbers to train on are another matter."""
     return isinstance(value, float)

@@ -171,7 +171,7 @@ def test_what_is_no_configuration_is_refused_and_kept(tmp_path, data):
 
 
 def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, monkeypatch, caplog):
-    """Flag of another network must not become those of the run."""
+    """Flags of another network must not become those of the run."""
     assert "ERROR" not in train(tmp_path, "--rnn_size=7")
     path = tmp_path / "default_experiment" / "config.json"
     before = path.read_bytes()

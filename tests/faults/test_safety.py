@@ -122,7 +122,7 @@ class Quiet:
 
 @pytest.fixture
 def begin(monkeypatch, tmp_path):
-    """Start a run that ends at once, and returns its exit status."""
+    """Start a run that ends at once, and return its exit status."""
     monkeypatch.setattr(registry, "_makers", {})
     for name in ("mine/with/slashes", "../../escape", EVIL):
         register_env(name, lambda *_, **__: Quiet())
@@ -227,7 +227,7 @@ def test_the_page_of_a_run_shows_its_environment_as_text(begin, tmp_path):
 
 
 def test_a_saved_configuration_names_no_code(tmp_path):
-    """Value are checked against their fields' types, so there is no way to name a class or a function."""
+    """Values are checked against their fields' types, so there is no way to name a class or a function."""
     config = parse_config(["--env=x", "--num_workers=1"])
     save_config(config, tmp_path / "config.json")
     document = json.loads((tmp_path / "config.json").read_text())

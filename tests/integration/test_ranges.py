@@ -102,7 +102,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Train a little in one armed process under `torch.profiler`; returns the ranges of the trace, outermost first."""
+    """Train a little in one armed process under `torch.profiler`; return the ranges of the trace, outermost first."""
     folder = tmp_path_factory.mktemp("ranges")
     trace = folder / "trace.json"
     flags = [

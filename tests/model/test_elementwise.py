@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import importlib.util
 import itertools
+import pickle
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -24,10 +28,10 @@ def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip("there was no compiler")
 
 
-def test_kernels_are_compiled_where_the_recorder_is() -> None:
-    from sample_profiler.profiling import TWIN
+def test_kernels_are_there_where_they_were_built() -> None:
+    is_built = importlib.util.find_spec("sample_profiler.model._kernels") is not None
 
-    assert (elementwise.KERNELS == "compiled") == (TWIN == "compiled")
+    assert (elementwise.KERNELS == "compiled") == is_built
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
@@ -67,8 +71,71 @@ def test_gradients_of_elu_equal_those_of_torch(dtype: torch.dtype, inplace: bool
     torch.testing.assert_close(gradients[0], gradients[1], rtol=2 * PRECISION[dtype], atol=2 * PRECISION[dtype])
 
 
-def test_gradients_of_elu_equal_finite_differences() -> None:
-    assert torch.autograd.gradcheck(Elu(), torch.randn(4, 5, dtype=torch.float64, requires_grad=True))
+@pytest.mark.parametrize("inplace", [False, True])
+def test_gradients_of_elu_equal_its_derivative(inplace: bool) -> None:
+    values = torch.linspace(-3.0, 3.0, 40, requires_grad=True)  # without 0, where there are two derivatives
+
+    Elu(inplace=inplace)(values * 1.0).sum().backward()
+
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad, values.detach().double().clamp_max(0).exp().float())
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_gradients_of_images_come_in_either_layout(inplace: bool) -> None:
+    start, weights = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5)
+    gradients = []
+    for function in (Elu(inplace=inplace), F.elu):
+        values = start.to(memory_format=torch.channels_last, copy=True).requires_grad_()
+        (function(values * 1.0) * weights).sum().backward()
+        gradients.append(values.grad)
+
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_elu_used_twice_gives_the_gradient_of_both() -> None:
+    values = torch.tensor([-1.0, 2.0], requires_grad=True)
+    activated = Elu(inplace=True)(values * 1.0)
+
+    (activated + 3 * activated.square()).sum().backward()
+
+    y = F.elu(values.detach())
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad, (1 + 6 * y) * torch.tensor([1.0, 1.0]).where(y > 0, y + 1))
+
+
+def test_elu_in_place_raises_where_autograd_needs_what_it_overwrites() -> None:
+    weights, frozen = torch.ones(5, requires_grad=True), -torch.ones(5)
+    product = (weights * frozen).sum()
+    Elu(inplace=True)(frozen)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_elu_in_place_of_a_leaf_raises_and_leaves_it_as_it_was() -> None:
+    leaf = (-torch.ones(5)).requires_grad_()
+
+    with pytest.raises(RuntimeError, match="leaf"):
+        Elu(inplace=True)(leaf)
+
+    assert leaf.eq(-1.0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_elu_of_whole_numbers_raises(dtype: torch.dtype) -> None:
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        Elu()(torch.ones(8, dtype=dtype))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*")
+def test_elu_can_be_traced_copied_and_pickled() -> None:
+    values, elu = torch.randn(4, 6), Elu()
+    traced = torch.jit.trace(elu, torch.zeros(4, 6))
+
+    with torch.inference_mode():
+        for each in (traced, copy.deepcopy(elu), pickle.loads(pickle.dumps(elu))):
+            torch.testing.assert_close(each(values), F.elu(values))
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -81,17 +148,36 @@ def test_elu_changes_its_input_only_if_told(inplace: bool) -> None:
     assert values.eq(-1.0).all() != inplace
 
 
-@pytest.mark.parametrize(
-    "view", [torch.Tensor.t, lambda x: x[:, ::2], lambda x: x[1:], lambda x: x.expand(2, *x.shape).clone()[0]]
-)
-def test_elu_of_views_leaves_the_rest_alone(view: object) -> None:
+@pytest.mark.parametrize("view", [torch.Tensor.t, lambda x: x[:, ::2], lambda x: x[1:]])
+def test_elu_of_views_leaves_the_rest_alone(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
     whole = -torch.ones(6, 8)
-    part = view(whole)  # type: ignore[operator]
+    part = view(whole)
     expected = F.elu(part)
 
-    assert torch.equal(Elu(inplace=True)(part), expected)
-    if part.numel() < whole.numel():
-        assert (whole == -1.0).sum() == whole.numel() - part.numel()
+    with torch.no_grad():
+        assert torch.equal(Elu(inplace=True)(part), expected)
+
+    assert (whole == -1.0).sum() == whole.numel() - part.numel()
+
+
+def test_gradients_of_a_view_reach_what_it_is_a_view_of() -> None:
+    gradients = []
+    for function in (Elu(inplace=True), partial(F.elu, inplace=True)):
+        values = (-torch.ones(6, 8)).requires_grad_()
+        whole = values * 1.0
+        function(whole[1:3])
+        whole.sum().backward()
+        gradients.append(values.grad)
+
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_elu_of_one_number_shown_many_times() -> None:
+    shown = (-torch.ones(1)).expand(5)
+
+    torch.testing.assert_close(Elu()(shown), F.elu(shown))
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        Elu(inplace=True)(shown)
 
 
 def test_elu_keeps_the_layout_of_images() -> None:
@@ -111,16 +197,36 @@ def test_scaled_bytes_equal_their_formula(shape: tuple[int, ...], limit: float) 
 
     scaled = scale_bytes(values, factor, offset, limit)
 
-    exact = (values.double() * factor.double() + offset.double()).clamp(-limit, limit)
-    assert scaled.dtype == torch.float32
-    torch.testing.assert_close(scaled.double(), exact, rtol=1e-6, atol=2e-6)
+    assert (scaled is not None) == (elementwise._kernels is not None)
+    if scaled is not None:
+        exact = (values.double() * factor.double() + offset.double()).clamp(-limit, limit)
+        assert scaled.dtype == torch.float32
+        torch.testing.assert_close(scaled.double(), exact, rtol=1e-6, atol=2e-6)
 
 
-def test_bytes_that_are_not_contiguous_are_scaled_as_well() -> None:
-    values = torch.randint(0, 256, (6, 8, 2), dtype=torch.uint8)[:, :, 0]
-    factor, offset = torch.rand(8, 3)[:, 0], torch.rand(8)
+def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
+    coefficients = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0])
 
-    torch.testing.assert_close(scale_bytes(values, factor, offset, 9.0), (values * factor + offset).clamp(-9, 9))
+    scaled = scale_bytes(torch.ones(1, 4, dtype=torch.uint8), coefficients, torch.zeros(4), 5.0)
+
+    if scaled is not None:
+        torch.testing.assert_close(scaled, torch.tensor([[float("nan"), 5.0, -5.0, 1.0]]), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "factor", "offset"),
+    [
+        (torch.zeros(6, 8), torch.ones(8), torch.ones(8)),
+        (torch.zeros(6, 8, 2, dtype=torch.uint8)[:, :, 0], torch.ones(8), torch.ones(8)),
+        (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(()), torch.ones(())),
+        (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(8), torch.ones(7)),
+        (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(9), torch.ones(9)),
+        (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(8).double(), torch.ones(8)),
+        (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(8), torch.ones(8, 2)[:, 0]),
+    ],
+)
+def test_what_does_not_fit_is_not_scaled(values: torch.Tensor, factor: torch.Tensor, offset: torch.Tensor) -> None:
+    assert scale_bytes(values, factor, offset, 5.0) is None
 
 
 @pytest.mark.parametrize(("num_channels", "autocast"), [*itertools.product([1, 2, 3, 4, 5], [None, torch.bfloat16])])
@@ -130,17 +236,34 @@ def test_pixels_are_the_images_in_the_other_layout(num_channels: int, autocast: 
     with torch.autocast("cpu", autocast, enabled=autocast is not None):
         pixels = to_pixels(images)
 
-    assert pixels.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(pixels, images.to(autocast or torch.float32))
+    if elementwise._kernels is None or num_channels not in (3, 4):
+        assert pixels is images
+    else:
+        assert pixels.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(pixels, images.to(autocast or torch.float32))
 
 
-def test_pixels_of_images_that_want_gradients_give_them() -> None:
-    images = torch.randn(2, 3, 4, 4, requires_grad=True)
+@pytest.mark.parametrize(
+    "images",
+    [
+        torch.randn(2, 3, 4, 6).transpose(2, 3),
+        torch.randn(2, 3, 4, 6).to(memory_format=torch.channels_last),
+        torch.randn(2, 3, 4, 6).double(),
+        torch.randn(2, 3, 4, 6, requires_grad=True),
+    ],
+)
+def test_images_that_do_not_fit_stay_as_they_are(images: torch.Tensor) -> None:
+    assert to_pixels(images) is images
 
-    to_pixels(images * 1.0).sum().backward()
 
-    assert images.grad is not None
-    assert images.grad.eq(1.0).all()
+def test_many_threads_leave_much_work_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    values = torch.zeros(2, elementwise._MUCH, dtype=torch.uint8)
+
+    assert scale_bytes(values, torch.ones(values.shape[1]), torch.ones(values.shape[1]), 5.0) is None
+    assert (scale_bytes(values[:, :8].clone(), torch.ones(8), torch.ones(8), 5.0) is None) == (
+        elementwise._kernels is None
+    )
 
 
 def test_rounding_to_bfloat16_is_that_of_torch() -> None:
@@ -151,4 +274,4 @@ def test_rounding_to_bfloat16_is_that_of_torch() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         pixels = to_pixels(images)
 
-    torch.testing.assert_close(pixels, images.bfloat16(), rtol=0.0, atol=0.0, equal_nan=True)
+    torch.testing.assert_close(pixels.bfloat16(), images.bfloat16(), rtol=0.0, atol=0.0, equal_nan=True)

@@ -103,7 +103,7 @@ def test_steps_that_do_not_count_may_overflow():
 
 
 def whole_loss(network, batch, pieces, options):
-    """Accumulate gradients over pieces of trajectories; returns all gradients in one vector."""
+    """Accumulate gradients over pieces of trajectories; return all gradients in one vector."""
     network.zero_grad()
     num_valid = batch["valid"].sum()
     num_steps = batch["starts"].shape[1]

@@ -52,7 +52,7 @@ def unarmed(import_ranges):
 
 @pytest.fixture
 def trace(tmp_path):
-    """Run a function under `torch.profiler` and returns the ranges of the written trace, outermost first."""
+    """Run a function under `torch.profiler` and return the ranges of the written trace, outermost first."""
 
     def record(function):
         from torch.profiler import ProfilerActivity, profile

@@ -34,7 +34,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], Any]], Any]:
-    """Wait until a function returns something true, and returns that."""
+    """Wait until a function returns something true, and return that."""
 
     def wait(function: Callable[[], Any]) -> Any:
         deadline_s = time.monotonic() + PATIENCE_S
@@ -60,7 +60,7 @@ def reports_until_end(wait_until) -> Callable[[Child], list[Any]]:
 
 @pytest.fixture
 def await_report(wait_until) -> Callable[[Child, Callable[[Any], bool]], Any]:
-    """Take what a child reports until a report is as wanted, and returns that one."""
+    """Take what a child reports until a report is as wanted, and return that one."""
 
     def take(child: Child, is_wanted: Callable[[Any], bool]) -> Any:
         received: list[Any] = []

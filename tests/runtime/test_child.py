@@ -63,7 +63,7 @@ def default_signals():
 
 @pytest.fixture
 def run_to_its_end(supervisor, reports_until_end):
-    """Run a component until its process ends; returns what it reported and the exit status."""
+    """Run a component until its process ends; return what it reported and the exit status."""
 
     def run(maker=spawned.make_spawned, settings=SETTINGS, **actions):
         child = supervisor.spawn(settings, partial(maker, **actions))
@@ -184,7 +184,7 @@ def test_3_a_child_that_is_asked_to_end_by_a_signal_and_cannot_finish_says_so(
 
 @pytest.mark.parametrize("action", [spawned.raise_after_a_signal, spawned.raise_before_a_signal])
 def test_3_what_is_raised_by_a_child_that_is_asked_to_end_by_a_signal_is_no_failure(action, run_to_its_end):
-    """Simulator of its environments die of the same signal, some of them before it gets its own."""
+    """Simulators of its environments die of the same signal, some of them before it gets its own."""
     received, status = run_to_its_end(start=action)
     assert types_of(received) == [logging.LogRecord, str, Finished]
     (record,) = of_type(received, logging.LogRecord)

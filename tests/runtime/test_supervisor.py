@@ -29,7 +29,7 @@ def is_started(report):
 
 @pytest.fixture
 def names():
-    """Name under /dev/shm that are free again in the end."""
+    """Names under /dev/shm that are free again in the end."""
     names = [f"/dev/shm/sample_profiler_test_{uuid4().hex}" for _ in range(2)]
     yield names
     for name in names:

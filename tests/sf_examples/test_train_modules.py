@@ -32,7 +32,7 @@ MODULES = (
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Stand in for training; collects what it was called with."""
+    """Stand in for training; collect what it was called with."""
     received = []
 
     def train(argv=None, *, extra_parts=(), defaults=None):

@@ -191,7 +191,7 @@ def test_a_file_of_something_else_is_passed_over(folder):
 
 
 def test_a_damaged_file_never_gives_wrong_numbers(folder):
-    """Bit and pieces changed anywhere: the file is refused, or what it holds is what was saved."""
+    """Bits and pieces changed anywhere: the file is refused, or what it holds is what was saved."""
     path = folder.save(make_state(3), 3, 3)
     data, rng = path.read_bytes(), random.Random(0)
     for attempt in range(300):
@@ -300,7 +300,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch
 
 @contextlib.contextmanager
 def small_disk(num_bytes: int) -> Iterator[None]:
-    """File cannot grow beyond so many bytes; only inside, since the tests' own output may go to a file, too."""
+    """Files cannot grow beyond so many bytes; only inside, since the tests' own output may go to a file, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
     try:

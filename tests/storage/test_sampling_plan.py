@@ -27,7 +27,7 @@ OPTIONS = SamplingOptions(num_workers=2, num_envs_per_worker=4, rollout=8, recur
 
 @st.composite
 def runs(draw):
-    """Option of all kinds, even odd ones, and a number of agents per environment."""
+    """Options of all kinds, even odd ones, and a number of agents per environment."""
     rollout = draw(st.sampled_from([1, 3, 8]))
     options = SamplingOptions(
         num_policies=draw(st.sampled_from([1, 1, 2, 3])),
