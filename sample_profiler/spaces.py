@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import gymnasium
@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from sample_profiler.errors import EnvContractError
+from sample_profiler.errors import ConfigError, EnvContractError
 
 __all__ = [
-    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_parts", "action_width"),
+    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_mask_size"),
+    *("action_parts", "action_width"),
     *("as_dict_space", "draw_action", "flatten_action", "flatten_observation", "is_discrete", "is_nested"),
-    *("num_action_parameters", "part_width"),
+    *("normalized_keys", "num_action_parameters", "part_width"),
 ]
 
 DEFAULT_OBSERVATION_KEY = "obs"
@@ -129,6 +130,64 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
         low, high, box_shape = space.low, space.high, space.shape
         return lambda action: np.minimum(np.maximum(action.reshape(box_shape), low), high)
     return lambda action: action
+
+
+def action_mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:
+    """Return the width of the action mask among the observations, 0 if there is none.
+
+    Raises:
+        ConfigError: It does not fit the actions, or there is nothing else to see.
+    """
+    mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
+    if mask_space is None:
+        return 0
+    size = sum(int(part.n) for part in action_parts(action_space) if isinstance(part, spaces.Discrete))
+    if not size or mask_space.shape != (size,):
+        raise ConfigError(
+            [
+                f"the observation {ACTION_MASK_KEY!r} is {mask_space} and the action space {action_space}; a mask has "
+                f"one number for each value of each discrete part of an action, {size} in all: give the observation "
+                "another name if it is no mask"
+            ]
+        )
+    if len(observation_space) == 1:
+        raise ConfigError([f"there is no observation beside {ACTION_MASK_KEY!r}; a policy needs something to see"])
+    return size
+
+
+def normalized_keys(
+    observation_spaces: Mapping[str, gymnasium.Space[Any]],
+    wanted: Collection[str] | None,
+    subtract_mean: float,
+    scale: float,
+) -> Collection[str]:
+    """Return the keys of observations that can be, and are to be, normalized by running statistics.
+
+    Args:
+        observation_spaces: By key, without an action mask.
+        wanted: ``--normalize_input_keys``.
+        subtract_mean: ``--obs_subtract_mean``.
+        scale: ``--obs_scale``.
+
+    Raises:
+        ConfigError: The flags name observations that do not exist.
+    """
+    numeric = [key for key, space in observation_spaces.items() if isinstance(space, spaces.Box)]
+    problems = []
+    if DEFAULT_OBSERVATION_KEY not in numeric and (subtract_mean != 0 or scale != 1):
+        problems.append(
+            f"--obs_subtract_mean={subtract_mean} and --obs_scale={scale} concern the observation "
+            f"{DEFAULT_OBSERVATION_KEY!r}, and the environment has {sorted(numeric)}; leave both flags out, or rename "
+            "the observation"
+        )
+    problems += [
+        f"--normalize_input_keys names {key!r}; the environment's observations of numbers are {sorted(numeric)}"
+        for key in wanted or ()
+        if key not in numeric
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return numeric if wanted is None else wanted
 
 
 def draw_action(space: gymnasium.Space[Any], mask: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

@@ -22,6 +22,7 @@ from sample_profiler.cli.logs import log_to_console, log_to_file
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
+from sample_profiler.components.making import check_own_parts
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import (
     RunResult,
@@ -125,6 +126,7 @@ def _train(
     check_spaces(config, env_spec)
     allow_processes(config)
     if not is_new:
+        check_own_parts(config, env_spec)
         stack.enter_context(folder_locked(folder))
     _prepare_folder(config)
     if is_new or config.run.restart_behavior == "restart":

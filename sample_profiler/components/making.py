@@ -18,7 +18,7 @@ from sample_profiler.components.blueprint import Blueprint, frames_per_step
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
 from sample_profiler.envs import EnvPlacement, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.model.registry import import_model_parts, registered_parts
+from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.machine import derive_seed, keep_freed_memory
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from sample_profiler.components.inference_worker import InferenceWorker
     from sample_profiler.components.learner import Learner
     from sample_profiler.components.self_serving_worker import SelfServingWorker
+    from sample_profiler.config import Config
+    from sample_profiler.envs.contract import EnvSpec
     from sample_profiler.model import ActorCritic
 
 __all__ = [
-    *("make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model", "make_rollout_worker"),
-    "make_self_serving_worker",
+    *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
+    *("make_rollout_worker", "make_self_serving_worker"),
 ]
 
 _IMAGE_ENCODER_STEPS = 128
@@ -261,6 +263,24 @@ def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     import_model_parts(blueprint.model_payload)
     parts = registered_parts(config)
     return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space, parts)
+
+
+def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
+    """Build the network once if parts of it are the user's own, to find out whether they fit.
+
+    Raises:
+        ConfigError, ModelError: they do not.
+    """
+    parts = registered_parts(config)
+    if parts == ModelParts():  # without any, what could be wrong has been checked without PyTorch
+        return
+    import torch
+
+    from sample_profiler.model import make_actor_critic
+
+    with torch.random.fork_rng(devices=()):
+        spaces = env_spec.observation_space, env_spec.action_space
+        make_actor_critic(config.model, config.observations, *spaces, parts)
 
 
 def _choose_encoder_steps(blueprint: Blueprint) -> int:

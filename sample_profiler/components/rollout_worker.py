@@ -129,6 +129,7 @@ class RolloutWorker:
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
         self._first_env = first_env = plan.groups_of(index)[0].envs.start
+        self._pulse.beat(START_S)
         try:
             for group in plan.groups_of(index):
                 with self.timing.add_time("make_envs"):

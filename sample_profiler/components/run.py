@@ -32,7 +32,7 @@ from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_ter
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
-from sample_profiler.spaces import is_discrete
+from sample_profiler.spaces import ACTION_MASK_KEY, action_mask_size, is_discrete, normalized_keys
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 
@@ -120,6 +120,13 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
                 "the machine has: use a smaller --rollout, --batch_size, --num_batches_to_accumulate, "
                 "--num_envs_per_worker or --num_workers"
             )
+    try:
+        is_masked = action_mask_size(env_spec.observation_space, env_spec.action_space) > 0
+        seen = {k: s for k, s in env_spec.observation_space.items() if not is_masked or k != ACTION_MASK_KEY}
+        given = config.observations
+        normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
+    except ConfigError as error:
+        problems += error.problems
     if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.errors import ConfigError, ModelError
+from sample_profiler.errors import ModelError
 from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, make_core
 from sample_profiler.model.distributions import ActionDistribution
@@ -22,7 +22,7 @@ from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import ACTION_MASK_KEY, action_parts
+from sample_profiler.spaces import ACTION_MASK_KEY, action_mask_size
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
@@ -92,7 +92,7 @@ class ActorCritic(nn.Module):
             ModelError: A part of the user's own is not what it has to be.
         """
         super().__init__()
-        mask_size = _mask_size(observation_space, action_space)
+        mask_size = action_mask_size(observation_space, action_space)
         encoded = {key: space for key, space in observation_space.items() if not mask_size or key != ACTION_MASK_KEY}
         num_trunks = 1 if model.actor_critic_share_weights else 2
         # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
@@ -283,25 +283,6 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
 def _some_value(space: gymnasium.Space[Any]) -> int:
     """Return a number that an observation may have; a Box may have any, whatever its bounds."""
     return int(space.start) if isinstance(space, spaces.Discrete) else 0
-
-
-def _mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:
-    """Return the width of the action mask among the observations, 0 if there is none."""
-    mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
-    if mask_space is None:
-        return 0
-    size = sum(int(part.n) for part in action_parts(action_space) if isinstance(part, spaces.Discrete))
-    if not size or mask_space.shape != (size,):
-        raise ConfigError(
-            [
-                f"the observation {ACTION_MASK_KEY!r} is {mask_space} and the action space {action_space}; a mask has "
-                f"one number for each value of each discrete part of an action, {size} in all: give the observation "
-                "another name if it is no mask"
-            ]
-        )
-    if len(observation_space) == 1:
-        raise ConfigError([f"there is no observation beside {ACTION_MASK_KEY!r}; a policy needs something to see"])
-    return size
 
 
 def _join(parts: list[Tensor]) -> Tensor:

@@ -19,8 +19,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.errors import ConfigError
 from sample_profiler.model.elementwise import scale_bytes
+from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd"]
 
@@ -34,8 +34,6 @@ _PIECE_SIZE = 1 << 19
 
 # 256 squares of bytes add up to less than 2**24: sums of so many are exact in float32.
 _MAX_EXACT_ROWS = 256
-
-_SCALED_KEY = "obs"
 
 
 class RunningMeanStd(nn.Module):
@@ -119,7 +117,9 @@ class ObservationNormalizer(nn.Module):
             ConfigError: The options name observations that do not exist.
         """
         super().__init__()
-        running_keys = _running_keys(observation_spaces, options)
+        shift, scale = options.obs_subtract_mean, options.obs_scale
+        keys = normalized_keys(observation_spaces, options.normalize_input_keys, shift, scale)
+        running_keys = keys if options.normalize_input else ()
         self._keys = sorted(observation_spaces)
         # Not a ModuleDict: a key may have a dot in it, or the name of one of a module's methods.
         self.entries = nn.ModuleList(
@@ -222,36 +222,13 @@ def _make_entry(
 ) -> nn.Module:
     if isinstance(space, spaces.Discrete):
         return _OneHotEntry(space)
-    is_scaled = key == _SCALED_KEY
+    is_scaled = key == DEFAULT_OBSERVATION_KEY
     return _AffineEntry(
         tuple(space.shape or ()),
         options.obs_subtract_mean if is_scaled else 0.0,
         options.obs_scale if is_scaled else 1.0,
         is_running=key in running_keys,
     )
-
-
-def _running_keys(
-    observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ObservationOptions
-) -> Collection[str]:
-    """Return the keys to normalize by running statistics."""
-    numeric = [key for key, space in observation_spaces.items() if isinstance(space, spaces.Box)]
-    problems = []
-    if _SCALED_KEY not in numeric and (options.obs_subtract_mean != 0 or options.obs_scale != 1):
-        problems.append(
-            f"--obs_subtract_mean={options.obs_subtract_mean} and --obs_scale={options.obs_scale} concern the "
-            f"observation {_SCALED_KEY!r}, and the environment has {sorted(numeric)}; leave both flags out, or rename "
-            "the observation"
-        )
-    wanted = numeric if options.normalize_input_keys is None else options.normalize_input_keys
-    problems += [
-        f"--normalize_input_keys names {key!r}; the environment's observations of numbers are {sorted(numeric)}"
-        for key in wanted
-        if key not in numeric
-    ]
-    if problems:
-        raise ConfigError(problems)
-    return wanted if options.normalize_input else ()
 
 
 def _rows_per_piece(values: Tensor) -> int:

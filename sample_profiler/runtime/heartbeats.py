@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.shared_memory import SharedArrays
 
-__all__ = ["START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
+__all__ = ["FIRST_SIGN_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
 
 _PULSE_S = 1.0
 _LOOKS_IN_VAIN = 3
 _AWAY_S = 5.0  # more between two looks was no delay of our own
 
 START_S = 60.0
-"""Patience with a component that starts: between two of its signs of life libraries may have to be loaded."""
+"""Patience with a component that starts: an environment may take long to be made."""
+
+FIRST_SIGN_S = 180.0
+"""Patience before the first sign of life: libraries are loaded, by all components at once, perhaps over a network."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Silences:
     Args:
         report_after_s: after which a silence is worth telling, and told again.
         lost_after_s: after which the component counts as lost, if it has not asked for more patience; before its first
-            sign of life at least `START_S`.
+            sign of life at least `FIRST_SIGN_S`.
     """
 
     def __init__(self, report_after_s: float, lost_after_s: float) -> None:
@@ -83,7 +86,7 @@ class Silences:
     def expect(self, component: str) -> None:
         """Watch this component from now on; of others no signs of life are due."""
         self._heard_s[component] = self._told_s[component] = time.monotonic()
-        self._patience_s[component] = START_S
+        self._patience_s[component] = FIRST_SIGN_S
 
     def hear(self, heartbeat: Heartbeat) -> None:
         """Note a sign of life."""

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.cli import train as train_module
@@ -18,6 +19,7 @@ from sample_profiler.cli.train import train
 from sample_profiler.components.run import RunResult
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
+from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.child import Failure
@@ -242,6 +244,41 @@ def test_an_environment_that_raises_costs_nothing_of_an_earlier_run(start, runs,
     assert "environment 0 (still) raised in reset: ZeroDivisionError" in caplog.text
     assert (tmp_path / "mine" / "old.txt").exists()
     assert runs == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--normalize_input_keys=imgg", "--normalize_input_keys names 'imgg'"),
+        ("--obs_scale=255", "concern the observation 'obs', and the environment has ['picture']"),
+        ("--num_workers=1", "the observation 'action_mask' is Box(0, 1, (7,), int8)"),
+    ],
+)
+def test_flags_that_do_not_fit_the_spaces_cost_nothing_of_an_earlier_run(
+    start, runs, still, tmp_path, caplog, flag, message
+):
+    assert start() == 0
+    before = contents(tmp_path)
+    entries = {"picture": spaces.Box(-1.0, 1.0, (2,), np.float32)}
+    if "num_workers" in flag:
+        entries["action_mask"] = spaces.Box(0, 1, (7,), np.int8)
+    still.observation_space = spaces.Dict(entries)
+    still.reset_result = ({key: space.sample() for key, space in entries.items()}, {})
+    still.step_result = (still.reset_result[0], 0.0, False, False, {})
+    assert start("--restart_behavior=overwrite", flag) == 2
+    assert message in caplog.text
+    assert contents(tmp_path) == before
+    assert len(runs) == 1
+
+
+def test_an_encoder_that_cannot_be_used_costs_nothing_of_an_earlier_run(start, runs, tmp_path, caplog, monkeypatch):
+    assert start() == 0
+    before = contents(tmp_path)
+    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: torch.nn.Identity()})
+    assert start("--restart_behavior=overwrite") == 2
+    assert "the registered encoder is Identity() with output_size None" in caplog.text
+    assert contents(tmp_path) == before
+    assert len(runs) == 1
 
 
 def test_an_environment_is_tried_only_where_there_is_something_to_lose(start, still):

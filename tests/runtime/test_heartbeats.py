@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.runtime import heartbeats
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.heartbeats import START_S, Heartbeat, Pulse, RunnerPulse, Silences
+from sample_profiler.runtime.heartbeats import FIRST_SIGN_S, Heartbeat, Pulse, RunnerPulse, Silences
 
 
 class Clock:
@@ -50,8 +50,8 @@ def test_a_component_that_was_heard_is_lost_after_the_limit(clock):
 def test_a_component_has_longer_for_its_first_sign_of_life(clock):
     silences = Silences(report_after_s=1000, lost_after_s=5)
     silences.expect("Learner_0")
-    found = clock.pass_time(round(START_S), silences.look)
-    assert [bool(lost) for _, lost in found] == [False] * (round(START_S) - 1) + [True]
+    found = clock.pass_time(round(FIRST_SIGN_S), silences.look)
+    assert [bool(lost) for _, lost in found] == [False] * (round(FIRST_SIGN_S) - 1) + [True]
 
 
 def test_a_component_may_ask_for_patience_until_its_next_sign_of_life(clock):
