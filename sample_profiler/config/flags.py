@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+from sample_profiler.config.foreign_flags import describe_foreign
 from sample_profiler.config.limits import AUTOMATIC_KEY, LIMITS_KEY, NO_LIMITS, TEXT_RULE_KEY
 from sample_profiler.config.values import ValueType, make_value_type, show_value
 
@@ -110,9 +111,13 @@ def add_flags(flags: dict[str, Flag], parts: Iterable[type], *, reserved: Iterab
 
 
 def describe_unknown(name: str, flags: Iterable[str]) -> str:
-    """Return the message about a flag that does not exist, with the nearest one that does."""
-    # 0.5 still finds --env_stack for --env_framestack; dashes are what other tools write.
-    nearest = get_close_matches(name.replace("-", "_"), list(flags), n=1, cutoff=0.5)
+    """Return the message about a flag that does not exist, with the nearest one that does if it looks misspelled."""
+    foreign = describe_foreign(name)
+    if foreign:
+        return foreign
+    # 0.75 still finds --env_framestack for --env_stack, and nothing for names that merely share some letters with a
+    # flag: bad advice is worse than none. Dashes are what other tools write.
+    nearest = get_close_matches(name.replace("-", "_"), list(flags), n=1, cutoff=0.75)
     if nearest:
         return f"--{name} is not a flag: did you mean --{nearest[0]}? (--help lists all flags)"
     return f"--{name} is not a flag: leave it out (--help lists all flags)"

@@ -6,6 +6,8 @@ import pytest
 
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.config.command_line import read_command_line, wants_help
+from sample_profiler.config.foreign_flags import describe_foreign
+from sample_profiler.config.parts import EvaluationOptions
 
 FLAGS = all_flags()
 
@@ -46,6 +48,20 @@ def test_words_keep_their_spaces():
         ("--layerz 3 4 5", ["--layerz is not a flag"]),
         ("--batch-size=3", ["--batch-size", "did you mean --batch_size?"]),
         ("--env_stack=4", ["did you mean --env_framestack?"]),
+        ("--num_steps=128", ["--num_steps is not a flag: leave it out"]),
+        ("--with_wandb=False", ["--with_wandb is not a flag here but Sample Factory's", "TensorBoard; leave it out"]),
+        ("--wandb_tags a b", ["--wandb_tags is not a flag here but Sample Factory's"]),
+        (
+            "--with_pbt=True",
+            ["--with_pbt is not a flag here but Sample Factory's", "population-based training here; leave it out"],
+        ),
+        ("--pbt-period_env_steps=5", ["--pbt-period_env_steps is not a flag here but Sample Factory's"]),
+        (
+            "--env_gpu_observations=False",
+            ["--env_gpu_observations is not a flag here but Sample Factory's", "live on a GPU"],
+        ),
+        ("--actor_worker_gpus 0", ["--actor_worker_gpus is not a flag here but Sample Factory's"]),
+        ("--algo=APPO", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),
         ("--zzzzzz", ["--zzzzzz is not a flag: leave it out"]),
         ("--roll=3", ["--roll is not a flag"]),
         ("--rollout", ["--rollout has no value", "at least 1", "--rollout=32"]),
@@ -63,6 +79,10 @@ def test_each_mistake_is_one_problem(line: str, parts: list[str]):
     _, problems = read_command_line(line.split(), FLAGS)
     assert len(problems) == 1
     assert all(part in problems[0] for part in parts), problems[0]
+
+
+def test_no_flag_is_said_to_be_somebody_elses_alone():
+    assert [name for name in all_flags([EvaluationOptions]) if describe_foreign(name)] == []
 
 
 def test_all_mistakes_are_found_and_the_rest_is_read():
