@@ -216,6 +216,7 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
 
     from sample_profiler.model import make_actor_critic
     from sample_profiler.storage.checkpoints import CheckpointFolder
+    from sample_profiler.storage.misfit import describe_misfit
 
     options = config.part(EvaluationOptions)
     parts = registered_parts(config)
@@ -230,7 +231,9 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
     try:
         model.load_state_dict(state["model"])
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"the checkpoint in {folder.path} is not of this network: {reason}") from None
+        raise CheckpointError(
+            f"the checkpoint in {folder.path} is not of this network ({describe_misfit(error)}): leave out flags of "
+            "the network that it was not trained with, and register the same encoder, core and decoder as for training"
+        ) from None
     generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)
     return Player(model, spec.num_agents, generator)

@@ -19,6 +19,7 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.event_loop import Timer
 from sample_profiler.storage.checkpoints import CheckpointFolder
+from sample_profiler.storage.misfit import describe_misfit
 
 __all__ = ["TrainingProgress"]
 
@@ -158,10 +159,10 @@ class TrainingProgress:
                 if not 0 <= count <= _MOST_STEPS:
                     raise ValueError(f"it says {count} {name}")
         except _UNFITTING as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"the checkpoint in {self._checkpoints.path} is not of this network ({reason}): use the flags "
-                "it was trained with, another --experiment, or --restart_behavior=overwrite"
+                f"the checkpoint in {self._checkpoints.path} is not of this network ({describe_misfit(error)}): use "
+                "the flags and the registered encoder, core and decoder that it was trained with, or another "
+                "--experiment; --restart_behavior=overwrite deletes the earlier run and begins anew"
             ) from error
         self._trainer.set_progress(self.frames)
         self._steps_saved = self._trainer.num_steps

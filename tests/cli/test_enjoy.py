@@ -151,3 +151,10 @@ def test_an_environment_that_cannot_be_made_is_one_clear_error(clock_run, capsys
     register_env("clock", fail)
     assert enjoy([*clock_run, "--no_render"]) == 2
     assert "the environment clock raised in its constructor: ValueError: no such level" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_network_is_one_error_that_says_why(clock_run, capsys):
+    assert enjoy([*clock_run, "--no_render", "--encoder_mlp_layers", "9"]) == 2
+    error = capsys.readouterr().err
+    assert "is [8, 3] in the checkpoint and [9, 3] in the network" in error
+    assert "register the same encoder" in error

@@ -52,10 +52,18 @@ def test_a_run_resumed_past_its_target_ends_at_once(make_learner):
     assert resumed.checkpoints() == run.checkpoints()
 
 
-@pytest.mark.parametrize("flags", [("--encoder_mlp_layers", "9"), ("--use_rnn=False",)])
-def test_a_checkpoint_of_another_network_is_an_error_that_says_what_to_do(make_learner, flags):
+@pytest.mark.parametrize(
+    ("flags", "misfit"),
+    [
+        (("--encoder_mlp_layers", "9"), r"\S+ is \[8, 3\] in the checkpoint and \[9, 3\] in the network"),
+        (("--use_rnn=False",), r"the checkpoint has \S+core\S+, which the network has not"),
+        (("--rnn_num_layers=2",), r"the checkpoint has no \S+core\S+, which the network has"),
+    ],
+)
+def test_a_checkpoint_of_another_network_is_an_error_that_says_why_and_what_to_do(make_learner, flags, misfit):
     make_learner("--use_rnn=True").start()
-    with pytest.raises(CheckpointError, match=r"is not of this network .*--restart_behavior=overwrite"):
+    cure = r"use the flags and the registered encoder.*another --experiment; --restart_behavior=overwrite"
+    with pytest.raises(CheckpointError, match=rf"is not of this network \(.*{misfit}.*\): {cure}"):
         make_learner("--use_rnn=True", *flags)
 
 
