@@ -257,7 +257,9 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
         logger.info("%s", text)
     report = make_report(folder.name, result.session, result.steady)
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))
-    logger.info("Verdict: %s", format_verdict(report.verdict))
+    was_over = _was_over_before(config, result)
+    if not was_over:  # advice about a run that had nothing to do misleads
+        logger.info("Verdict: %s", format_verdict(report.verdict))
     if result.keeps_earlier:
         logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
     else:
@@ -268,8 +270,19 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
         logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
-    if not result.fps and not result.failure and result.interrupted_by is None:
+    if was_over:
+        frames, target = min(result.frames.values()), config.saving.train_for_env_steps
+        message = "Trained for %s of %s frames already: raise --train_for_env_steps to go on"
+        logger.warning(message, f"{frames:,}", f"{target:,}")
+    elif not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
+
+
+def _was_over_before(config: Config, result: RunResult) -> bool:
+    """Tell whether the run was resumed at its target, or past it, so that there was nothing to train."""
+    if result.fps or result.failure or result.interrupted_by is not None:
+        return False
+    return min(result.frames.values()) >= config.saving.train_for_env_steps
 
 
 def _write_results(config: Config, folder: Path, result: RunResult, report: RunReport) -> None:

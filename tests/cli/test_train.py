@@ -415,6 +415,22 @@ def test_a_run_that_trained_nothing_says_so(start, runs, caplog):
     assert "Nothing was trained" in caplog.text
 
 
+def test_a_run_that_had_reached_its_target_before_says_so_and_gives_no_other_advice(start, runs, caplog):
+    caplog.set_level(logging.INFO)
+    runs.result = make_result(fps=0.0, frames={0: 5120}, keeps_earlier=True)
+    assert start("--train_for_env_steps=5000") == 0
+    assert "Trained for 5,120 of 5,000 frames already: raise --train_for_env_steps to go on" in caplog.text
+    assert "Verdict" not in caplog.text
+    assert "first batch" not in caplog.text
+
+
+@pytest.mark.parametrize("changes", [{"failure": FAILURE}, {"interrupted_by": 2}, {"frames": {0: 5120, 1: 80}}])
+def test_a_run_that_trained_nothing_for_another_reason_is_not_said_to_be_at_its_target(start, runs, caplog, changes):
+    runs.result = make_result(fps=0.0, **changes)
+    start("--train_for_env_steps=5000")
+    assert "frames already" not in caplog.text
+
+
 def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):
     before = logging.getLogger().handlers[:]
     start()
