@@ -208,7 +208,8 @@ class _Show:
     def _finish_video(self) -> None:
         assert self._video is not None
         self._video.close()
-        print(f"Video of {self._video.num_frames:,} frames: {self._video.path}")
+        if self._video.num_frames:
+            print(f"Video of {self._video.num_frames:,} frames: {self._video.path}")
 
 
 def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:

@@ -137,6 +137,17 @@ def test_playing_ends_after_so_many_pictures(clock_run, videos, capsys):
     assert "over 1 episode " in capsys.readouterr().out
 
 
+def test_a_picture_that_is_none_is_one_error_and_costs_no_earlier_video(clock_run, monkeypatch, tmp_path, capsys):
+    (earlier,) = (path.parent / "replay.mp4" for path in tmp_path.rglob("config.json"))
+    earlier.write_bytes(b"earlier")
+    monkeypatch.setattr(Clock, "render", lambda self: np.zeros((3, 2, 2), np.uint8))
+    assert enjoy([*clock_run, "--save_video"]) == 2
+    captured = capsys.readouterr()
+    assert "what render() returned is an array [3, 2, 2] of uint8" in captured.err
+    assert "Video of" not in captured.out
+    assert earlier.read_bytes() == b"earlier"
+
+
 def test_means_are_ours_where_the_environment_has_one_of_the_same_name():
     episode = PlayedEpisode((2.0,), 8, {"reward": 77.0, "len": 78.0, "kills": 3.0})
     text = describe_episodes([episode, episode])
