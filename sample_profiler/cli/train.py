@@ -23,7 +23,7 @@ from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.making import check_own_parts
-from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.observers import RunObserver, check_observers
 from sample_profiler.components.run import (
     RunResult,
     allow_processes,
@@ -76,7 +76,11 @@ def train(
     Returns:
         Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
         129, 130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it, in order.
+
+    Raises:
+        TypeError: an observer is no instance of a RunObserver, or a part of the options is not usable.
     """
+    observers = check_observers(observers)
     started_ns = process_start_ns() if argv is None else time.perf_counter_ns()
     argv = sys.argv[1:] if argv is None else argv
     if wants_help(argv):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.components.observers import RunObserver
 
 if TYPE_CHECKING:
@@ -34,7 +35,21 @@ class Audience:
         self._fail = fail
 
     def add_handler(self, message_type: type, handler: MessageHandler) -> None:
-        """Have a handler called with every message of a type."""
+        """Have a handler called with every message of a type.
+
+        Raises:
+            TypeError: there are no messages of that type, or the handler cannot be called.
+        """
+        if not any(message_type is known for known in MESSAGE_TYPES):
+            given = message_type.__name__ if isinstance(message_type, type) else repr(message_type)
+            names = ", ".join(known.__name__ for known in MESSAGE_TYPES)
+            raise TypeError(
+                f"there are no messages {given:.200}: use a class of {MESSAGE_TYPES[0].__module__}: {names}"
+            )
+        if not callable(handler):
+            raise TypeError(
+                f"the handler of {message_type.__name__} is {handler!r:.200}: give a function(runner, message)"
+            )
         self._handlers[message_type].append(handler)
 
     def tell(self, event: Callable[[RunObserver], None]) -> None:

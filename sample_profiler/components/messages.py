@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sample_profiler.runtime.shared_memory import SharedArrays
 
 __all__ = [
+    "MESSAGE_TYPES",
     "Counters",
     "EpisodeStatistics",
     "EpisodesFinished",
@@ -88,6 +89,10 @@ class TargetReached:
     """
 
     policy: int
+
+
+MESSAGE_TYPES = (EpisodesFinished, EvaluationFinished, TargetReached, TrainingStatistics)
+"""What handlers can be registered for."""
 
 
 class Counters:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from sample_profiler.components.runner import Runner
     from sample_profiler.components.statistics import RunStatus
 
-__all__ = ["RunObserver", "SummaryWriter"]
+__all__ = ["RunObserver", "SummaryWriter", "check_observers"]
 
 
 class SummaryWriter(Protocol):
@@ -69,3 +70,20 @@ class RunObserver:
 
     def on_stop(self, runner: Runner) -> None:
         """Let go of everything; called once, also after a failure."""
+
+
+def check_observers(observers: Iterable[RunObserver]) -> tuple[RunObserver, ...]:
+    """Return the observers of a run.
+
+    Raises:
+        TypeError: one of them is none, such as a class instead of an instance of it.
+    """
+    if isinstance(observers, RunObserver):
+        raise TypeError("observers are given as a list: observers=[…]")
+    checked = tuple(observers)
+    for observer in checked:
+        if isinstance(observer, type) and issubclass(observer, RunObserver):
+            raise TypeError(f"the observer {observer.__name__} is a class: give an instance, {observer.__name__}()")
+        if not isinstance(observer, RunObserver):
+            raise TypeError(f"{observer!r:.200} is no observer: derive its class from RunObserver and give an instance")
+    return checked

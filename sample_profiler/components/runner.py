@@ -189,6 +189,9 @@ class Runner(CapturesRollouts):
         Args:
             message_type: of `sample_profiler.components.messages`, such as `EpisodesFinished`.
             handler: called with this Runner and the message, after the Runner has taken it in.
+
+        Raises:
+            TypeError: there are no messages of that type, or the handler cannot be called.
         """
         self._audience.add_handler(message_type, handler)
 

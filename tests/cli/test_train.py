@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from sample_profiler.cli import train as train_module
 from sample_profiler.cli.train import train
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
@@ -429,6 +430,25 @@ def test_a_run_that_trained_nothing_for_another_reason_is_not_said_to_be_at_its_
     runs.result = make_result(fps=0.0, **changes)
     start("--train_for_env_steps=5000")
     assert "frames already" not in caplog.text
+
+
+class Mine(RunObserver):
+    """Listens to nothing."""
+
+
+@pytest.mark.parametrize(
+    ("observers", "problem"),
+    [
+        ([Mine], r"the observer Mine is a class: give an instance, Mine\(\)"),
+        ([Mine(), object()], "object at .* is no observer: derive its class from RunObserver"),
+        (Mine(), "observers are given as a list"),
+    ],
+)
+def test_what_is_no_observer_is_refused_before_anything_else(tmp_path, runs, observers, problem):
+    with pytest.raises(TypeError, match=problem):
+        train(["--env=still", f"--train_dir={tmp_path}", "--experiment=mine"], observers=observers)
+    assert not runs
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):

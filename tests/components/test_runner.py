@@ -295,6 +295,25 @@ def test_handlers_get_the_messages_of_their_type(runner):
     assert seen == [(runner, message)]
 
 
+@pytest.mark.parametrize(
+    ("message_type", "given"),
+    [
+        (EpisodeStatistics, "EpisodeStatistics"),
+        ("EpisodesFinished", "'EpisodesFinished'"),
+        (TargetReached(0), "TargetReached"),
+    ],
+)
+def test_a_handler_of_what_is_no_message_is_an_error_that_lists_the_messages(runner, message_type, given):
+    listed = "messages: EpisodesFinished, EvaluationFinished, TargetReached, TrainingStatistics"
+    with pytest.raises(TypeError, match=rf"no messages {given}.*: use a class of sample_profiler.components.{listed}"):
+        runner.register_message_handler(message_type, print)
+
+
+def test_a_handler_that_cannot_be_called_is_an_error(runner):
+    with pytest.raises(TypeError, match=r"the handler of TargetReached is None: give a function\(runner, message\)"):
+        runner.register_message_handler(TargetReached, None)
+
+
 def test_observers_see_the_last_figures_before_they_let_go(runner):
     runner.counters.trained_frames[0] = 1280
     runner.finish()
