@@ -13,6 +13,9 @@ from sample_profiler.config.validation import Assigned, Assignments, choose_auto
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
+_PLACE_OF_RUN = ("experiment", "train_dir", "restart_behavior")
+"""Flags that say where a run is kept and what to do about it."""
+
 
 def all_flags(extra_parts: Iterable[type] = ()) -> dict[str, Flag]:
     """Return all flags by name, those of the family's extra parts last.
@@ -84,11 +87,13 @@ class Draft:
         return self._assigned[name].origin if name in self._assigned else None
 
     def run_options(self) -> RunOptions | None:
-        """Return the options that say where the run is kept, or ``None`` if one of them is wrong."""
-        values = self._complete()
-        if any(field.name in self.rejected for field in fields(RunOptions)):
+        """Return the options that say where the run is kept, or ``None`` if one of those is wrong.
+
+        Others of them may be wrong or missing: a run that is resumed knows its environment.
+        """
+        if any(name in self.rejected for name in _PLACE_OF_RUN):
             return None
-        return _make_part(RunOptions, values)
+        return _make_part(RunOptions, self._fill_in())
 
     def finish(self) -> Config:
         """Fill in defaults, choose automatic values and check everything.
@@ -112,6 +117,13 @@ class Draft:
 
     def _complete(self) -> Assignments:
         """Return a value for every flag; note required flags that have none."""
+        for name, flag in self.flags.items():
+            if flag.is_required and name not in self._assigned and name not in self.rejected:
+                self.reject(name, f"--{name} is required: {flag.value_type.describe()}; write --{name}=value")
+        return self._fill_in()
+
+    def _fill_in(self) -> Assignments:
+        """Return a value for every flag."""
         values = Assignments()
         for name, flag in self.flags.items():
             if name in self._assigned:
@@ -119,8 +131,6 @@ class Draft:
             elif not flag.is_required:
                 values[name] = Assigned(flag.make_default(), "automatic" if flag.automatic else "default")
             else:
-                if name not in self.rejected:
-                    self.reject(name, f"--{name} is required: {flag.value_type.describe()}; write --{name}=value")
                 # Stands in until finish() raises; no check looks at a rejected flag.
                 values[name] = Assigned(None, "default")
         return values

@@ -396,3 +396,16 @@ def test_a_wrong_value_is_reported_although_a_saved_one_exists(saved_run: Path):
 )
 def test_environments_fill_what_the_learner_trains_on_with_one_rollout_each(flags, num_envs):
     assert parse(flags).sampling.num_envs_per_worker == num_envs
+
+
+def test_a_run_that_is_resumed_knows_its_environment(saved_run: Path):
+    cfg = parse_run_config([f"--train_dir={saved_run}", "--experiment=a"])
+    assert cfg.run.env == "doom_basic" and cfg.origin("env") == "saved"
+
+
+@pytest.mark.parametrize(
+    "flags", [("--experiment=b",), ("--experiment=a", "--restart_behavior=restart"), ("--experiment=../a",)]
+)
+def test_a_run_that_is_not_resumed_needs_an_environment(saved_run: Path, flags: tuple[str, ...]):
+    with pytest.raises(ConfigError, match="--env is required"):
+        parse_run_config([f"--train_dir={saved_run}", *flags])
