@@ -55,8 +55,9 @@ class Replacements:
     def find_objection(self, failure: Failure) -> str | None:
         """Return why the lost worker is not to be replaced; None: it is.
 
-        A worker that raises before it has finished a single rollout, or in the same way as a minute ago, would do so
-        again and again: whoever writes the environment wants to hear of it now. A killed one has done nothing wrong.
+        A worker that raises before it has sampled the steps of one rollout of all its environments, or in the same way
+        as a minute ago, would do so again and again: whoever writes the environment wants to hear of it now. A killed
+        one has done nothing wrong.
         """
         now_s = time.monotonic()
         while self._losses and now_s - self._losses[0].at_s > _WINDOW_S:
@@ -66,7 +67,7 @@ class Replacements:
                 f"{len(self._losses)} workers have been replaced within an hour (--max_worker_restarts="
                 f"{self._options.max_worker_restarts})"
             )
-        if failure.was_raised and not self._has_finished_a_rollout(failure.component):
+        if failure.was_raised and not self._has_sampled_a_rollout(failure.component):
             return "it had not finished a single rollout, and another one would not, either"
         if failure.message.startswith(EnvContractError.__name__):
             return "an environment that breaks its contract would do so again"
@@ -84,8 +85,13 @@ class Replacements:
         self._steps_at_start[worker] = int(self._counters.agent_steps[worker].sum())
         self.num_replaced += 1
 
-    def _has_finished_a_rollout(self, component: str) -> bool:
+    def _has_sampled_a_rollout(self, component: str) -> bool:
+        """Tell whether a worker has taken so many steps that one of its groups has finished a rollout for sure.
+
+        The counter is of all groups together: as long as none has finished one, it is below this. It goes on with a
+        successor, whose environments all begin new rollouts.
+        """
         worker = rollout_worker_index(component)
         assert worker is not None
         num_steps = int(self._counters.agent_steps[worker].sum()) - self._steps_at_start[worker]
-        return num_steps >= self._plan.rollout * min(len(group.rows) for group in self._plan.groups_of(worker))
+        return num_steps >= self._plan.rollout * sum(len(group.rows) for group in self._plan.groups_of(worker))

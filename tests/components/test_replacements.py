@@ -18,8 +18,8 @@ RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "
 
 @pytest.fixture
 def make(make_run):
-    def make_replacements(*flags):
-        plan, _ = make_run(num_workers=2, num_envs_per_worker=2)
+    def make_replacements(*flags, **sampling):
+        plan, _ = make_run(**{"num_workers": 2, "num_envs_per_worker": 2} | sampling)
         counters = Counters(2, 1)
         replacements = Replacements(parse_config(["--env=any", *flags]).faults, counters, plan)
         return replacements, counters
@@ -45,6 +45,19 @@ def test_a_worker_that_raises_in_its_first_rollout_is_not_replaced(make):
     counters.agent_steps[1, 0] = 7  # two environments, rollouts of four steps
     assert "not finished a single rollout" in replacements.find_objection(RAISED)
     counters.agent_steps[1, 0] = 8
+    assert replacements.find_objection(RAISED) is None
+
+
+@pytest.mark.parametrize("is_successor", [False, True])
+def test_steps_of_groups_none_of_which_has_finished_are_no_rollout(make, is_successor):
+    replacements, counters = make(num_envs_per_worker=3, worker_num_splits=2)
+    if is_successor:
+        counters.agent_steps[1, 0] = 801
+        replacements.note(KILLED)
+    before = int(counters.agent_steps[1, 0])
+    counters.agent_steps[1, 0] = before + 3 * 2 + 3 * 1  # each group has taken three of four steps
+    assert "not finished a single rollout" in replacements.find_objection(RAISED)
+    counters.agent_steps[1, 0] = before + 4 * 3
     assert replacements.find_objection(RAISED) is None
 
 
