@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sample_profiler.components.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.blame import blames_contracts
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
@@ -91,6 +92,7 @@ class SteppingGroup:
         self._to_begin: set[int] = set()
 
     @profile_range("SteppingGroup.reset")
+    @blames_contracts
     def reset(self, num_random_steps: int, after_each: Callable[[], None] = lambda: None) -> None:
         """Begin an episode everywhere.
 
@@ -158,6 +160,7 @@ class SteppingGroup:
         self._spoiled_rows = course["spoiled_rows"]
 
     @profile_range("SteppingGroup.begin_rollout")
+    @blames_contracts
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
         """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.
 
@@ -183,6 +186,7 @@ class SteppingGroup:
         memory.row_slot[self._rows] = slots
 
     @profile_range("SteppingGroup.step")
+    @blames_contracts
     def step(self) -> None:
         """Step all environments with the actions that are there for the current step."""
         memory = self._trajectories
@@ -279,6 +283,15 @@ class SteppingGroup:
                 observations[index] = mended
                 self._spoiled_rows.append(i * self._num_agents + agent)
         return observations
+
+    def check_returned(self) -> None:
+        """Look for a broken contract in what the environments returned last.
+
+        Raises:
+            EnvContractError: there it is.
+        """
+        for env in self._envs:
+            env.check_returned()
 
     @profile_range("SteppingGroup.end_episode")
     def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:

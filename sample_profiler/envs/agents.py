@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from sample_profiler.envs.contract import EnvSpec, check_reset_result, check_step_result, read_episode_statistics
+from sample_profiler.envs.blame import blames_contracts
+from sample_profiler.envs.contract import (
+    EnvSpec,
+    check_begun_episodes,
+    check_reset_result,
+    check_step_result,
+    read_episode_statistics,
+)
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
@@ -48,8 +55,9 @@ class AgentsEnv:
 
     Raises:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
-        EnvContractError: from the first `reset` and `step`: what they returned is not what the spaces say; from any: an
-            observation is outside of its Discrete space, which no network can take.
+        EnvContractError: from the first `reset` and `step`, and from those that end the first episode and begin the
+            second: what they returned is not what the spaces say; from any: they returned what cannot be read, or an
+            observation outside of its Discrete space, which no network can take.
     """
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
@@ -66,7 +74,11 @@ class AgentsEnv:
         self._to_action = action_converter(spec.action_space)
         self._spec = spec
         self._name = name
-        self._is_checked = False
+        self._is_step_checked = False
+        self._is_end_checked = False
+        self._num_begins_to_check = 2
+        # What its methods returned last, in which to look for the cause when somebody cannot make sense of it.
+        self._returned: dict[str, Any] = {}
         self._ranges = {
             key: (int(space.start), int(space.start + space.n - 1))
             for key, space in spec.observation_space.items()
@@ -80,14 +92,14 @@ class AgentsEnv:
             self._flatten = flatten_observation
 
     @profile_range("AgentsEnv.reset")
+    @blames_contracts
     def reset(self) -> Observations:
         """Begin an episode and return the first observation of each agent."""
         with self._named("reset"):
             result = self._env.reset() if self._seed is None else self._env.reset(seed=self._seed)
-        if self._seed is not None:
-            check_reset_result(result, self._spec, self._name)
-            self._check_kind(result[0], "reset")
-            self._seed = None
+        self._returned["reset"] = result
+        self._check_begin("reset")
+        self._seed = None
         observations, _ = result
         return self._as_dicts([observations] if self.num_agents == 1 else observations, "reset")
 
@@ -110,19 +122,30 @@ class AgentsEnv:
                 result = self._env.step([self._to_action(action) for action in actions])
         except Exception as error:
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
-        if not self._is_checked:
-            check_step_result(result, self._spec, self._name)
-            self._check_kind(result[0], "step")
-            self._is_checked = True
-        if self.num_agents == 1:
-            observation, reward, terminated, truncated, info = result
-            if self._flatten is not None:
-                observation = self._flatten(observation)
-            if self._ranges:
-                self._check_ranges([observation], "step")
-            return [observation], [reward], [terminated], [truncated], [info]
-        observations, rewards, ends, cuts, infos = result
-        return self._as_dicts(observations, "step"), list(rewards), list(ends), list(cuts), list(infos)
+        self._returned["step"] = result
+        try:  # not `blames_contracts`, as above
+            if not self._is_step_checked:
+                self._check("step", self._name)
+                self._is_step_checked = True
+            if self.num_agents == 1:
+                observation, reward, terminated, truncated, info = result
+                if (terminated or truncated) and not self._is_end_checked:
+                    self._check_end()
+                if self._flatten is not None:
+                    observation = self._flatten(observation)
+                if self._ranges:
+                    self._check_ranges([observation], "step")
+                return [observation], [reward], [terminated], [truncated], [info]
+            observations, rewards, ends, cuts, infos = result
+            ends, cuts = list(ends), list(cuts)
+            if not self._is_end_checked and (True in ends or True in cuts):
+                self._check_end()
+            return self._as_dicts(observations, "step"), list(rewards), ends, cuts, list(infos)
+        except EnvContractError:
+            raise
+        except Exception:
+            self.check_returned()
+            raise
 
     def ended_agents(
         self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
@@ -150,6 +173,7 @@ class AgentsEnv:
                 )
         return ()
 
+    @blames_contracts
     def begin_episodes(self, agents: Sequence[int]) -> Observations:
         """Begin the next episode of agents whose episode has ended, and return the first observation of each.
 
@@ -160,6 +184,8 @@ class AgentsEnv:
             return self.reset()
         with self._named("begin_episodes"):
             observations = self._env.begin_episodes(agents)
+        self._returned["begin_episodes"] = (observations, len(agents))
+        self._check_begin("begin_episodes")
         return self._as_dicts(observations, "begin_episodes")
 
     def episode_statistics(self, info: Mapping[str, Any]) -> dict[str, float]:
@@ -218,12 +244,40 @@ class AgentsEnv:
                 self._env.close()
             self._env = None
 
-    def _check_kind(self, observations: Any, where: str) -> None:
-        """Refuse a dictionary with the one entry that other observations are found under."""
-        first = observations if self.num_agents == 1 else observations[0]
-        if self._flatten is _under_default_key and isinstance(first, Mapping):
+    def check_returned(self) -> None:
+        """Look for a broken contract in what the environment returned last; for those who failed to make sense of it.
+
+        Raises:
+            EnvContractError: there it is.
+        """
+        for where in self._returned:
+            self._check(where, f"{self.index} ({self._name})")
+
+    def _check_begin(self, where: str) -> None:
+        """Check what the first episode begins with, and the one after it: other code may begin that."""
+        if self._num_begins_to_check:
+            self._check(where, self._name)
+            self._num_begins_to_check -= 1
+
+    def _check_end(self) -> None:
+        """Check the first step that ends an episode: final observations may be made by other code, too."""
+        self._check("step", self._name)
+        self._is_end_checked = True
+
+    def _check(self, where: str, name: str) -> None:
+        """Check what a method returned last against the contract."""
+        returned = self._returned[where]
+        if where == "begin_episodes":
+            observations, num_begun = returned
+            check_begun_episodes(observations, num_begun, self._spec, name)
+        else:
+            check = check_reset_result if where == "reset" else check_step_result
+            check(returned, self._spec, name)
+            observations = [returned[0]] if self.num_agents == 1 else returned[0]
+        if self._flatten is _under_default_key and isinstance(observations[0], Mapping):
+            # Its one entry has the name that other observations are found under, so nothing else tells them apart.
             raise EnvContractError(
-                f"environment {self._name}: {where}() returned a dictionary as observation; observation_space is "
+                f"environment {name}: {where}() returned a dictionary as observation; observation_space is "
                 f"{self._env.observation_space}"
             )
 

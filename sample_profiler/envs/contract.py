@@ -39,6 +39,7 @@ from sample_profiler.spaces import (
 __all__ = [
     "EnvPlacement",
     "EnvSpec",
+    "check_begun_episodes",
     "check_reset_result",
     "check_step_result",
     "env_probed",
@@ -133,7 +134,7 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
 
 
 def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
-    """Check what ``reset`` returned against the spaces; meant for the first reset of each environment.
+    """Check what ``reset`` returned against the spaces; meant for the first resets of each environment.
 
     Args:
         result: What ``reset`` returned.
@@ -153,7 +154,7 @@ def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
 
 
 def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
-    """Check what ``step`` returned against the spaces; meant for the first step of each environment.
+    """Check what ``step`` returned against the spaces; meant for the first steps of each environment.
 
     Args:
         result: What ``step`` returned.
@@ -173,6 +174,28 @@ def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
     _check_infos(infos, spec, f"environment {name}: step()")
     for what, value in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
         _check_outcome(value, spec, f"environment {name}: step() returned {what}", is_flag=what != "reward")
+
+
+def check_begun_episodes(observations: Any, num_begun: int, spec: EnvSpec, name: str) -> None:
+    """Check what ``begin_episodes`` returned against the spaces; meant for its first call.
+
+    Args:
+        observations: What it returned.
+        num_begun: How many agents it was given.
+        spec: From :func:`inspect_env`.
+        name: The environment's name, for error messages.
+
+    Raises:
+        EnvContractError: Not one observation for each of these agents, or one that is not of its space.
+    """
+    where = f"environment {name}: begin_episodes()"
+    if not isinstance(observations, Sequence | np.ndarray) or len(observations) != num_begun:
+        raise EnvContractError(
+            f"{where} returned {_describe(observations)}; it was given {num_begun} agents and returns a list with the "
+            "first observation of each"
+        )
+    for observation in observations:
+        _check_observation(observation, spec, where)
 
 
 def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, float]:

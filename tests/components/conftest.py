@@ -88,6 +88,9 @@ class ScriptedEnv:
     def episode_statistics(self, info: dict[str, Any]) -> dict[str, float]:
         return read_episode_statistics(info, f"environment {self.index} (scripted)")
 
+    def check_returned(self) -> None:
+        """Find nothing wrong with what was returned."""
+
     def close(self) -> None:
         self.is_closed = True
 

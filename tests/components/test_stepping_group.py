@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.stepping_group import SteppingGroup
+from sample_profiler.envs import inspect_env
+from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import Timing
 
@@ -580,3 +583,92 @@ def test_decorrelation_goes_on_behind_the_ends_of_single_agents(make_driver, mak
     driver = make_driver(envs, num_random_steps=4)
     driver.begin([0, 1, 2, 3])
     assert [driver.places(slot)[0] for slot in range(4)] == [[0, 0, 0, 0], [0, 0, 0, 1], [1, 2, 0, 0], [1, 1, 1, 1]]
+
+
+class Breaking(gymnasium.Env):
+    """Keeps its contract for two episodes of two steps, and then returns what it is told to."""
+
+    action_space = spaces.Discrete(1000)
+
+    def __init__(self, observation_space, broken_reset=None, broken_step=None):
+        self.observation_space = observation_space
+        self.broken_reset, self.broken_step = broken_reset, broken_step
+        self.num_resets = self.num_steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.num_resets += 1
+        is_broken = self.num_resets > 2 and self.broken_reset is not None
+        return self.broken_reset if is_broken else (observation(), {})
+
+    def step(self, action):
+        self.num_steps += 1
+        is_broken = self.num_steps > 4 and self.broken_step is not None
+        return self.broken_step if is_broken else (observation(), 0.5, self.num_steps % 2 == 0, False, {})
+
+
+def observation(**changed):
+    return {"place": np.zeros(4, np.float32), "image": np.zeros((2, 2), np.uint8)} | changed
+
+
+@pytest.fixture
+def break_later(make_driver, observation_space):
+    """Run two environments, the second of which breaks its contract; return the error."""
+
+    def run(**broken):
+        insides = [Breaking(observation_space), Breaking(observation_space, **broken)]
+        spec = inspect_env(insides[0])
+        envs = [AgentsEnv(lambda inside=inside: inside, spec, "mine", index, 1) for index, inside in enumerate(insides)]
+        driver = make_driver(envs)
+        with pytest.raises(EnvContractError, match=r"^environment 1 \(mine\): ") as caught:
+            for slots in ([0, 1], [2, 3]):
+                driver.do_rollout(slots)
+        assert caught.value.__cause__ is None, "the message says it all"
+        return str(caught.value)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (({"place": np.zeros(4, np.float32)}, 0.5, False, False, {}), "an observation of ['place']; observation_space"),
+        ((observation(place=np.zeros(3, np.float32)), 0.5, False, False, {}), "'place' of shape (3,)"),
+        ((observation(image=None), 0.5, False, False, {}), "observation 'image'"),
+        ((None, 0.5, False, False, {}), "an observation of ['obs']"),
+        ((observation(), None, False, False, {}), "reward None"),
+        ((observation(), [0.5], False, False, {}), "reward a list of 1"),
+        ((observation(), 10**400, False, False, {}), "reward 1"),
+        ((observation(), 0.5, np.zeros(2), False, {}), "terminated"),
+        ((observation(), 0.5, True, False, None), "info None"),
+        ((observation(), 0.5, False, {}), "a tuple of 4"),
+        (7, "returned 7"),
+    ],
+)
+def test_a_step_that_breaks_the_contract_later_on_names_the_environment_and_what_is_wrong(break_later, step, message):
+    told = break_later(broken_step=step)
+    assert "step() returned" in told
+    assert message in told
+
+
+@pytest.mark.parametrize(
+    ("reset", "message"),
+    [
+        (({"place": np.zeros(4, np.float32)}, {}), "an observation of ['place']; observation_space"),
+        ((observation(place=np.zeros(3, np.float32)), {}), "'place' of shape (3,)"),
+        ((None, {}), "an observation of ['obs']"),
+        (observation(), "it returns (observation, info)"),
+    ],
+)
+def test_a_reset_that_breaks_the_contract_later_on_does_so_too(break_later, reset, message):
+    """Also where what it returned is read only when the next rollout begins."""
+    told = break_later(broken_reset=reset)
+    assert "reset() returned" in told
+    assert message in told
+
+
+def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make_driver, make_env):
+    driver = make_driver([make_env(0)])
+    driver.begin([0])
+    driver.group.step_index = "first"
+    with pytest.raises(IndexError):
+        driver.group.step()

@@ -170,21 +170,92 @@ def test_an_error_in_the_constructor_names_the_environment():
         AgentsEnv(fail, inspect_env(Scripted()), "my_env", 5, 0)
 
 
-def test_what_the_first_reset_and_step_return_is_checked_and_later_ones_cost_nothing(make, monkeypatch):
-    env, inside = make()
-    inside._observe = lambda: np.zeros(3, np.float32)
-    with pytest.raises(EnvContractError, match="shape"):
+@pytest.mark.parametrize("kind", [Scripted, TwoAgents])
+def test_the_first_episode_and_the_begin_of_the_second_are_checked_and_later_ones_cost_nothing(make, kind):
+    """The last step of an episode, and what begins another one, may come from other code than the first ones."""
+
+    class Episodes(kind):
+        is_over = is_spoilt = False
+
+        def step(self, actions):
+            observation, reward, terminated, truncated, info = super().step(actions)
+            flags = (np.zeros_like(terminated), np.full_like(truncated, self.is_over))
+            return observation, reward, *map(np.ndarray.tolist, flags), info
+
+        def _observe(self):
+            return np.zeros(3, np.float32) if self.is_spoilt else super()._observe()
+
+    env, inside = make(Episodes())
+    given = np.zeros((env.num_agents, 1), np.int64)
+
+    def is_refused(call):
+        inside.is_spoilt = True
+        with pytest.raises(EnvContractError, match="shape"):
+            call()
+        inside.is_spoilt = False
+        call()
+        return True
+
+    assert is_refused(env.reset)
+    assert is_refused(lambda: env.step(given))
+    inside.is_spoilt = True
+    env.step(given)
+    inside.is_over = True
+    assert is_refused(lambda: env.step(given))
+    assert is_refused(env.reset)
+    inside.is_spoilt = True
+    env.step(given)
+    env.reset()
+
+
+def test_the_first_episodes_that_begin_one_by_one_are_checked(make):
+    class OneByOne(TwoAgents):
+        begun = (np.zeros(3, np.float32),)
+
+        def begin_episodes(self, agents):
+            return self.begun
+
+    env, inside = make(OneByOne())
+    env.reset()
+    with pytest.raises(EnvContractError, match=r"environment my_env: begin_episodes\(\) returned observation .* shape"):
+        env.begin_episodes([1])
+    inside.begun = None
+    with pytest.raises(EnvContractError, match=r"begin_episodes\(\) returned None.*given 1 agents"):
+        env.begin_episodes([1])
+    inside.begun = [np.zeros(2, np.float32)]
+    env.begin_episodes([1])
+    inside.begun = [np.zeros(3, np.float32)]
+    env.begin_episodes([1])
+    inside.begun = None
+    with pytest.raises(EnvContractError, match=r"environment 5 \(my_env\): begin_episodes\(\) returned None"):
+        env.begin_episodes([1])
+
+
+@pytest.mark.parametrize("kind", [Scripted, TwoAgents])
+@pytest.mark.parametrize("returned", [None, (1, 2, 3, 4), 7])
+def test_what_cannot_be_taken_apart_later_on_breaks_the_contract_and_names_the_environment(make, kind, returned):
+    env, inside = make(kind())
+    given = np.zeros((env.num_agents, 1), np.int64)
+    for _ in range(2):
         env.reset()
-    del inside._observe
+        env.step(given)
+    inside.step = lambda actions: returned
+    with pytest.raises(EnvContractError, match=r"environment 5 \(my_env\): step\(\) returned .*it returns \(observ"):
+        env.step(given)
+    inside.reset = lambda seed=None: returned
+    with pytest.raises(EnvContractError, match=r"environment 5 \(my_env\): reset\(\) returned .*it returns \(observ"):
+        env.reset()
+
+
+def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make):
+    env, _ = make()
     env.reset()
-    inside._observe = lambda: np.zeros(3, np.float32)
-    with pytest.raises(EnvContractError, match="shape"):
+    env.step(actions(0))
+    env._flatten = {}.__getitem__
+    with pytest.raises(TypeError, match="unhashable"):
         env.step(actions(0))
-    del inside._observe
-    env.step(actions(0))
-    inside._observe = lambda: "whatever"
-    env.step(actions(0))
-    env.reset()
+    with pytest.raises(TypeError, match="unhashable"):
+        env.reset()
 
 
 def test_closing_is_done_once_and_never_raises(make):

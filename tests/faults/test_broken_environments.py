@@ -49,8 +49,8 @@ class Broken(gymnasium.Env):
 
 
 def check(begin: Any, capsys: Any, made: Any) -> str:
-    """Begin a short run of an environment, and return what it printed if it failed."""
-    register_env("mine", lambda *_, **__: made)
+    """Begin a short run of an environment, or of instances of a class, and return what it printed if it failed."""
+    register_env("mine", lambda *_, **__: made() if isinstance(made, type) else made)
     status = begin("--env=mine", "--batch_size=64", "--train_for_env_steps=64", "--experiment=broken")
     captured = capsys.readouterr()
     text = captured.out + captured.err
@@ -134,6 +134,41 @@ def test_an_observation_that_leaves_its_discrete_space_later_on(begin, capsys):
 
     text = check(begin, capsys, Rooms())
     assert "(mine): step() returned observation 'obs' 5; observation_space says 0 to 4" in text
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ((np.zeros(2, np.float32), *GOOD_STEP[1:]), "returned observation 'obs' of shape (2,)"),
+        ((GOOD_OBSERVATION, None, False, False, {}), "returned reward None"),
+        (GOOD_STEP[:4], "returned a tuple of 4"),
+    ],
+)
+def test_a_step_that_breaks_the_contract_later_on(begin, capsys, result, message):
+    class Later(Broken):
+        num_steps = 0
+
+        def step(self, action):
+            self.num_steps += 1
+            return GOOD_STEP if self.num_steps < 6 else result
+
+    assert f"(mine): step() {message}" in check(begin, capsys, Later)
+
+
+def test_an_episode_that_ends_with_another_observation_than_its_space_says(begin, capsys):
+    class Ending(Broken):
+        observation_space = spaces.Box(0, 255, (3,), np.uint8)
+        reset_result = np.zeros(3, np.uint8), {}
+        num_steps = 0
+
+        def step(self, action):
+            self.num_steps += 1
+            if self.num_steps == 6:
+                return np.full(3, 0.5), 0.5, True, False, {}
+            return np.zeros(3, np.uint8), 0.5, False, False, {}
+
+    text = check(begin, capsys, Ending)
+    assert "environment mine: step() returned observation 'obs' of type float64; observation_space says uint8" in text
 
 
 def test_a_space_that_raises(begin, capsys):
