@@ -32,6 +32,16 @@ def test_discrete_head_masks_forbidden_actions():
     assert actions.shape == (2, 1)
 
 
+def test_a_mask_that_allows_nothing_of_a_part_allows_all_of_it_and_carries_no_gradient():
+    head = make(spaces.MultiDiscrete([3, 2]))
+    decoded = torch.randn(1, 4, requires_grad=True)
+    parameters = head(decoded, torch.tensor([[0, 0, 0, 1, 0]]))
+    log_probabilities = head.distribution(parameters).log_prob(torch.tensor([[1, 0]]))
+    assert log_probabilities.item() == pytest.approx(math.log(1 / 3))
+    log_probabilities.sum().backward()
+    assert not decoded.grad.any()
+
+
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_gaussian_head_starts_with_the_initial_standard_deviation(adaptive):
     head = make(BOX, adaptive_stddev=adaptive, initial_stddev=0.3)
