@@ -253,16 +253,12 @@ def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     """Build the network of a policy: with the same weights wherever it is built."""
     import torch
 
-    from sample_profiler.model import make_actor_critic
-
     torch.manual_seed(derive_seed(blueprint.seed, _SEED_LEARNER, policy))
     keep_freed_memory()
     # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
     torch.set_flush_denormal(True)
-    spec, config = blueprint.env_spec, blueprint.config
     import_model_parts(blueprint.model_payload)
-    parts = registered_parts(config)
-    return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space, parts)
+    return _make_network(blueprint.config, blueprint.env_spec)
 
 
 def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
@@ -271,16 +267,19 @@ def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
     Raises:
         ConfigError, ModelError: they do not.
     """
-    parts = registered_parts(config)
-    if parts == ModelParts():  # without any, what could be wrong has been checked without PyTorch
+    if registered_parts(config) == ModelParts():  # then what could be wrong has been checked without PyTorch
         return
     import torch
 
+    with torch.random.fork_rng(devices=()):
+        _make_network(config, env_spec)
+
+
+def _make_network(config: Config, spec: EnvSpec) -> ActorCritic:
     from sample_profiler.model import make_actor_critic
 
-    with torch.random.fork_rng(devices=()):
-        spaces = env_spec.observation_space, env_spec.action_space
-        make_actor_critic(config.model, config.observations, *spaces, parts)
+    spaces = spec.observation_space, spec.action_space
+    return make_actor_critic(config.model, config.observations, *spaces, registered_parts(config))
 
 
 def _choose_encoder_steps(blueprint: Blueprint) -> int:
