@@ -1,4 +1,4 @@
-"""A process that reads all record files of a folder twice a second, from a line "on" on its standard input to "off"."""
+"""A process that reads the record files of a folder again and again, from a line "on" on standard input to "off"."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from pathlib import Path
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import EventFollower, read_record_file
 
-INTERVAL_S = 0.5
-
 
 def main() -> None:
     """Read until the standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--hertz", type=float, default=2.0)
     parser.add_argument("--with_events", action="store_true")
     options = parser.parse_args()
     followers: dict[Path, EventFollower] = {}
@@ -31,7 +30,7 @@ def main() -> None:
                 return
             is_on, next_s = line.strip() == "on", time.monotonic()
             continue
-        next_s = time.monotonic() + INTERVAL_S
+        next_s = time.monotonic() + 1.0 / options.hertz
         for path in options.folder.glob("*.rec"):
             with contextlib.suppress(OSError, RecordError):  # files come and go with their processes
                 read_record_file(path, with_histograms=False)
