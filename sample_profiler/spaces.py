@@ -14,10 +14,10 @@ from gymnasium import spaces
 from sample_profiler.errors import ConfigError, EnvContractError
 
 __all__ = [
-    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype", "action_mask_size"),
+    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype"),
     *("action_parts", "action_width"),
     *("as_dict_space", "draw_action", "flatten_action", "flatten_observation", "is_discrete", "is_nested"),
-    *("normalized_keys", "num_action_parameters", "part_width"),
+    *("normalized_keys", "num_action_parameters", "part_width", "split_action_mask"),
 ]
 
 DEFAULT_OBSERVATION_KEY = "obs"
@@ -132,15 +132,20 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
     return lambda action: action
 
 
-def action_mask_size(observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> int:
-    """Return the width of the action mask among the observations, 0 if there is none.
+def split_action_mask(
+    observation_space: spaces.Dict, action_space: gymnasium.Space[Any]
+) -> tuple[dict[str, gymnasium.Space[Any]], int]:
+    """Return the spaces of what a policy sees, by key, and the width of the action mask beside them.
+
+    The width is 0 if there is no mask.
 
     Raises:
-        ConfigError: It does not fit the actions, or there is nothing else to see.
+        ConfigError: The mask does not fit the actions, or there is nothing else to see.
     """
-    mask_space = observation_space.spaces.get(ACTION_MASK_KEY)
-    if mask_space is None:
-        return 0
+    seen = {key: space for key, space in observation_space.items() if key != ACTION_MASK_KEY}
+    if len(seen) == len(observation_space):
+        return seen, 0
+    mask_space = observation_space[ACTION_MASK_KEY]
     size = sum(int(part.n) for part in action_parts(action_space) if isinstance(part, spaces.Discrete))
     if not size or mask_space.shape != (size,):
         raise ConfigError(
@@ -150,9 +155,9 @@ def action_mask_size(observation_space: spaces.Dict, action_space: gymnasium.Spa
                 "another name if it is no mask"
             ]
         )
-    if len(observation_space) == 1:
+    if not seen:
         raise ConfigError([f"there is no observation beside {ACTION_MASK_KEY!r}; a policy needs something to see"])
-    return size
+    return seen, size
 
 
 def normalized_keys(

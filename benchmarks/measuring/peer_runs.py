@@ -139,7 +139,7 @@ def make_command(task: Task, arm: Arm, flags: Sequence[str], seconds: float, fol
     """
     python, output = str(prepare_python(arm.framework, venvs)), str(folder / "points.json")
     if arm.framework == "sb3":
-        return [python, str(_PEERS / "sb3_run.py"), output, f"{seconds:g}"]
+        return [python, str(_PEERS / "sb3_run.py"), output, f"{seconds:g}", *flags]
     program = ["-m", "benchmarks.peers.own_run"]
     if arm.framework == "sample_factory":
         program = [str(_PEERS / "sample_factory_run.py")]

@@ -1,13 +1,16 @@
-"""Train CartPole-v1 with Stable-Baselines3's PPO: `python sb3_run.py OUTPUT SECONDS`, in its virtual environment.
+"""Train CartPole-v1 with Stable-Baselines3's PPO: `python sb3_run.py OUTPUT SECONDS --networks=shared …`, in its venv.
 
-32 environments in this process (its own default, and the fastest for CartPole), 64 steps each a rollout: 2,048 steps,
-one minibatch, one epoch. Actor and critic share two layers of 512 with ELU, as they do in the other frameworks' runs.
+All environments are in this process: its own default, and the fastest for CartPole. With `--networks=shared` actor and
+critic share two layers of 512 with ELU, as they do in the other frameworks' runs; with `separate` each has its own two,
+which is what its policies make of the same sizes (`net_arch=[512, 512]`).
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -50,16 +53,28 @@ class UntilTimeIsOver(BaseCallback):  # type: ignore[misc,unused-ignore]
         return time.monotonic() < self._end_s
 
 
+_NETWORKS: dict[str, dict[str, Any]] = {
+    "shared": {"features_extractor_class": SharedLayers, "net_arch": []},
+    "separate": {"net_arch": [_WIDTH, _WIDTH], "activation_fn": torch.nn.ELU},
+}
+
+
 def main() -> int:
     """Train and watch."""
-    output, seconds = sys.argv[1:]
-    envs = make_vec_env("CartPole-v1", n_envs=32, seed=1)
-    policy = {"features_extractor_class": SharedLayers, "net_arch": []}
-    model = PPO(
-        "MlpPolicy", envs, n_steps=64, batch_size=2048, n_epochs=1, policy_kwargs=policy, device="cpu", verbose=0
-    )
-    with Curve(output) as curve:
-        model.learn(total_timesteps=10**9, callback=UntilTimeIsOver(float(seconds), curve))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", help="file of the frames trained on")
+    parser.add_argument("seconds", type=float, help="how long it trains")
+    parser.add_argument("--networks", choices=_NETWORKS, default="shared", help="of actor and critic")
+    parser.add_argument("--n_envs", type=int, default=32, help="environments")
+    parser.add_argument("--n_steps", type=int, default=64, help="of a rollout")
+    parser.add_argument("--batch_size", type=int, default=2048, help="of a minibatch")
+    parser.add_argument("--n_epochs", type=int, default=1, help="over each rollout")
+    options = parser.parse_args()
+    envs = make_vec_env("CartPole-v1", n_envs=options.n_envs, seed=1)
+    sizes = {"n_steps": options.n_steps, "batch_size": options.batch_size, "n_epochs": options.n_epochs}
+    model = PPO("MlpPolicy", envs, **sizes, policy_kwargs=_NETWORKS[options.networks], device="cpu", verbose=0)
+    with Curve(options.output) as curve:
+        model.learn(total_timesteps=10**9, callback=UntilTimeIsOver(options.seconds, curve))
     return 0
 
 

@@ -5,6 +5,7 @@ What needs torch is imported inside the function that makes it: a RolloutWorker 
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,8 @@ __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
     *("make_rollout_worker", "make_self_serving_worker"),
 ]
+
+logger = logging.getLogger(__name__)
 
 _IMAGE_ENCODER_STEPS = 128
 _COMPILE_S = 600.0  # that torch.compile may take
@@ -190,6 +193,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     import torch
 
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
+    from sample_profiler.model.elementwise import KERNELS
     from sample_profiler.ppo.optimizers import make_optimizer
     from sample_profiler.ppo.schedules import make_schedule
     from sample_profiler.ppo.trainer import Trainer
@@ -198,6 +202,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     config, channels = blueprint.config, blueprint.channels
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
+    logger.info("Policy %d: %s; kernels of networks: %s", policy, model.describe(), KERNELS)
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),

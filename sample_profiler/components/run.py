@@ -32,7 +32,7 @@ from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_ter
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
-from sample_profiler.spaces import ACTION_MASK_KEY, action_mask_size, is_discrete, normalized_keys
+from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 
@@ -121,8 +121,7 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
                 "--num_envs_per_worker or --num_workers"
             )
     try:
-        is_masked = action_mask_size(env_spec.observation_space, env_spec.action_space) > 0
-        seen = {k: s for k, s in env_spec.observation_space.items() if not is_masked or k != ACTION_MASK_KEY}
+        seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
         given = config.observations
         normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
     except ConfigError as error:

@@ -22,7 +22,7 @@ from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import ACTION_MASK_KEY, action_mask_size
+from sample_profiler.spaces import ACTION_MASK_KEY, split_action_mask
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
@@ -92,8 +92,7 @@ class ActorCritic(nn.Module):
             ModelError: A part of the user's own is not what it has to be.
         """
         super().__init__()
-        mask_size = action_mask_size(observation_space, action_space)
-        encoded = {key: space for key, space in observation_space.items() if not mask_size or key != ACTION_MASK_KEY}
+        encoded, mask_size = split_action_mask(observation_space, action_space)
         num_trunks = 1 if model.actor_critic_share_weights else 2
         # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
         self._trunks = tuple(_Trunk(encoded, model, parts) for _ in range(num_trunks))
@@ -110,6 +109,16 @@ class ActorCritic(nn.Module):
         self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
+
+    def describe(self) -> str:
+        """Return, for people, how many parameters there are, and in which parts."""
+        parts = {
+            name: [trunk.get_submodule(name) for trunk in self._trunks] for name in ("encoder", "core", "decoder")
+        } | {"heads": [self.action_head, self.value_head]}
+        sizes = {name: sum(map(_num_parameters, modules)) for name, modules in parts.items()}
+        return (
+            f"{_num_parameters(self):,} parameters ({', '.join(f'{n} {size:,}' for n, size in sizes.items() if size)})"
+        )
 
     @profile_range("ActorCritic.normalize")
     def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -241,6 +250,10 @@ def make_actor_critic(
     if parts != ModelParts():  # those of the package are known to fit
         _check_parts(network, observation_space)
     return network
+
+
+def _num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _output_size(module: Any, kind: str) -> int:

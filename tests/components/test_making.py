@@ -8,6 +8,7 @@ import pytest
 from sample_profiler.components.batcher import Batcher
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.envs import registry
+from sample_profiler.model.elementwise import KERNELS
 
 
 def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):
@@ -58,3 +59,9 @@ def test_the_learner_may_have_as_many_datasets_as_the_options_say(make_blueprint
     assert isinstance(batcher, Batcher)
     batcher.inputs()[0].handle([0, 1, 2, 3, 4, 5])
     assert len(blueprint.channels.datasets[0].receive()) == max_datasets
+
+
+def test_the_learner_tells_the_size_of_its_network_and_whose_kernels_it_has(make_blueprint, make_component, caplog):
+    with caplog.at_level("INFO"):
+        make_component(make_blueprint(), "Learner_0")
+    assert "Policy 0: " in caplog.text and " parameters (encoder " in caplog.text and KERNELS in caplog.text

@@ -114,6 +114,14 @@ def test_the_same_seed_makes_the_same_network_and_another_one_does_not(make_netw
     assert not all(torch.equal(states[0][name], states[2][name]) for name in states[0])
 
 
+def test_parameters_are_told_by_part(make_network):
+    vector = spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32)})
+    network = make_network(vector, use_rnn=False, encoder_mlp_layers=(8, 6))
+    # (4 + 1) x 8 + (8 + 1) x 6; (6 + 1) for each of three actions and the value.
+    assert network.describe() == "122 parameters (encoder 94, heads 28)"
+    assert "core" in make_network(vector).describe()
+
+
 def test_everything_is_in_the_state_dict_and_loads_without_running_code(make_network):
     network = make_network(IMAGE_SPACE)
     observations = observe(IMAGE_SPACE, 4)
