@@ -134,8 +134,8 @@ class Learner:
         )
 
     def inputs(self) -> list[Input]:
-        """Listen to the Batcher."""
-        return [Input(self._ports.datasets, self._on_slots)]
+        """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""
+        return [Input(self._ports.datasets, self._on_slots, most=self._dataset_slots)]
 
     def timers(self) -> list[Timer]:
         """Save from time to time."""
@@ -199,10 +199,6 @@ class Learner:
             self.progress.end_dataset()
             if self.progress.has_reached_target():
                 self._ports.reports.send(TargetReached(self._policy))
-        if len(self._pending) >= self._dataset_slots:
-            # Back into the channel: between two datasets the loop looks whether the run is to end.
-            again, self._pending = self._pending, []
-            self._ports.datasets.send(again)
 
     @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:

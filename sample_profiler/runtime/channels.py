@@ -27,6 +27,7 @@ __all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", 
 
 _READ_BYTES = 1 << 20
 _PIPE_BYTES = 1 << 20
+_VALUE_BYTES = 4
 
 
 class Channel(Protocol):
@@ -35,8 +36,8 @@ class Channel(Protocol):
     def send(self, values: Iterable[int]) -> None:
         """Append `values`; those of one call stay together up to 1,024 of them."""
 
-    def receive(self) -> list[int]:
-        """Take everything that is there, oldest first, without waiting."""
+    def receive(self, most: int | None = None) -> list[int]:
+        """Take everything that is there, or the `most` oldest of it, oldest first, without waiting."""
 
 
 class Reports(Protocol):
@@ -61,11 +62,10 @@ class LocalChannel:
         self._values.extend(values)
 
     @profile_range("LocalChannel.receive")
-    def receive(self) -> list[int]:
-        """Take everything that is there."""
-        values = list(self._values)
-        self._values.clear()
-        return values
+    def receive(self, most: int | None = None) -> list[int]:
+        """Take everything that is there, or the `most` oldest of it."""
+        num_values = len(self._values) if most is None else min(most, len(self._values))
+        return [self._values.popleft() for _ in range(num_values)]
 
     def has_pending(self) -> bool:
         """Tell whether `receive` would return something."""
@@ -150,10 +150,10 @@ class PipeChannel:
             os.write(self._write.fileno(), data[start : start + select.PIPE_BUF])
 
     @profile_range("PipeChannel.receive")
-    def receive(self) -> list[int]:
-        """Take everything that is there; empty when another reader was faster."""
+    def receive(self, most: int | None = None) -> list[int]:
+        """Take everything that is there, or the `most` oldest of it; empty when another reader was faster."""
         try:
-            data = os.read(self._read.fileno(), _READ_BYTES)
+            data = os.read(self._read.fileno(), _READ_BYTES if most is None else most * _VALUE_BYTES)
         except BlockingIOError:
             return []
         values: npt.NDArray[np.int32] = np.frombuffer(data, dtype=np.int32)

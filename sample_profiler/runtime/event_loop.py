@@ -38,11 +38,13 @@ class Input:
 
     Attributes:
         source: a channel, a report queue or anything with a `fileno` and a `receive`.
-        handle: is called with everything that was received, never with nothing.
+        handle: is called with what was received, never with nothing.
+        most: how many of a channel's integers it is handed at once; None: everything that is there.
     """
 
     source: Any
     handle: Callable[[list[Any]], None]
+    most: int | None = None
 
 
 @dataclass
@@ -207,7 +209,7 @@ class EventLoop:
             component, receiver = self._handlers[id(source)]
             self.activate(component)
             with component.timing.add_time("receive"):
-                values = source.receive()
+                values = source.receive() if receiver.most is None else source.receive(receiver.most)
             if values:
                 self.is_handling = True
                 receiver.handle(values)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sample_profiler.components.messages import TargetReached, TrainingStatistics
+from sample_profiler.runtime.event_loop import EventLoop, PipeWaiter
 
 
 def test_it_begins_with_weights_for_everybody_and_a_checkpoint(make_learner):
@@ -51,14 +52,33 @@ def test_half_a_dataset_waits_for_the_rest_and_two_are_two(make_learner):
     run.hand_over(3)
     assert run.trained() == []
     assert run.learner.gauges()["pending_trajectories"] == 1
-    run.hand_over(1, 0, 2, 4)
+    run.hand_over(1, 0)
     assert run.trained() == [3, 1]
     assert run.blueprint.weights[0].version == 1
-    # The rest is in the channel again: between two datasets the loop looks whether the run is to end.
-    run.hand_over(*run.blueprint.channels.datasets[0].receive())
+    run.hand_over(2, 4)
     assert run.trained() == [0, 2]
     assert run.blueprint.weights[0].version == 2
     assert run.learner.gauges()["pending_trajectories"] == 1
+
+
+def test_no_dataset_overtakes_an_older_one(make_learner, monkeypatch):
+    run = make_learner().start()
+    channel, trained, after = run.blueprint.channels.datasets[0], [], [(4, 5), (6, 7)]
+
+    def end_dataset():
+        trained.append(run.trained())
+        if after:
+            channel.send(after.pop(0))  # the Batcher hands over the next while others still wait
+        else:
+            loop.stop()
+
+    monkeypatch.setattr(run.learner.progress, "end_dataset", end_dataset)
+    monkeypatch.setattr(run.learner, "start", lambda: None)
+    channel.send((0, 1, 2, 3))
+    loop = EventLoop([run.learner], PipeWaiter)
+    loop.run()
+    assert trained == [[0, 1], [2, 3], [4, 5]], "in the order in which they were filled; the loop may end in between"
+    assert channel.receive() == [6, 7]
 
 
 def test_the_target_is_told_and_later_datasets_go_back_as_they_are(make_learner):

@@ -57,6 +57,14 @@ def test_receiving_from_an_empty_channel_returns_at_once_with_nothing(channel):
     assert channel.receive() == []
 
 
+def test_a_reader_may_take_the_oldest_values_and_leave_the_others(channel):
+    channel.send([3, 1, 5])
+    channel.send([4])
+    assert channel.receive(2) == [3, 1]
+    channel.send([9])
+    assert [channel.receive(2), channel.receive(2), channel.receive(2)] == [[5, 4], [9], []]
+
+
 def test_both_kinds_of_channel_tell_that_something_is_there():
     local, pipe = LocalChannel(), PipeChannel()
     assert not local.has_pending()
