@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.env_alone import make_family_config, measure_alone
 from benchmarks.measuring.comparison_tasks import TASKS
+from benchmarks.measuring.envs_alone import measure_alone
+from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.limits import PARTS, compose, limit_path
 from benchmarks.measuring.part_costs import Setting, measure_inference, measure_training
 from benchmarks.measuring.peer_runs import RESULTS, VENVS, fill_scenario

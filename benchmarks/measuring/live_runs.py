@@ -20,16 +20,13 @@ from unittest import mock
 import psutil
 
 from benchmarks.measuring.alternation import Sample
+from benchmarks.measuring.families import make_family_config
 from sample_profiler.components import wiring
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.components.runner import Runner
-from sample_profiler.config import Config, config_path, parse_config, save_config
-from sf_examples.gym.gym_env import GYM_DEFAULTS
-from sf_examples.gym.train_gym import register_gym_envs
-from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
-from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
+from sample_profiler.config import Config, config_path, save_config
 
 _FLAGS = {
     # Those of `make run`, but for half its batches: a phase of a few seconds shall have several.
@@ -51,7 +48,6 @@ def make_config(name: str, folder: Path, seconds: float, flags: Sequence[str] = 
         flags: more flags of the command line.
     """
     argv = [
-        f"--env={name}",
         f"--train_dir={folder}",
         f"--experiment={name}",
         f"--train_for_seconds={seconds:g}",
@@ -60,11 +56,7 @@ def make_config(name: str, folder: Path, seconds: float, flags: Sequence[str] = 
         *_FLAGS[name],
         *flags,
     ]
-    if name.startswith("doom_"):
-        register_vizdoom_envs()
-        return parse_config(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
-    register_gym_envs()
-    return parse_config(argv, defaults=GYM_DEFAULTS)
+    return make_family_config(name, argv)
 
 
 @dataclass

@@ -7,20 +7,19 @@ cores, each with one thread and on a core of its own, as small batches want; one
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.env_alone import make_family_config
+from benchmarks.measuring.families import make_family_config
+from benchmarks.measuring.processes import run_processes
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
 from sample_profiler.components.run import probe_env
 from sample_profiler.components.topology import plan_components
@@ -31,7 +30,6 @@ from sample_profiler.runtime.machine import tame_numerical_libraries, usable_cpu
 __all__ = ["Setting", "measure_inference", "measure_training"]
 
 _NETWORK_BLOCKS = ("obs_to_device_normalize", "forward")  # the latter draws the actions, too
-_START_S = 120.0
 _WARM_UPS = 3
 
 
@@ -54,38 +52,13 @@ class Setting:
 
 def measure_inference(setting: Setting) -> float:
     """Return the core-seconds that one step takes in normalization, network and drawing an action."""
-    costs = _run_processes(_infer, setting, len(usable_cpus()))
+    costs = run_processes(_infer, setting, len(usable_cpus()))
     return sum(costs) / len(costs)
 
 
 def measure_training(setting: Setting) -> float:
     """Return the core-seconds that one step takes in training: all epochs, losses and the optimizer included."""
-    return _run_processes(_train, setting, 1)[0]
-
-
-_Target = Callable[[Setting, int, Barrier], float]
-
-
-def _run_processes(target: _Target, setting: Setting, num_processes: int) -> list[float]:
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(num_processes, timeout=_START_S), context.Queue()
-    arguments = (target, setting, barrier, results)
-    processes = [context.Process(target=_report, args=(*arguments, index)) for index in range(num_processes)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    if any(process.exitcode for process in processes):
-        raise SystemExit(f"{target.__name__}: exit codes {[process.exitcode for process in processes]}")
-    return [results.get() for _ in processes]
-
-
-def _report(target: _Target, setting: Setting, barrier: Barrier, results: Queue[float], index: int) -> None:
-    try:
-        results.put(target(setting, index, barrier))
-    except BaseException:
-        barrier.abort()  # the others shall not wait for this one
-        raise
+    return run_processes(_train, setting, 1)[0]
 
 
 def _infer(setting: Setting, index: int, barrier: Barrier) -> float:

@@ -1,0 +1,45 @@
+"""The families of environments that benchmarks make runs with, and how a run's flags are read for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sample_profiler.config import Config, parse_config
+from sf_examples.custom import train_custom_env, two_agents  # noqa: F401 (they register their environments)
+from sf_examples.gym.gym_env import GYM_DEFAULTS
+from sf_examples.gym.train_gym import register_gym_envs
+from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
+from sf_examples.mujoco.train_mujoco import register_mujoco_envs
+from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
+from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
+
+__all__ = ["make_family_config"]
+
+
+@dataclass(frozen=True)
+class _Family:
+    prefix: str
+    register: Callable[[], None]
+    defaults: dict[str, Any]
+    parts: tuple[type, ...] = field(default=())
+
+
+_FAMILIES = (
+    _Family("doom_", register_vizdoom_envs, VIZDOOM_DEFAULTS, (VizdoomOptions,)),
+    _Family("mujoco_", register_mujoco_envs, MUJOCO_DEFAULTS),
+    _Family("", register_gym_envs, GYM_DEFAULTS),
+)
+
+
+def make_family_config(name: str, flags: Sequence[str]) -> Config:
+    """Register the environments of a family and return the configuration of a run with one of them.
+
+    Args:
+        name: of the environment.
+        flags: of the run.
+    """
+    family = next(family for family in _FAMILIES if name.startswith(family.prefix))
+    family.register()
+    return parse_config([f"--env={name}", *flags], extra_parts=family.parts, defaults=family.defaults)
