@@ -97,6 +97,43 @@ FOR_EACH_PROCESSOR static void scale_bytes(
         }
 }
 
+/* ---- Sums of bytes and of their squares ---- */
+
+/* Sums of so many numbers stay in a core's nearest cache while all rows go by. */
+#define TILE 2048
+/* Squares of so many bytes add up to less than 2^32. */
+#define MOST_ROWS 65536
+
+FOR_EACH_PROCESSOR static void add_tile(
+    const uint8_t *RESTRICT bytes, uint32_t *RESTRICT sums, uint32_t *RESTRICT squares, Py_ssize_t num_rows,
+    Py_ssize_t row_size, Py_ssize_t size
+) {
+    for (Py_ssize_t row = 0; row < num_rows; row++, bytes += row_size)
+        for (Py_ssize_t i = 0; i < size; i++) {
+            uint32_t value = bytes[i];
+            sums[i] += value;
+            squares[i] += value * value;
+        }
+}
+
+static void sum_bytes(
+    const uint8_t *bytes, double *sums, double *squares, Py_ssize_t num_rows, Py_ssize_t row_size
+) {
+    uint32_t tile_sums[TILE], tile_squares[TILE];
+    for (Py_ssize_t first = 0; first < num_rows; first += MOST_ROWS)
+        for (Py_ssize_t begin = 0; begin < row_size; begin += TILE) {
+            Py_ssize_t rows = num_rows - first < MOST_ROWS ? num_rows - first : MOST_ROWS;
+            Py_ssize_t size = row_size - begin < TILE ? row_size - begin : TILE;
+            memset(tile_sums, 0, sizeof tile_sums);
+            memset(tile_squares, 0, sizeof tile_squares);
+            add_tile(bytes + first * row_size + begin, tile_sums, tile_squares, rows, row_size, size);
+            for (Py_ssize_t i = 0; i < size; i++) {
+                sums[begin + i] += tile_sums[i];
+                squares[begin + i] += tile_squares[i];
+            }
+        }
+}
+
 /* ---- Planes of an image to pixels whose channels lie side by side ---- */
 
 /* With a number of channels that the compiler knows, it shuffles whole vectors; so there are three or four. */
@@ -152,6 +189,16 @@ static PyObject *call_scale_bytes(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *call_sum_bytes(PyObject *module, PyObject *arguments) {
+    Py_ssize_t bytes, sums, squares, num_rows, row_size;
+    if (!PyArg_ParseTuple(arguments, "nnnnn", &bytes, &sums, &squares, &num_rows, &row_size))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    sum_bytes((uint8_t *)bytes, (double *)sums, (double *)squares, num_rows, row_size);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_ssize_t planes, pixels, num_images, num_channels, num_pixels;
     int is_bfloat16;
@@ -170,6 +217,8 @@ static PyMethodDef METHODS[] = {
     {"elu", call_elu, METH_VARARGS, "elu(values, count, is_bfloat16): in place."},
     {"scale_bytes", call_scale_bytes, METH_VARARGS,
      "scale_bytes(bytes, factor, offset, result, num_rows, row_size, limit)"},
+    {"sum_bytes", call_sum_bytes, METH_VARARGS,
+     "sum_bytes(bytes, sums, squares, num_rows, row_size): adds to float64 sums and squares."},
     {"interleave", call_interleave, METH_VARARGS,
      "interleave(planes, pixels, num_images, num_channels, num_pixels, is_bfloat16)"},
     {NULL, NULL, 0, NULL},

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["KERNELS", "Elu", "scale_bytes", "to_pixels"]
+__all__ = ["KERNELS", "Elu", "scale_bytes", "sum_bytes", "to_pixels"]
 
 try:
     from sample_profiler.model import _kernels
@@ -93,6 +93,22 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
     _kernels.scale_bytes(*addresses, len(values), factor.numel(), limit)
     return scaled
+
+
+def sum_bytes(rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return the sums of bytes over N, and of their squares; None where our loop does not apply.
+
+    Args:
+        rows: ``[N, ...]`` uint8.
+
+    Returns:
+        Two times ``[...]`` float64, exact.
+    """
+    if _kernels is None or not rows.is_cpu or rows.dtype != torch.uint8 or not rows.is_contiguous():
+        return None
+    sums, squares = (torch.zeros(rows.shape[1:], dtype=torch.float64) for _ in range(2))
+    _kernels.sum_bytes(rows.data_ptr(), sums.data_ptr(), squares.data_ptr(), len(rows), sums.numel())
+    return sums, squares
 
 
 def to_pixels(images: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.model.elementwise import scale_bytes
+from sample_profiler.model.elementwise import scale_bytes, sum_bytes
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd"]
@@ -237,6 +237,12 @@ def _rows_per_piece(values: Tensor) -> int:
 
 def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and population variance of ``[N, ...]`` over N, float64."""
+    sums, squares = sum_bytes(rows) or _sums_of_pieces(rows)
+    mean = sums / len(rows)
+    return mean, (squares / len(rows) - mean.square()).clamp_min(0)
+
+
+def _sums_of_pieces(rows: Tensor) -> tuple[Tensor, Tensor]:
     is_bytes = rows.dtype == torch.uint8
     sums = torch.zeros(rows.shape[1:], dtype=torch.float64, device=rows.device)
     squares = torch.zeros_like(sums)
@@ -245,8 +251,7 @@ def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
         piece_sums, piece_squares = _sums(piece, torch.float32 if is_bytes else torch.float64)
         sums += piece_sums
         squares += piece_squares
-    mean = sums / len(rows)
-    return mean, (squares / len(rows) - mean.square()).clamp_min(0)
+    return sums, squares
 
 
 def _sums(piece: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

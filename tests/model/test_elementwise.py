@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from sample_profiler.model import elementwise
-from sample_profiler.model.elementwise import Elu, scale_bytes, to_pixels
+from sample_profiler.model.elementwise import Elu, scale_bytes, sum_bytes, to_pixels
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 3, 9, 11), (130, 67)]
 PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
@@ -227,6 +227,26 @@ def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
 )
 def test_what_does_not_fit_is_not_scaled(values: torch.Tensor, factor: torch.Tensor, offset: torch.Tensor) -> None:
     assert scale_bytes(values, factor, offset, 5.0) is None
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (3, 17), (2, 5000), (5, 3, 9, 16), (66_000, 3)])
+def test_sums_of_bytes_are_exact(shape: tuple[int, ...]) -> None:
+    rows = torch.randint(0, 256, shape, dtype=torch.uint8)
+    rows[..., 0] = 255  # 66,000 of their squares are more than 32 bits hold
+
+    found = sum_bytes(rows)
+
+    if elementwise._kernels is None:
+        assert found is None
+    else:
+        assert found is not None
+        for sums, exact in zip(found, (rows.long().sum(0), rows.long().square().sum(0)), strict=True):
+            assert torch.equal(sums, exact.double())
+
+
+@pytest.mark.parametrize("rows", [torch.ones(4, 3), torch.zeros(4, 6, dtype=torch.uint8)[:, ::2]])
+def test_what_is_no_dense_bytes_is_not_summed(rows: torch.Tensor) -> None:
+    assert sum_bytes(rows) is None
 
 
 @pytest.mark.parametrize(("num_channels", "autocast"), [*itertools.product([1, 2, 3, 4, 5], [None, torch.bfloat16])])
