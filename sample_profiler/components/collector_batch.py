@@ -49,7 +49,7 @@ def copy_trajectories(
         "final_values": dataset.final_values,
         "starts_episode": dataset.starts_episode,
         "policy_versions": dataset.policy_versions,
-        "valid": version - dataset.policy_versions <= max_policy_lag,
+        "valid": dataset.is_valid(version, max_policy_lag),
         "last_observations": last_observations,
         "last_states": last_states,
         "workers": torch.tensor([slot_worker[slot] for slot in slots]),

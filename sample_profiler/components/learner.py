@@ -208,7 +208,7 @@ class Learner:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
-            data = self._prepare(dataset, lag)
+            data = self._prepare(dataset)
         with self.timing.add_time("train", device=True):
             begin = self._slowdown.begin()
             for _ in range(sampling.num_epochs):
@@ -235,7 +235,7 @@ class Learner:
                 self._report_statistics(dataset, lag)
 
     @profile_range("Learner.prepare")
-    def _prepare(self, dataset: Dataset, lag: torch.Tensor) -> TrainingData:
+    def _prepare(self, dataset: Dataset) -> TrainingData:
         """Compute advantages and the targets of the value head.
 
         Values are those that inference computed, except behind the last step, which inference has not seen. V-trace
@@ -243,6 +243,7 @@ class Learner:
         kept, stay those that inference computed.
         """
         loss, model = self._options.loss, self._trainer.model
+        valid = dataset.is_valid(self._trainer.num_steps, self._options.sampling.max_policy_lag)
         unknown = torch.zeros_like(dataset.rewards)
         data = TrainingData(
             starts_episode=dataset.by_chunk(dataset.starts_episode),
@@ -252,7 +253,7 @@ class Learner:
             values=dataset.by_chunk(dataset.values),
             advantages=dataset.by_chunk(unknown),
             returns=dataset.by_chunk(unknown),
-            valid=dataset.by_chunk(((lag <= self._options.sampling.max_policy_lag) & ~dataset.inactive).float()),
+            valid=dataset.by_chunk(valid.float()),
         )
         with torch.no_grad():
             advantages, returns = self._estimate_advantages(dataset, data)

@@ -57,6 +57,15 @@ class Dataset:
         self.action_parameters = self._tensor(memory.action_parameters[index])
         self.starts_episode = self._tensor(memory.starts_episode[index])
 
+    def is_valid(self, version: int, max_policy_lag: int) -> torch.Tensor:
+        """Tell which steps are to be trained on, `[S, T]` bool: those of recent weights in which the agent had a part.
+
+        Args:
+            version: of the newest weights.
+            max_policy_lag: steps with older weights than that many versions are not valid.
+        """
+        return (version - self.policy_versions <= max_policy_lag) & ~self.inactive
+
     def last(self) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""
         memory = self._memory

@@ -38,7 +38,7 @@ FLAGS = (
 SECONDS_PER_STEP = 0.02  # of CartPole's physics
 
 
-def register_poles(fail_at_step=None):
+def register_poles(fail_at_step=None, spoilt_step=None):
     """Register CartPole under a name of its own, by value: workers cannot import this file."""
 
     def make(name, cfg, placement, *, render_mode=None):
@@ -51,7 +51,10 @@ def register_poles(fail_at_step=None):
                 self.num_steps += 1
                 if self.num_steps == fail_at_step:
                     raise RuntimeError("the pole fell on the lamp")
-                return self.env.step(action)
+                observation, *rest = self.env.step(action)
+                if self.num_steps == spoilt_step and placement is not None and placement.env_id == 0:
+                    observation[0] = float("nan")
+                return observation, *rest
 
         return Pole(gymnasium.make("CartPole-v1"))
 
@@ -256,6 +259,22 @@ def test_iteration_ends_after_the_frames_that_were_asked_for(make_collector):
     collector.shutdown()
     assert list(collector) == []
     collector.shutdown()
+
+
+@pytest.fixture
+def spoilt_poles(module_registry):
+    """The first environment returns one NaN, in its fourth step."""
+    register_poles(spoilt_step=4)
+    yield
+    register_poles()
+
+
+def test_steps_that_a_number_that_is_not_finite_touches_are_not_valid(spoilt_poles, tmp_path):
+    with Collector([*FLAGS, "--serial_mode=True", "--on_bad_numbers=skip", f"--train_dir={tmp_path}"]) as collector:
+        batch = next(collector)
+        assert (~batch["valid"]).nonzero()[:, 1].tolist() == [3, 4], "the step that led to it, and the one from it on"
+        assert torch.isfinite(batch["observations"]["obs"]).all()
+        assert next(collector)["valid"].all()
 
 
 def test_a_collector_that_was_shut_down_takes_no_commands(make_collector):

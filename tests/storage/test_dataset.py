@@ -62,6 +62,15 @@ def test_an_episode_starts_where_the_group_says(memory):
     assert starts.dtype == torch.bool
 
 
+def test_valid_are_steps_of_new_weights_in_which_the_agent_had_a_part(memory):
+    memory.policy_versions[:] = 7
+    memory.policy_versions[5, 1], memory.policy_versions[0, 2] = 4, 5
+    memory.inactive[3, 4] = True
+    valid = make(memory).is_valid(version=7, max_policy_lag=2)
+    assert valid.dtype == torch.bool
+    assert (~valid).nonzero().tolist() == [[0, 1], [2, 4]]
+
+
 def test_what_follows_the_last_step(memory):
     observations, states = make(memory).last()
     assert observations["x"][:, 0].tolist() == places(*((slot, ROLLOUT) for slot in SLOTS))
