@@ -167,6 +167,26 @@ def test_every_module_says_what_it_is_for():
     assert [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
+def unused_names(source: str) -> set[str]:
+    """Return a module's private names, and its logger, that nothing in it reads."""
+    tree = ast.parse(source)
+    own = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+    assigned = {
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if isinstance(target, ast.Name)
+    }
+    return {name for name in assigned - own if name == "logger" or (name[0] == "_" and name[:2] != "__")}
+
+
+def test_private_names_are_used_where_they_are_defined():
+    found = {name_of(path): unused for path in modules() if (unused := unused_names(path.read_text()))}
+    assert found == {}
+    assert unused_names("__all__ = []\n_USED: int = 4\n_LEFT = A = f(_USED)\nlogger = g()") == {"_LEFT", "logger"}
+
+
 def modules_after(imports: str) -> set[str]:
     code = f"import sys\n{imports}\nprint(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)

@@ -6,7 +6,6 @@ Both wirings of a run are there, with the caller's process where Batcher and Lea
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from collections import deque
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["CollectorBackend", "LocalBackend", "SerialBackend"]
-
-logger = logging.getLogger(__name__)
-
-_GRACE_AFTER_FAILURE_S = 4.0
 
 
 class CollectorBackend(Protocol):

@@ -16,13 +16,11 @@ from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.event_loop import PipeWaiter
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
 __all__ = ["ProcessBackend"]
 
 logger = logging.getLogger(__name__)
-
-_GRACE_AFTER_FAILURE_S = 4.0
 
 
 class ProcessBackend(LocalBackend):
@@ -74,7 +72,7 @@ class ProcessBackend(LocalBackend):
         if self._is_shut_down or os.getpid() != self._process:
             return
         self._is_shut_down = True
-        grace_s = _GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
+        grace_s = GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
             logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))
 

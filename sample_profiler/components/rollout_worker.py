@@ -7,7 +7,6 @@ step more quickly than a message travels ask together instead, where their actio
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -42,8 +41,6 @@ from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["RolloutWorker", "RolloutWorkerPorts"]
-
-logger = logging.getLogger(__name__)
 
 _REPORT_INTERVAL_S = 1.0
 

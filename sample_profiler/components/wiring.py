@@ -21,12 +21,10 @@ from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 from sample_profiler.runtime.turns import Turns
 
 __all__ = ["ParallelWiring", "SerialWiring"]
-
-_GRACE_AFTER_FAILURE_S = 4.0
 
 
 class ParallelWiring:
@@ -75,7 +73,7 @@ class ParallelWiring:
 
     def stop(self) -> None:
         """End all components, and take what they still report."""
-        grace_s = _GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
+        grace_s = GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
         end_captures()
         with self.runner.timing.add_time("wait_components"):
             killed = self._supervisor.stop(grace_s, self._take_reports)

@@ -11,7 +11,7 @@ from sample_profiler.profiling import Timing
 __all__ = ["format_trees"]
 
 _WORKER = re.compile(r"RolloutWorker_w(\d+)$")
-_ORDER = ("Batcher", "InferenceWorker", "Learner", "RolloutWorker", "Runner")
+_ORDER = ("Batcher", "InferenceWorker", "Learner")  # then others; last RolloutWorkers and the Runner
 _WORK_BLOCK = "env_step"
 
 

@@ -7,7 +7,6 @@ in-process queues, where nothing to do means that the run can never go on.
 
 from __future__ import annotations
 
-import logging
 import math
 import select
 import time
@@ -22,8 +21,6 @@ from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.turns import Turns
 
 __all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "PipeWaiter", "StalledError", "Timer"]
-
-logger = logging.getLogger(__name__)
 
 _MAX_WAIT_S = 1.0
 

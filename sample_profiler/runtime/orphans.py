@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import logging
 import os
 import re
 import sys
@@ -26,8 +25,6 @@ __all__ = [
     "resign_as_subreaper",
     "unlink_unused",
 ]
-
-logger = logging.getLogger(__name__)
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _SHARED_MEMORY = Path("/dev/shm")

@@ -28,9 +28,12 @@ from sample_profiler.runtime.orphans import (
 )
 from sample_profiler.runtime.shared_memory import make_anonymous_file
 
-__all__ = ["Child", "Supervisor"]
+__all__ = ["GRACE_AFTER_FAILURE_S", "Child", "Supervisor"]
 
 logger = logging.getLogger(__name__)
+
+GRACE_AFTER_FAILURE_S = 4.0
+"""What children have to finish where one has failed: others may wait for it for ever."""
 
 _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
