@@ -202,7 +202,8 @@ def test_a_rollout_worker_and_the_runner_do_without_torch():
     assert not loaded & {"torch", "tensorboard", "rich", "vizdoom"}
 
 
-def test_the_main_process_does_without_torch():
-    loaded = modules_after("import sample_profiler.cli.train")
-    assert "sample_profiler.cli.train" in loaded
-    assert "torch" not in loaded
+def test_train_and_enjoy_do_without_torch_until_flags_are_known_to_be_good():
+    for command in ("sample_profiler.cli.train", "sample_profiler.cli.enjoy"):
+        loaded = modules_after(f"import {command}")
+        assert command in loaded
+        assert "torch" not in loaded, command

@@ -11,18 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.evaluation import PlayedEpisode, Player, play
+from sample_profiler.components.making import make_network
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
-from sample_profiler.model.registry import registered_parts
 from sample_profiler.reports.video import VideoWriter
 from sample_profiler.runtime.machine import draw_seed
+
+if TYPE_CHECKING:
+    from sample_profiler.components.evaluation import PlayedEpisode, Player
 
 __all__ = ["enjoy"]
 
@@ -120,6 +122,8 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     with env_probed(make, config.run.env) as probe:
         spec = inspect_env(probe, config.run.env)
         fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
+    from sample_profiler.components.evaluation import play  # only now: what is wrong is known sooner without PyTorch
+
     player = _load_player(config, spec, seed)
     env = AgentsEnv(make, spec, config.run.env, 0, seed)
     bad_numbers = BadNumbers(config.run.env, stops=config.faults.on_bad_numbers == "stop", is_training=False)
@@ -213,15 +217,14 @@ class _Show:
 
 
 def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
-    import torch  # only now: bad flags are known sooner without it
+    import torch
 
-    from sample_profiler.model import make_actor_critic
+    from sample_profiler.components.evaluation import Player
     from sample_profiler.storage.checkpoints import CheckpointFolder
     from sample_profiler.storage.misfit import describe_misfit
 
     options = config.part(EvaluationOptions)
-    parts = registered_parts(config)
-    model = make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space, parts)
+    model = make_network(config, spec)
     folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
     kind = config.saving.load_checkpoint_kind
     state = folder.load(kind)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
-    *("make_rollout_worker", "make_self_serving_worker"),
+    *("make_network", "make_rollout_worker", "make_self_serving_worker"),
 ]
 
 logger = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
     # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
     torch.set_flush_denormal(True)
     import_model_parts(blueprint.model_payload)
-    return _make_network(blueprint.config, blueprint.env_spec)
+    return make_network(blueprint.config, blueprint.env_spec)
 
 
 def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
@@ -277,10 +277,15 @@ def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
     import torch
 
     with torch.random.fork_rng(devices=()):
-        _make_network(config, env_spec)
+        make_network(config, env_spec)
 
 
-def _make_network(config: Config, spec: EnvSpec) -> ActorCritic:
+def make_network(config: Config, spec: EnvSpec) -> ActorCritic:
+    """Build the network that a configuration describes for an environment, registered parts of it included.
+
+    Raises:
+        ConfigError, ModelError: parts of it do not fit.
+    """
     from sample_profiler.model import make_actor_critic
 
     spaces = spec.observation_space, spec.action_space
