@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sample_profiler.components.crew import Crew
-from sample_profiler.components.selection import KINDS
+from sample_profiler.components.selection import KINDS, choose_components
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
 from sample_profiler.runtime.control_socket import ControlSocket
@@ -28,7 +27,6 @@ _ANSWER_S = 60.0
 _NUM_KEPT = 16  # captures that are over, for clients that still ask
 _MAX_SECONDS = 3600.0
 _STAGES = {"env": ("RolloutWorker",), "inference": ("InferenceWorker", "RolloutWorker"), "learner": ("Learner",)}
-_WORKER = re.compile(r"RolloutWorker_w(\d+)")
 
 
 @dataclass
@@ -144,24 +142,16 @@ class Control:
 
     def _choose(self, kinds: Any, workers: Any) -> dict[str, str]:
         """Return who is asked, by the name of the process's part: components of one process make one part."""
-        if kinds is not None and (not isinstance(kinds, list) or not kinds or set(map(str, kinds)) - set(KINDS)):
-            raise CaptureError(f"components are {kinds!r}; allowed are some of {', '.join(KINDS)}")
-        indices = {str(match[1]) for name in self._crew.names() if (match := _WORKER.fullmatch(name))}
-        if workers is not None and (not isinstance(workers, list) or set(map(str, workers)) - indices):
-            raise CaptureError(f"workers are {workers!r}; allowed are some of {', '.join(sorted(indices, key=int))}")
-        if workers is not None and kinds is not None and "rollout" not in kinds:
-            raise CaptureError("workers are chosen but components without rollout: add rollout")
-        prefixes = tuple(KINDS.values() if kinds is None else (KINDS[kind] for kind in kinds))
-        chosen: dict[str, str] = {}
+        if kinds is not None and not (kinds and _is_list_of(str, kinds)):
+            raise CaptureError(f"components is {kinds!r}; allowed is a list with some of {', '.join(KINDS)}")
+        if workers is not None and not _is_list_of(int, workers):
+            raise CaptureError(f"workers is {workers!r}; allowed is a list with indices of rollout workers")
+        wanted = choose_components(self._crew.names(), kinds, workers)
         pids = [member.pid for member in self._crew.members]
+        chosen: dict[str, str] = {}
         for member in self._crew.members:
-            match = _WORKER.fullmatch(member.name)
-            if match and workers is not None and match[1] not in set(map(str, workers)):
-                continue
-            if member.name.startswith(prefixes):
+            if member.name in wanted:
                 chosen.setdefault(member.name if pids.count(member.pid) == 1 else "Serial", member.name)
-        if not chosen:
-            raise CaptureError("this run has none of these components")
         return chosen
 
     def _stop(self, capture: _RunningCapture) -> None:
@@ -207,3 +197,7 @@ class Control:
             return
         self._crew.forget(capture.posted)
         capture.step = "done"
+
+
+def _is_list_of(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)

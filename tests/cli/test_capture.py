@@ -157,9 +157,9 @@ def test_where_the_tool_is_missing_everywhere_one_sentence_says_so(tmp_path, run
 
 
 def test_what_the_run_refuses_is_told(tmp_path, run, capsys):
-    run.refusal = "workers are [7]; allowed are some of 0, 1"
+    run.refusal = "there is no rollout worker 7; allowed are 0, 1"
     assert capture(tmp_path, request_of(workers=[7])) == 2
-    assert capsys.readouterr().err == "sample-profiler capture: workers are [7]; allowed are some of 0, 1\n"
+    assert capsys.readouterr().err == "sample-profiler capture: there is no rollout worker 7; allowed are 0, 1\n"
 
 
 def test_ctrl_c_ends_the_capture_early_and_keeps_what_there_is(tmp_path, run, capsys):

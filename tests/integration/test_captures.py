@@ -126,7 +126,7 @@ def test_a_worker_that_is_not_there_is_told_and_nothing_happens(live: LiveRun) -
     command = [sys.executable, "-m", "sample_profiler", "capture", str(live.folder), "--tool", "cprofile"]
     result = subprocess.run([*command, "--workers", "7"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
-    assert "allowed are some of 0, 1" in result.stderr
+    assert "there is no rollout worker 7; allowed are 0, 1" in result.stderr
     assert_it_goes_on(live)
 
 
