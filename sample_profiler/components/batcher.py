@@ -15,6 +15,7 @@ from sample_profiler.profiling.flows import SLOT, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.storage.sampling_plan import SamplingPlan
 
 __all__ = ["Batcher", "BatcherPorts"]
 
@@ -41,26 +42,18 @@ class Batcher:
 
     Args:
         policy: index of the policy.
-        dataset_slots: trajectories in a dataset.
+        plan: who samples what.
         max_datasets: how many datasets the Learner may have at once, the one that it trains on included.
-        worker_slots: for each RolloutWorker, the slots of this policy that belong to it.
         ports: where to listen and talk.
     """
 
-    def __init__(
-        self,
-        policy: int,
-        dataset_slots: int,
-        max_datasets: int,
-        worker_slots: Sequence[Sequence[int]],
-        ports: BatcherPorts,
-    ) -> None:
+    def __init__(self, policy: int, plan: SamplingPlan, max_datasets: int, ports: BatcherPorts) -> None:
         self.name = f"Batcher_{policy}"
         self.timing = Timing(f"Batcher {policy} profile")
-        self._dataset_slots = dataset_slots
-        self._max_slots_at_learner = dataset_slots * max_datasets
-        self._worker_slots = worker_slots
-        self._slot_worker = {slot: worker for worker, slots in enumerate(worker_slots) for slot in slots}
+        self._policy = policy
+        self._plan = plan
+        self._dataset_slots = plan.dataset_slots
+        self._max_slots_at_learner = plan.dataset_slots * max_datasets
         self._ports = ports
         self._finished: deque[int] = deque()
         self._at_learner: set[int] = set()
@@ -94,7 +87,7 @@ class Batcher:
         if finished := self._ports.finished.receive():  # what the predecessor had still sent
             self._on_finished(finished)
         taken = self._at_learner.union(self._finished)
-        slots = [slot for slot in self._worker_slots[worker] if slot not in taken]
+        slots = [slot for slot in self._plan.worker_slots[worker][self._policy] if slot not in taken]
         self._lost_workers.discard(worker)
         self._ports.free[worker].send(slots)
         return len(slots)
@@ -130,10 +123,7 @@ class Batcher:
     def _on_trained(self, slots: list[int]) -> None:
         with self.timing.add_time("releasing_batches"):
             self._at_learner.difference_update(slots)
-            by_worker: dict[int, list[int]] = {}
-            for slot in slots:
-                by_worker.setdefault(self._slot_worker[slot], []).append(slot)
-            for worker, freed in by_worker.items():
+            for worker, freed in self._plan.by_worker(slots).items():
                 if worker not in self._lost_workers:
                     self._ports.free[worker].send(freed)
         with self.timing.add_time("batching"):

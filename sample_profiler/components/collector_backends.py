@@ -121,12 +121,9 @@ class LocalBackend:
 
     def _release(self) -> None:
         """Give slots back: at once, or, where sampling waits for the caller, only when the next batch is wanted."""
-        by_worker: dict[int, list[int]] = {}
-        for slot in self._to_release:
-            by_worker.setdefault(self._blueprint.plan.slot_worker[slot], []).append(slot)
-        self._to_release = []
-        for worker, slots in by_worker.items():
-            self._blueprint.channels.free[worker].send(slots)
+        slots, self._to_release = self._to_release, []
+        for worker, freed in self._blueprint.plan.by_worker(slots).items():
+            self._blueprint.channels.free[worker].send(freed)
 
     def _run_until(self, is_satisfied: Callable[[], bool]) -> None:
         """Run the loop until there is what is wanted, or something has failed."""

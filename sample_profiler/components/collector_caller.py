@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -126,20 +125,10 @@ class Caller:
 
 
 class PausableLoop(EventLoop):
-    """A loop that can be stopped and run again; its components are started once."""
-
-    def start(self) -> None:
-        """Start every component."""
-        for component in self._components:
-            self.activate(component)
-            component.start()
-        now_s = time.monotonic()
-        for _, timer in self._timers:
-            timer.due_s = now_s + timer.interval_s
-            self._next_due_s = min(self._next_due_s, timer.due_s)
+    """A loop that can be stopped and run again; `start` starts its components, once."""
 
     def run(self) -> None:
-        """Wait and dispatch until stopped."""
+        """Wait and dispatch until stopped; starts nobody."""
         self._stopping = False
         self._has_begun = False  # what the caller's program records is the caller's, until now
         while not self._stopping:

@@ -173,12 +173,11 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
 
 def make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
     """Make the Batcher of a policy."""
-    channels, plan, sampling = blueprint.channels, blueprint.plan, blueprint.config.sampling
+    channels, sampling = blueprint.channels, blueprint.config.sampling
     return Batcher(
         policy=policy,
-        dataset_slots=plan.dataset_slots,
+        plan=blueprint.plan,
         max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
-        worker_slots=[slots[policy] for slots in plan.worker_slots],
         ports=BatcherPorts(
             finished=channels.finished[policy],
             trained=channels.trained[policy],

@@ -176,8 +176,8 @@ class EventLoop:
         self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
         self._waiter = self._make_waiter([i.source for _, i in self._handlers.values()])
 
-    def run(self) -> None:
-        """Start every component, then wait and dispatch until stopped."""
+    def start(self) -> None:
+        """Start every component, and the intervals of the timers."""
         for component in self._components:
             self.activate(component)
             component.start()
@@ -185,6 +185,10 @@ class EventLoop:
         for _, timer in self._timers:
             timer.due_s = now_s + timer.interval_s
             self._next_due_s = min(self._next_due_s, timer.due_s)
+
+    def run(self) -> None:
+        """Start every component, then wait and dispatch until stopped."""
+        self.start()
         while not self._stopping:
             self._turn()
 

@@ -7,7 +7,7 @@ and one policy for the whole run, so a lost worker takes nothing with it that ot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sample_profiler.config import SamplingOptions
@@ -105,6 +105,13 @@ class SamplingPlan:
     def groups_of(self, worker: int) -> list[Group]:
         """Return the groups of one worker."""
         return [group for group in self.groups if group.worker == worker]
+
+    def by_worker(self, slots: Iterable[int]) -> dict[int, list[int]]:
+        """Return slots by the worker that they belong to, of each in the order given."""
+        found: dict[int, list[int]] = {}
+        for slot in slots:
+            found.setdefault(self.slot_worker[slot], []).append(slot)
+        return found
 
 
 def make_sampling_plan(

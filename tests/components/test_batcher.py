@@ -7,16 +7,21 @@ import pytest
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
+from sample_profiler.storage.sampling_plan import SamplingPlan
 
-WORKER_SLOTS = (range(3), range(3, 6), range(6, 8))
+PLAN = SamplingPlan(
+    num_agents=1, rollout=1, groups=(),
+    worker_slots=((range(8, 9), range(3)), (range(0), range(3, 6)), (range(0), range(6, 8))),
+    slot_worker=(0, 0, 0, 1, 1, 1, 2, 2, 0), slot_policy=(1, 1, 1, 1, 1, 1, 1, 1, 0), dataset_slots=2,
+)  # fmt: skip
 
 
 class Wiring:
     """A Batcher of datasets of two trajectories, and the other ends of its channels."""
 
-    def __init__(self, max_datasets: int, dataset_slots: int = 2) -> None:
+    def __init__(self, max_datasets: int) -> None:
         self.ports = BatcherPorts(LocalChannel(), LocalChannel(), LocalChannel(), [LocalChannel() for _ in range(3)])
-        self.batcher = Batcher(1, dataset_slots, max_datasets, WORKER_SLOTS, self.ports)
+        self.batcher = Batcher(1, PLAN, max_datasets, self.ports)
 
     def run(self) -> None:
         with pytest.raises(StalledError):  # until there is nothing left to do

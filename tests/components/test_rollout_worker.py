@@ -51,7 +51,7 @@ class LocalRun:
         max_datasets = 1 + self.sampling.num_batches_to_accumulate if self.sampling.async_rl else 1
         self.batchers = [
             Batcher(
-                policy, self.plan.dataset_slots, max_datasets, [slots[policy] for slots in self.plan.worker_slots],
+                policy, self.plan, max_datasets,
                 BatcherPorts(self.finished[policy], self.trained[policy], self.datasets[policy], self.free),
             )
             for policy in policies

@@ -96,6 +96,11 @@ def test_every_slot_belongs_to_one_worker_and_one_policy(run):
     for slot, worker, policy in owned:
         assert plan.slot_worker[slot] == worker
         assert plan.slot_policy[slot] == policy
+    backwards = plan.by_worker(reversed(range(plan.num_slots)))
+    assert all(slots == sorted(slots, reverse=True) for slots in backwards.values())
+    assert sorted(owned) == sorted(
+        (slot, worker, plan.slot_policy[slot]) for worker, slots in backwards.items() for slot in slots
+    )
     for group in plan.groups:
         for policy, num_rows in Counter(group.policies).items():
             assert len(plan.worker_slots[group.worker][policy]) >= num_rows, "a group could never begin"
