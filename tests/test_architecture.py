@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -94,6 +95,12 @@ def describe_violations(module: str, source: str) -> list[str]:
         if ROWS[target] >= ROWS[package]:
             found.append(f"{module} (row {ROWS[package]}) imports {imported} (row {ROWS[target]})")
     return found
+
+
+def test_the_table_of_rows_in_the_docs_has_all_of_them():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    lines = {int(row): text for row, text in re.findall(r"^\| (\d) \|(.*)$", page, re.MULTILINE)}
+    assert {name: row for name, row in ROWS.items() if f"`{name}`" not in lines[row]} == {}
 
 
 def test_modules_import_only_from_rows_above():

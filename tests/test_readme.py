@@ -32,6 +32,18 @@ PROFILING = ROOT / "docs" / "profiling.md"
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
+def test_the_page_of_rules_has_those_that_tests_name_and_no_others():
+    names = re.compile(r"^ *(?:async )?def test_((?:(?:t|tr|ml|pn)\d+_(?:and_)?)+)", re.MULTILINE)
+    cited = {
+        rule.upper()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in names.findall(path.read_text(encoding="utf-8"))
+        for rule in re.findall(r"[a-z]+\d+", name)
+    }
+    told = re.findall(r"^\| ([A-Z]+\d+) \|", (ROOT / "docs" / "rules.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(told) == sorted(cited)
+
+
 def code_blocks(page: Path, language: str) -> list[str]:
     """Return the code blocks of one language; "" are those of none, such as commands and output."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
