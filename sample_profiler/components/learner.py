@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.ppo.training_data import MicroBatch, TrainingData
+from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling import device_clock
 from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.ranges import profile_range
@@ -119,6 +119,7 @@ class Learner:
         self._dataset_slots = dataset_slots
         self._trainer = trainer
         self._options = options
+        self._chunks_per_micro_batch = max(1, options.micro_batch_steps // options.sampling.recurrence)
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
@@ -208,7 +209,8 @@ class Learner:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
-            data = self._prepare(dataset)
+            steps = _recorded_steps(dataset)
+            targets = self._make_targets(dataset, steps)
         with self.timing.add_time("train", device=True):
             begin = self._slowdown.begin()
             for _ in range(sampling.num_epochs):
@@ -217,8 +219,7 @@ class Learner:
                 for chunks in minibatches:
                     self._pulse.beat(self._patience_s)
                     self._patience_s = 0.0
-                    if num_valid := data.num_valid(chunks):
-                        self._trainer.train_minibatch(self._micro_batches(dataset, data, chunks), num_valid)
+                    self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
                 self._trainer.end_epoch()
             if self._slowdown.share:
                 self._slowdown.add_to(begin)
@@ -235,44 +236,33 @@ class Learner:
                 self._report_statistics(dataset, lag)
 
     @profile_range("Learner.prepare")
-    def _prepare(self, dataset: Dataset) -> TrainingData:
+    def _make_targets(self, dataset: Dataset, steps: RecordedSteps) -> Targets:
         """Compute advantages and the targets of the value head.
 
         Values are those that inference computed, except behind the last step, which inference has not seen. V-trace
         wants them of the network as it is now; only those of final observations before the last step, which are not
         kept, stay those that inference computed.
         """
-        loss, model = self._options.loss, self._trainer.model
+        model = self._trainer.model
         valid = dataset.is_valid(self._trainer.num_steps, self._options.sampling.max_policy_lag)
-        unknown = torch.zeros_like(dataset.rewards)
-        data = TrainingData(
-            starts_episode=dataset.by_chunk(dataset.starts_episode),
-            actions=dataset.by_chunk(dataset.actions),
-            action_parameters=dataset.by_chunk(dataset.action_parameters),
-            log_probabilities=dataset.by_chunk(dataset.log_probabilities),
-            values=dataset.by_chunk(dataset.values),
-            advantages=dataset.by_chunk(unknown),
-            returns=dataset.by_chunk(unknown),
-            valid=dataset.by_chunk(valid.float()),
-        )
         with torch.no_grad():
-            advantages, returns = self._estimate_advantages(dataset, data)
+            advantages, returns = self._estimate_advantages(dataset, steps)
             is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
             if not is_finite.all():
                 self._trainer.reject(f"the advantages or returns of {int((~is_finite).sum())} steps are not finite")
                 advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
-                data = replace(data, valid=data.valid * dataset.by_chunk(is_finite))
-            if loss.normalize_returns:
-                model.returns_normalizer.update(returns[data.valid.view_as(returns) > 0])
+                valid &= is_finite
+            if self._options.loss.normalize_returns:
+                model.returns_normalizer.update(returns[valid])
                 returns = model.returns_normalizer.normalize(returns)
-        return replace(data, advantages=dataset.by_chunk(advantages), returns=dataset.by_chunk(returns))
+        return Targets(*map(dataset.by_chunk, (advantages, returns, valid.float())))
 
     @profile_range("Learner.estimate_advantages")
-    def _estimate_advantages(self, dataset: Dataset, data: TrainingData) -> tuple[torch.Tensor, torch.Tensor]:
+    def _estimate_advantages(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
         loss = self._options.loss
         rewards = (dataset.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
-        ratios, values = self._evaluate(dataset, data) if loss.with_vtrace else (None, dataset.values)
+        ratios, values = self._evaluate(dataset, steps) if loss.with_vtrace else (None, dataset.values)
         values = torch.cat([values, self._values_behind(dataset)[:, None]], dim=1)
         final_values = dataset.final_values.clone()
         final_values[:, -1] = values[:, -1]
@@ -283,10 +273,10 @@ class Learner:
             return gae(rewards, values, *ends, loss.gamma, loss.gae_lambda)
         return vtrace(rewards, values, ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
 
-    def _evaluate(self, dataset: Dataset, data: TrainingData) -> tuple[torch.Tensor, torch.Tensor]:
+    def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
         chunks = np.arange(dataset.num_chunks)
-        results = [self._trainer.evaluate(batch) for batch in self._micro_batches(dataset, data, chunks)]
+        results = [self._trainer.evaluate(batch) for batch in self._micro_batches(dataset, steps, chunks)]
         ratios, values = (torch.cat(parts).view_as(dataset.rewards) for parts in zip(*results, strict=True))
         return ratios, values
 
@@ -300,20 +290,22 @@ class Learner:
             self.progress.random.shuffle(order)
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
+    def _train_minibatch(
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: npt.NDArray[np.int64]
+    ) -> None:
+        """Take an optimizer step on some chunks, unless none of their steps counts; `targets` are of these alone."""
+        if num_valid := targets.num_valid():
+            micro_batches = self._micro_batches(dataset, steps, chunks)
+            pieces = targets.normalized().split(self._chunks_per_micro_batch)
+            self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
+
     def _micro_batches(
-        self, dataset: Dataset, data: TrainingData, chunks: npt.NDArray[np.int64]
+        self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]
     ) -> Iterator[MicroBatch]:
-        advantages = data.normalized_advantages(chunks)
-        per_micro_batch = max(1, self._options.micro_batch_steps // self._options.sampling.recurrence)
-        for start in range(0, len(chunks), per_micro_batch):
+        for start in range(0, len(chunks), self._chunks_per_micro_batch):
             with self.timing.add_time("bptt_initial"):
-                piece = chunks[start : start + per_micro_batch]
-                micro_batch = data.micro_batch(
-                    piece,
-                    advantages[start : start + per_micro_batch],
-                    self._observations(dataset, piece),
-                    dataset.states(piece),
-                )
+                piece = chunks[start : start + self._chunks_per_micro_batch]
+                micro_batch = MicroBatch(self._observations(dataset, piece), dataset.states(piece), steps.of(piece))
             yield micro_batch
 
     def _observations(self, dataset: Dataset, chunks: npt.NDArray[np.int64]) -> Iterator[dict[str, torch.Tensor]]:
@@ -365,3 +357,13 @@ class Learner:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course; before `start`."""
         self._pending = list(course["pending"])
+
+
+def _recorded_steps(dataset: Dataset) -> RecordedSteps:
+    return RecordedSteps(
+        starts_episode=dataset.by_chunk(dataset.starts_episode),
+        actions=dataset.by_chunk(dataset.actions),
+        action_parameters=dataset.by_chunk(dataset.action_parameters),
+        log_probabilities=dataset.by_chunk(dataset.log_probabilities),
+        values=dataset.by_chunk(dataset.values),
+    )

@@ -17,7 +17,7 @@ from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.ppo.schedules import LearningRateSchedule
-from sample_profiler.ppo.training_data import MicroBatch
+from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
@@ -99,23 +99,23 @@ class Trainer:
         self._num_left_out = 0  # in all
 
     @profile_range("Trainer.train_minibatch")
-    def train_minibatch(self, micro_batches: Iterable[MicroBatch], num_valid: float) -> None:
+    def train_minibatch(self, micro_batches: Iterable[tuple[MicroBatch, Targets]], num_valid: float) -> None:
         """Take one optimizer step.
 
         Args:
-            micro_batches: the minibatch in pieces.
+            micro_batches: the minibatch in pieces, with advantages that are normalized over all of it.
             num_valid: steps of the whole minibatch that count; the losses are means over them.
         """
         timing = self.timing
         with timing.add_time("minibatch_init"):
             self._optimizer.zero_grad()
             sums = _Sums()
-        for micro_batch in micro_batches:
+        for micro_batch, targets in micro_batches:
             with timing.add_time("calculate_losses", device=True):
                 with timing.add_time("forward_head"):
                     heads = self._encode(micro_batch)
                     joined = torch.cat([head.detach() for head in heads]).requires_grad_()
-                loss = self._calculate_loss(joined, micro_batch, sums) / num_valid
+                loss = self._calculate_loss(joined, micro_batch, targets, sums) / num_valid
             with timing.add_time("update"), timing.add_time("backward", device=True):
                 self._backward(loss, heads, joined)
         with timing.add_time("update"):
@@ -174,27 +174,29 @@ class Trainer:
             return [self._forward_head(self.model.normalize(observations)) for observations in batch.observations]
 
     @profile_range("Trainer.calculate_loss")
-    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, sums: _Sums) -> torch.Tensor:
+    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, targets: Targets, sums: _Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
 
         Args:
             head: `[N, E]`, its encoded observations.
             batch: the rest of it.
+            targets: of its steps.
             sums: where statistics go.
         """
         options, timing = self._loss, self.timing
+        steps, targets = batch.steps.flat(), targets.flat()
         distribution, values = self._forward(head, batch)
         with timing.add_time("tail"):
-            log_probabilities = distribution.log_prob(batch.actions)
-            ratio = losses.probability_ratio(log_probabilities, batch.log_probabilities)
+            log_probabilities = distribution.log_prob(steps.actions)
+            ratio = losses.probability_ratio(log_probabilities, steps.log_probabilities)
         with timing.add_time("losses"):
-            valid = batch.valid
-            policy = losses.policy_loss(ratio, batch.advantages, valid, options.ppo_clip_ratio)
-            value = losses.value_loss(values, batch.values, batch.returns, valid, options.ppo_clip_value)
+            valid = targets.valid
+            policy = losses.policy_loss(ratio, targets.advantages, valid, options.ppo_clip_ratio)
+            value = losses.value_loss(values, steps.values, targets.returns, valid, options.ppo_clip_value)
             exploration = losses.exploration_loss(distribution, valid, options.exploration_loss)
             total = policy + options.value_loss_coeff * value + options.exploration_loss_coeff * exploration
         with timing.add_time("kl_divergence"):
-            old = self.model.action_distribution(batch.action_parameters)
+            old = self.model.action_distribution(steps.action_parameters)
             if options.kl_loss_coeff > 0:
                 kl = losses.kl_loss(old, distribution, valid)
                 total = total + options.kl_loss_coeff * kl
@@ -210,9 +212,9 @@ class Trainer:
         timing = self.timing
         with computing_in(self._precision, self.device):
             with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
-                num_chunks, length = batch.starts_episode.shape
-                sequences = head.view(num_chunks, length, -1)
-                core = self.model.forward_core_sequence(sequences, batch.states, batch.starts_episode)
+                starts_episode = batch.steps.starts_episode
+                sequences = head.view(*starts_episode.shape, -1)
+                core = self.model.forward_core_sequence(sequences, batch.states, starts_episode)
             with timing.add_time("tail"):
                 parameters, values = self.model.forward_tail(core.flatten(0, 1))
                 return self.model.action_distribution(parameters), values
@@ -223,8 +225,9 @@ class Trainer:
 
         The ratios are as they are, not within the bounds that the loss keeps them in.
         """
+        steps = batch.steps.flat()
         distribution, values = self._forward(torch.cat(self._encode(batch)), batch)
-        return (distribution.log_prob(batch.actions) - batch.log_probabilities).exp(), values
+        return (distribution.log_prob(steps.actions) - steps.log_probabilities).exp(), values
 
     @torch.no_grad()
     def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:

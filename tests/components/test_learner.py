@@ -156,8 +156,8 @@ def test_the_value_behind_the_last_step_is_that_of_its_observation(make_learner,
     memory.terminated[1] = memory.truncated[2] = True
     received = []
     learner = run.learner
-    prepare = learner._prepare
-    learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
+    make_targets = learner._make_targets
+    learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0, 1, 2, 3)
     returns = received[0].returns.flatten().tolist()
     after_a_cut = 1 + 0.5 * 10 if value_bootstrap else 1
@@ -173,8 +173,8 @@ def test_values_of_final_observations_in_the_middle_are_those_of_inference(make_
     memory.rewards[:], memory.values[:] = 1.0, 0.0
     memory.truncated[0, 0], memory.final_values[0, 0] = True, 6.0
     received = []
-    prepare = run.learner._prepare
-    run.learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
+    make_targets = run.learner._make_targets
+    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0)
     assert received[0].returns.flatten()[0].item() == 1 + 0.5 * 6
 
@@ -203,8 +203,8 @@ def test_vtrace_weighs_by_ratios_of_the_present_network_and_bounds_them_above_al
     memory.rewards[0], memory.values[:] = 1.0, -777.0
     memory.log_probabilities[0] = np.log(0.25) - np.log(ratios)
     received = []
-    prepare = run.learner._prepare
-    run.learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
+    make_targets = run.learner._make_targets
+    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0)
     assert received[0].returns.flatten().tolist() == pytest.approx(targets, abs=1e-5)
 
@@ -231,8 +231,8 @@ def test_rewards_are_scaled_and_clipped(make_learner):
     run.memory.rewards[:2, 0], run.memory.values[:] = (1.5, -40.0), 0.0
     run.memory.terminated[:] = True
     received = []
-    prepare = run.learner._prepare
-    run.learner._prepare = lambda *arguments: received.append(prepare(*arguments)) or received[-1]
+    make_targets = run.learner._make_targets
+    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0, 1)
     assert received[0].returns.flatten().tolist() == [3.0, -5.0]
 

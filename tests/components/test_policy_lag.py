@@ -63,11 +63,11 @@ class Run:
             component.start()
 
     def train(self, num_steps, look=lambda batches: None):
-        """Take so many optimizer steps, and have `look` see the micro-batches of each before it is taken."""
+        """Take so many optimizer steps; `look` sees the micro-batches and targets of each before it is taken."""
         train_minibatch = self.trainer.train_minibatch
 
         def look_and_train(micro_batches, num_valid):
-            batches = [replace(batch, observations=list(batch.observations)) for batch in micro_batches]
+            batches = [(replace(batch, observations=list(batch.observations)), each) for batch, each in micro_batches]
             look(batches)
             train_minibatch(batches, num_valid)
 
@@ -100,9 +100,10 @@ def test_the_learner_computes_the_log_probabilities_and_values_that_inference_co
     run, differences = make_masked_run(action_space, *flags), []
 
     def compare(batches):
-        for batch in batches:
+        for batch, _ in batches:
             ratios, values = run.trainer.evaluate(batch)
-            differences.append((ratios.log().abs().max().item(), (values - batch.values).abs().max().item()))
+            off = values - batch.steps.flat().values
+            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
 
     run.train(NUM_DATASETS, compare)
     assert run.blueprint.counters.lag_max[0] == 0
@@ -119,9 +120,9 @@ def test_what_the_mask_forbids_is_never_drawn_and_carries_no_gradient(make_maske
     drawn, gradients = [], []
 
     def note(batches):
-        for batch in batches:
+        for batch, _ in batches:
             masks = torch.cat([observations["action_mask"] for observations in batch.observations])
-            drawn.append(masks.gather(-1, batch.actions + torch.from_numpy(offsets)))
+            drawn.append(masks.gather(-1, batch.steps.flat().actions + torch.from_numpy(offsets)))
         if logits.weight.grad is not None:
             gradients.append(torch.cat([logits.weight.grad, logits.bias.grad[:, None]], dim=-1))
 
@@ -168,11 +169,11 @@ def test_episodes_that_begin_behind_an_inactive_step_begin_with_zeros_in_inferen
         slots, steps = np.nonzero(memory.inactive)
         assert len(slots) >= 4
         assert not memory.states[slots, steps + 1].any()
-        for batch in batches:
+        for batch, targets in batches:
             ratios, values = run.trainer.evaluate(batch)
-            valid = batch.valid > 0
+            valid = targets.flat().valid > 0
             differences.append(ratios.log()[valid].abs().max().item())
-            differences.append((values - batch.values)[valid].abs().max().item())
+            differences.append((values - batch.steps.flat().values)[valid].abs().max().item())
 
     run.train(NUM_DATASETS, compare)
     assert np.max(differences) < 1e-5

@@ -20,7 +20,7 @@ from sample_profiler.model.registry import ModelParts
 from sample_profiler.ppo.optimizers import make_optimizer
 from sample_profiler.ppo.schedules import make_schedule
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.ppo.training_data import MicroBatch, TrainingData
+from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling import Timing
 
 NUM_CHUNKS, LENGTH, NUM_ACTIONS = 6, 4, 3
@@ -49,33 +49,45 @@ def make_trainer(config: Config, *, skips_bad_numbers: bool = False, parts: Mode
     )
 
 
-def make_data() -> tuple[TrainingData, torch.Tensor, torch.Tensor]:
-    """Return random steps, their observations `[C, R, 5]` and first states `[C, 8]`."""
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Random steps, what they are trained towards, their observations `[C, R, 5]` and first states `[C, 8]`."""
+
+    steps: RecordedSteps
+    targets: Targets
+    observations: torch.Tensor
+    states: torch.Tensor
+
+
+def make_data() -> Data:
     generator = torch.Generator().manual_seed(2)
     shape = (NUM_CHUNKS, LENGTH)
     parameters = torch.randn(*shape, NUM_ACTIONS, generator=generator)
     actions = torch.randint(NUM_ACTIONS, (*shape, 1), generator=generator)
-    data = TrainingData(
+    steps = RecordedSteps(
         starts_episode=torch.rand(shape, generator=generator) < 0.3,
         actions=actions,
         action_parameters=parameters,
         log_probabilities=parameters.log_softmax(-1).gather(-1, actions).squeeze(-1),
         values=torch.randn(shape, generator=generator),
+    )
+    targets = Targets(
         advantages=torch.randn(shape, generator=generator),
         returns=torch.randn(shape, generator=generator),
         valid=(torch.rand(shape, generator=generator) < 0.8).float(),
     )
-    return data, torch.randn(*shape, 5, generator=generator), torch.randn(NUM_CHUNKS, 8, generator=generator)
+    observations = torch.randn(*shape, 5, generator=generator)
+    return Data(steps, targets, observations, torch.randn(NUM_CHUNKS, 8, generator=generator))
 
 
-def cut(data: TrainingData, observations: torch.Tensor, states: torch.Tensor, sizes: list[int]) -> list[MicroBatch]:
+def cut(data: Data, sizes: list[int]) -> list[tuple[MicroBatch, Targets]]:
     """Cut a minibatch into micro-batches of so many chunks, whose observations come one chunk at a time."""
-    advantages = data.normalized_advantages(np.arange(NUM_CHUNKS))
+    targets = data.targets.normalized()
     batches, start = [], 0
     for size in sizes:
         chunks = np.arange(start, start + size)
-        pieces = iter([{"obs": observations[chunk]} for chunk in chunks])
-        batches.append(data.micro_batch(chunks, advantages[chunks], pieces, states[chunks]))
+        pieces = iter([{"obs": data.observations[chunk]} for chunk in chunks])
+        batches.append((MicroBatch(pieces, data.states[chunks], data.steps.of(chunks)), targets.of(chunks)))
         start += size
     return batches
 
@@ -87,12 +99,12 @@ def gradient(model: ActorCritic) -> torch.Tensor:
 @pytest.mark.parametrize("sizes", [[1] * 6, [2, 4], [5, 1]])
 @pytest.mark.parametrize("flags", [(), ("--kl_loss_coeff=0.3", "--exploration_loss=symmetric_kl")])
 def test_pieces_add_up_to_the_gradient_of_the_minibatch(sizes: list[int], flags: tuple[str, ...]) -> None:
-    data, observations, states = make_data()
-    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    data = make_data()
+    num_valid = data.targets.num_valid()
     gradients = []
     for pieces in ([NUM_CHUNKS], sizes):
         trainer = make_trainer(make_config(*flags))
-        trainer.train_minibatch(cut(data, observations, states, pieces), num_valid)
+        trainer.train_minibatch(cut(data, pieces), num_valid)
         gradients.append(gradient(trainer.model))
     assert gradients[0].abs().max() > 1e-3
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
@@ -102,30 +114,28 @@ def test_gradient_is_that_of_the_loss_written_out() -> None:
     config = make_config("--ppo_clip_ratio=0.2", "--exploration_loss_coeff=0.01", "--value_loss_coeff=0.7")
     trainer = make_trainer(config)
     model = copy.deepcopy(trainer.model)
-    data, observations, states = make_data()
-    every = np.arange(NUM_CHUNKS)
-    num_valid = data.num_valid(every)
-    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+    data = make_data()
+    num_valid = data.targets.num_valid()
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), num_valid)
 
+    steps, targets, state, logits, values = data.steps, data.targets.normalized(), data.states, [], []
     # Step by step through the network, and the formulas of the PPO paper with the lower bound 1 / (1 + e).
-    state, logits, values = states, [], []
     for step in range(LENGTH):
-        state = state * (~data.starts_episode[:, step])[:, None]
-        head = model.forward_head(model.normalize({"obs": observations[:, step]}))
+        state = state * (~steps.starts_episode[:, step])[:, None]
+        head = model.forward_head(model.normalize({"obs": data.observations[:, step]}))
         core, state = model.forward_core(head, state)
         parameters, value = model.forward_tail(core)
         logits.append(parameters)
         values.append(value)
     log_p = torch.stack(logits, 1).log_softmax(-1)
     value = torch.stack(values, 1)
-    taken = log_p.gather(-1, data.actions).squeeze(-1)
-    ratio = (taken - data.log_probabilities).exp().clamp(0.05, 20)
-    advantages = data.normalized_advantages(every)
-    surrogate = torch.minimum(ratio * advantages, ratio.clamp(1 / 1.2, 1.2) * advantages)
-    clipped = data.values + (value - data.values).clamp(-1, 1)
-    value_error = torch.maximum((value - data.returns) ** 2, (clipped - data.returns) ** 2)
+    taken = log_p.gather(-1, steps.actions).squeeze(-1)
+    ratio = (taken - steps.log_probabilities).exp().clamp(0.05, 20)
+    surrogate = torch.minimum(ratio * targets.advantages, ratio.clamp(1 / 1.2, 1.2) * targets.advantages)
+    clipped = steps.values + (value - steps.values).clamp(-1, 1)
+    value_error = torch.maximum((value - targets.returns) ** 2, (clipped - targets.returns) ** 2)
     entropy = -(log_p.exp() * log_p).sum(-1)
-    loss = ((-surrogate + 0.7 * value_error - 0.01 * entropy) * data.valid).sum() / num_valid
+    loss = ((-surrogate + 0.7 * value_error - 0.01 * entropy) * targets.valid).sum() / num_valid
     loss.backward()
     torch.testing.assert_close(gradient(trainer.model), gradient(model), rtol=1e-4, atol=1e-6)
 
@@ -133,30 +143,29 @@ def test_gradient_is_that_of_the_loss_written_out() -> None:
 def test_clipping_limits_the_norm_of_all_gradients_together() -> None:
     trainer = make_trainer(make_config())
     trainer._max_grad_norm = 0.01
-    data, observations, states = make_data()
-    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), data.num_valid(np.arange(NUM_CHUNKS)))
+    data = make_data()
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
     assert float(gradient(trainer.model).norm()) == pytest.approx(0.01, rel=1e-3)
     assert trainer.statistics()["train/grad_norm"] > 0.01
 
 
 def test_state_dict_continues_where_it_was_taken() -> None:
-    data, observations, states = make_data()
-    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    data = make_data()
+    num_valid = data.targets.num_valid()
     trainer = make_trainer(make_config())
-    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), num_valid)
     other = make_trainer(make_config())
     other.load_state_dict(copy.deepcopy(trainer.state_dict()))
     for each in (trainer, other):
-        each.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), num_valid)
+        each.train_minibatch(cut(data, [NUM_CHUNKS]), num_valid)
     assert other.num_steps == trainer.num_steps == 2
     for mine, theirs in zip(trainer.model.parameters(), other.model.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
 def test_normalized_advantages_have_zero_mean_and_unit_deviation_over_valid_steps() -> None:
-    data, _, _ = make_data()
-    every = np.arange(NUM_CHUNKS)
-    normalized = data.normalized_advantages(every)[data.valid > 0]
+    data = make_data()
+    normalized = data.targets.normalized().advantages[data.targets.valid > 0]
     assert float(normalized.mean()) == pytest.approx(0, abs=1e-6)
     assert float(normalized.std()) == pytest.approx(1, abs=1e-5)
 
@@ -168,46 +177,47 @@ def test_options_for_speed_take_the_same_step_within_their_rounding(
 ) -> None:
     with contextlib.suppress(ImportError):  # its thread would outlive the test
         monkeypatch.setattr(importlib.import_module("tqdm").tqdm, "monitor_interval", 0)
-    data, observations, states = make_data()
-    num_valid = data.num_valid(np.arange(NUM_CHUNKS))
+    data = make_data()
+    num_valid = data.targets.num_valid()
     gradients = []
     for flags in ((), (flag,)):
         trainer = make_trainer(make_config(*flags))
-        trainer.train_minibatch(cut(data, observations, states, [4, 2]), num_valid)
+        trainer.train_minibatch(cut(data, [4, 2]), num_valid)
         gradients.append(gradient(trainer.model))
         assert all(parameter.dtype == torch.float32 for parameter in trainer.model.parameters())
     difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
     assert difference < tolerance
 
 
-def spoiled(data: TrainingData) -> TrainingData:
-    return dataclasses.replace(data, returns=torch.full_like(data.returns, torch.inf))
+def spoiled(data: Data) -> Data:
+    returns = torch.full_like(data.targets.returns, torch.inf)
+    return dataclasses.replace(data, targets=dataclasses.replace(data.targets, returns=returns))
 
 
 def test_a_step_whose_gradients_are_not_finite_is_left_out(caplog):
     trainer = make_trainer(make_config(), skips_bad_numbers=True)
-    data, observations, states = make_data()
+    data = make_data()
     before = copy.deepcopy(trainer.model.state_dict())
-    trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+    trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
     assert trainer.num_steps == 0
     torch.testing.assert_close(trainer.model.state_dict(), before, rtol=0, atol=0)
     assert "gradients of optimizer step 1 are not finite" in caplog.text
-    trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), 20.0)
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     assert trainer.num_steps == 1
     assert all(bool(tensor.isfinite().all()) for tensor in trainer.model.state_dict().values())
 
 
 def test_ten_bad_steps_in_a_row_are_an_error_and_others_between_them_begin_anew():
     trainer = make_trainer(make_config(), skips_bad_numbers=True)
-    data, observations, states = make_data()
+    data = make_data()
     for _ in range(2):
         for _ in range(9):
             trainer.reject("something")
-        trainer.train_minibatch(cut(data, observations, states, [NUM_CHUNKS]), 20.0)
+        trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     for _ in range(9):
-        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+        trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
     with pytest.raises(TrainingError, match="10th time in a row"):
-        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+        trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
 
 
 def test_a_log_of_days_tells_of_the_1st_10th_and_100th_step_that_is_left_out(caplog):
@@ -222,9 +232,9 @@ def test_a_log_of_days_tells_of_the_1st_10th_and_100th_step_that_is_left_out(cap
 
 def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
     trainer = make_trainer(make_config())
-    data, observations, states = make_data()
+    data = make_data()
     with pytest.raises(TrainingError, match="last checkpoint is sound"):
-        trainer.train_minibatch(cut(spoiled(data), observations, states, [NUM_CHUNKS]), 20.0)
+        trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
 
 
 class Flat(nn.Module):
@@ -240,7 +250,7 @@ class Flat(nn.Module):
 def test_a_network_whose_encoder_has_no_parameters_is_trained(parts: ModelParts) -> None:
     trainer = make_trainer(make_config("--encoder_mlp_layers"), parts=parts)
     before = copy.deepcopy(list(trainer.model.parameters()))
-    data, observations, states = make_data()
-    trainer.train_minibatch(cut(data, observations, states, [4, 2]), 20.0)
+    data = make_data()
+    trainer.train_minibatch(cut(data, [4, 2]), 20.0)
     assert trainer.num_steps == 1
     assert not any(map(torch.equal, before, trainer.model.parameters())), "core and heads learn"
