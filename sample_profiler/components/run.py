@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import gymnasium
+
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
@@ -24,7 +26,8 @@ from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.registry import recurrent_state_size
+from sample_profiler.model.convolutions import describe_too_small, flattened_images, least_side
+from sample_profiler.model.registry import recurrent_state_size, registered_parts
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
@@ -120,12 +123,7 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
                 "the machine has: use a smaller --rollout, --batch_size, --num_batches_to_accumulate, "
                 "--num_envs_per_worker or --num_workers"
             )
-    try:
-        seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
-        given = config.observations
-        normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
-    except ConfigError as error:
-        problems += error.problems
+    problems += _find_problems_of_observations(config, env_spec)
     if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
@@ -133,6 +131,24 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         )
     if problems:
         raise ConfigError(problems)
+
+
+def _find_problems_of_observations(config: Config, env_spec: EnvSpec) -> list[str]:
+    """Find what the network could not make of the observations."""
+    try:
+        seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
+    except ConfigError as error:
+        return list(error.problems)
+    problems: list[str] = []
+    given = config.observations
+    try:
+        normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
+    except ConfigError as error:
+        problems += error.problems
+    if registered_parts(config).encoder is None:  # the user's own takes what it likes
+        architecture = config.model.encoder_conv_architecture
+        problems += filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items()))
+    return problems
 
 
 def allow_processes(config: Config) -> None:
@@ -292,6 +308,20 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
         blueprint.trajectories.num_bytes / 2**20,
         plan.dataset_slots,
     )
+    _log_flattened(blueprint.config, blueprint.env_spec.observation_space)
+
+
+def _log_flattened(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
+    """Say which observations one may have taken for images are none, with the package's own encoders."""
+    if registered_parts(config).encoder is not None:
+        return
+    architecture = config.model.encoder_conv_architecture
+    for key in flattened_images(observation_spaces, architecture):
+        logger.info(
+            "Observation %r of shape %s is flattened for fully connected layers: --encoder_conv_architecture=%s needs "
+            "images of %dx%d pixels",
+            *(key, observation_spaces[key].shape, architecture, least_side(architecture), least_side(architecture)),
+        )
 
 
 @contextlib.contextmanager

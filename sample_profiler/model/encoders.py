@@ -1,6 +1,7 @@
 """Owns the networks that turn normalized observations into one vector per step.
 
 A vector goes through fully connected layers, an image through convolutions; anything else is flattened to a vector.
+What an image is, and how large it has to be, is said in :mod:`sample_profiler.model.convolutions`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,11 @@ from torch import Tensor, cat, nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
+from sample_profiler.model.convolutions import CONVNETS, describe_too_small, is_image
 from sample_profiler.model.elementwise import to_pixels
 from sample_profiler.model.layers import make_activation, make_mlp
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder"]
-
-# Channels, kernel size and stride of each convolution.
-_CONVNETS: dict[str, tuple[tuple[int, int, int], ...]] = {
-    "convnet_simple": ((32, 8, 4), (64, 4, 2), (128, 3, 2)),
-    "convnet_impala": ((16, 8, 4), (32, 4, 2)),
-    "convnet_atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
-}
 
 # Channels of each stage, and residual blocks per stage (Espeholt et al. 2018, arXiv:1802.01561, figure 3 right).
 _RESNET_CHANNELS = (16, 32, 32)
@@ -88,11 +83,8 @@ class ConvEncoder(nn.Module):
         """Make the layers.
 
         Args:
-            shape: Channels, height and width.
+            shape: Channels, height and width, which are large enough for the convolutions.
             options: ``encoder_conv_architecture``, ``encoder_conv_mlp_layers`` and ``nonlinearity``.
-
-        Raises:
-            ValueError: The image is too small.
         """
         super().__init__()
         make_convolutions = _make_resnet if options.encoder_conv_architecture == "resnet_impala" else _make_convnet
@@ -127,27 +119,18 @@ class _ResidualBlock(nn.Module):
 
 def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) -> VectorEncoder | ConvEncoder:
     # The normalizer turns a Discrete observation into a vector with a one in it.
-    shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape
-    if shape is None or len(shape) != 3:
-        return VectorEncoder(math.prod(shape or ()), options)
-    try:
-        return ConvEncoder(shape, options)
-    except ValueError as error:
-        raise ConfigError(
-            [
-                f"observation {key!r} of shape {tuple(shape)} is too small for "
-                f"--encoder_conv_architecture={options.encoder_conv_architecture}: {error}; an image is [channels, "
-                "height, width]: enlarge it in a wrapper, or flatten it to use fully connected layers"
-            ]
-        ) from None
+    shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape or ()
+    if not is_image(space, options.encoder_conv_architecture):
+        return VectorEncoder(math.prod(shape), options)
+    if problem := describe_too_small(key, space, options.encoder_conv_architecture):
+        raise ConfigError([problem])
+    return ConvEncoder(shape, options)
 
 
 def _make_convnet(shape: Sequence[int], options: ModelOptions) -> tuple[list[nn.Module], int]:
     num_channels, height, width = shape
     layers: list[nn.Module] = []
-    for out_channels, kernel_size, stride in _CONVNETS[options.encoder_conv_architecture]:
-        if min(height, width) < kernel_size:
-            raise ValueError(f"a convolution of {kernel_size}x{kernel_size} gets {height}x{width} pixels")
+    for out_channels, kernel_size, stride in CONVNETS[options.encoder_conv_architecture]:
         layers += [nn.Conv2d(num_channels, out_channels, kernel_size, stride), make_activation(options.nonlinearity)]
         num_channels = out_channels
         height, width = ((size - kernel_size) // stride + 1 for size in (height, width))

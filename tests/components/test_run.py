@@ -1,13 +1,20 @@
-"""What signals do to a run."""
+"""What signals do to a run, and what is said of its observations before it begins."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from gymnasium import spaces
 
-from sample_profiler.components.run import _signals_calling
+from sample_profiler.components.run import _log_flattened, _signals_calling, check_spaces
+from sample_profiler.config import parse_config
+from sample_profiler.envs import EnvSpec
+from sample_profiler.errors import ConfigError
+from sample_profiler.model import registry as model_registry
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -55,3 +62,39 @@ def test_a_run_whose_terminal_may_be_closed_goes_on(earlier_handlers):
     assert run_with(HUP, HUP) == ([], 0)
     assert run_with(HUP, INT) == ([INT], 0)
     assert signal.getsignal(HUP) is signal.SIG_IGN
+
+
+GRID = spaces.Box(-1, 1, (7, 7, 3), np.float32)
+TINY = spaces.Box(0, 255, (3, 24, 128), np.uint8)
+SCREEN = spaces.Box(0, 255, (3, 72, 128), np.uint8)
+
+
+def seeing(**entries) -> EnvSpec:
+    return EnvSpec(observation_space=spaces.Dict(entries), action_space=spaces.Discrete(2))
+
+
+def test_an_image_that_is_too_small_is_a_problem_beside_others():
+    config = parse_config(["--env=mine", "--normalize_input_keys=nothing"])
+    check_spaces(parse_config(["--env=mine"]), seeing(obs=SCREEN, grid=GRID))
+    with pytest.raises(ConfigError) as caught:
+        check_spaces(config, seeing(obs=SCREEN, other=TINY))
+    names, small = caught.value.problems
+    assert "'nothing'" in names
+    assert "'other' of shape (3, 24, 128)" in small
+    check_spaces(parse_config(["--env=mine", "--encoder_conv_architecture=resnet_impala"]), seeing(obs=TINY))
+
+
+def test_an_encoder_of_ones_own_takes_images_of_any_size(monkeypatch):
+    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
+    check_spaces(parse_config(["--env=mine"]), seeing(obs=TINY))
+
+
+def test_the_log_says_what_is_taken_for_a_vector_that_one_may_take_for_an_image(caplog, monkeypatch):
+    config = parse_config(["--env=mine"])
+    caplog.set_level(logging.INFO)
+    _log_flattened(config, seeing(obs=SCREEN, grid=GRID, flat=spaces.Box(-1, 1, (3,))).observation_space)
+    (message,) = caplog.messages
+    assert message.startswith("Observation 'grid' of shape (7, 7, 3) is flattened for fully connected layers")
+    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
+    _log_flattened(config, seeing(grid=GRID).observation_space)
+    assert len(caplog.messages) == 1

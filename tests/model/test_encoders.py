@@ -100,5 +100,19 @@ def test_without_layers_a_vector_passes_as_it_is():
 
 
 def test_an_image_that_is_too_small_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"'screen' of shape \(3, 20, 20\).*convnet_simple.*3x3.*1x1"):
-        ObservationEncoder({"screen": box(3, 20, 20)}, ModelOptions())
+    with pytest.raises(ConfigError, match=r"'screen' of shape \(3, 20, 20\).*convnet_simple.*36x36 pixels"):
+        ObservationEncoder({"screen": spaces.Box(0, 255, (3, 20, 20), np.uint8)}, ModelOptions())
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 10, 10), (3, 35, 36)], ids=str)
+def test_what_has_three_dimensions_and_is_no_image_is_flattened(shape):
+    encoder = ObservationEncoder({"obs": box(*shape)}, ModelOptions(encoder_mlp_layers=(7, 6)))
+    assert isinstance(encoder.encoders[0], VectorEncoder)
+    assert encoder({"obs": torch.randn(3, *shape)}).shape == (3, 6)
+
+
+@pytest.mark.parametrize("space", [box(3, 36, 36), spaces.Box(0, 255, (3, 36, 36), np.uint8)], ids=str)
+def test_an_image_of_the_smallest_size_goes_through_convolutions(space):
+    encoder = ObservationEncoder({"obs": space}, ModelOptions(encoder_conv_mlp_layers=(6,)))
+    assert isinstance(encoder.encoders[0], ConvEncoder)
+    assert encoder({"obs": torch.randn(3, *space.shape)}).shape == (3, 6)
