@@ -120,6 +120,8 @@ class AgentsEnv:
                 result = self._env.step(self._to_action(actions[0]))
             else:
                 result = self._env.step([self._to_action(action) for action in actions])
+        except EnvContractError:  # of a vector
+            raise
         except Exception as error:
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
         self._returned["step"] = result

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
 
@@ -117,15 +117,18 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
         render_mode: As in gymnasium; ``None`` while training.
 
     Returns:
-        What the registered function returned; with ``--batched_sampling=True`` that is a vector, whose members become
-        the agents of one environment.
+        What the registered function returned. With ``--batched_sampling=True`` the members of a vector become the
+        agents of one environment; what is no vector stays what it is.
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
-        EnvContractError: A vector is asked for, and it is none.
+        EnvContractError: It is a vector that does not say how many members it has.
     """
     env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
-    return VectorAgents(env, full_env_name) if getattr(cfg, "batched_sampling", False) else env
+    if not getattr(cfg, "batched_sampling", False) or not is_vector(env):
+        return env
+    vector = VectorAgents(env, full_env_name)
+    return OnlyMember(vector) if vector.num_agents == 1 else vector
 
 
 def export_registration(name: str) -> bytes:

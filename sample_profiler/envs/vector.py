@@ -4,6 +4,9 @@ Two kinds are understood: ``gymnasium.vector.VectorEnv``, and simulators that ha
 spaces of one member, ``reset() -> (observations, infos)`` and ``step(actions) -> (observations, rewards, terminated,
 truncated, infos)`` with a first dimension of that length everywhere. Actions come as gymnasium batches them: an array,
 for a Tuple a tuple of arrays. Infos are one dictionary for each member, or one dictionary of arrays.
+
+Simulators begin episodes by themselves, environments of several agents do not. What returns lists of observations, as
+those do, is asked to begin anew wherever a step has ended the episodes of all: once too often at worst.
 """
 
 from __future__ import annotations
@@ -13,16 +16,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from sample_profiler.envs.contract import name_of_env
 from sample_profiler.errors import EnvContractError
 
-__all__ = ["VectorAgents"]
+__all__ = ["OnlyMember", "VectorAgents", "is_vector"]
 
 _FINAL_OBSERVATION_KEYS = ("final_obs", "final_observation")
 _FINAL_INFO_KEY = "final_info"
+
+
+def is_vector(env: Any) -> bool:
+    """Tell whether one call steps many environments, or may: what has neither number, or one agent, is one of its own.
+
+    Args:
+        env: What a registered function returned.
+    """
+    begins_itself = callable(getattr(env, "begin_episodes", None))  # by the contract of several agents
+    return isinstance(env, VectorEnv) or (_read_size(env) is not None and not begins_itself)
 
 
 class VectorAgents:
@@ -47,7 +61,7 @@ class VectorAgents:
             name: Its name in error messages; by default what it calls itself.
 
         Raises:
-            EnvContractError: It is no vector, or has a single member.
+            EnvContractError: It does not say how many members it has.
         """
         name = name or name_of_env(env)
         self._env = env
@@ -60,10 +74,14 @@ class VectorAgents:
         self._autoreset = self.metadata.get("autoreset_mode", usual)
         self._batched_observations = batch_space(self.observation_space, self.num_agents)
         self._latest: list[Any] = []
+        self._name = name
+        # Whether it says nothing of when members begin anew, and returns lists as environments of several agents do.
+        self._may_be_agents = False
 
     def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
         """Begin an episode everywhere; keywords are the vector's own, such as ``seed``."""
         observations, _ = self._env.reset(**keywords)
+        self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
         self._latest = self._split(observations)
         return list(self._latest), [{}] * self.num_agents
 
@@ -77,7 +95,10 @@ class VectorAgents:
         final = list(self._latest)
         described = self._describe(infos)
         terminated, truncated = np.asarray(terminated), np.asarray(truncated)
-        for member in np.flatnonzero(terminated | truncated).tolist():
+        ended = np.flatnonzero(terminated | truncated).tolist()
+        if self._may_be_agents and len(ended) < self.num_agents:
+            self._check_goes_on(ended, infos)
+        for member in ended:
             if self._autoreset is AutoresetMode.SAME_STEP:
                 final[member] = _find_final_observation(infos, member, previous[member])
             described[member] = _describe_end(infos, member)
@@ -91,6 +112,8 @@ class VectorAgents:
         Args:
             agents: All members whose episode the latest step ended.
         """
+        if self._may_be_agents and len(agents) == self.num_agents:
+            self.reset()
         if self._autoreset is AutoresetMode.DISABLED:
             mask = np.zeros(self.num_agents, dtype=np.bool_)
             mask[list(agents)] = True
@@ -109,11 +132,29 @@ class VectorAgents:
         if close is not None:
             close()
 
+    def _check_goes_on(self, ended: Sequence[int], infos: Any) -> None:
+        """Refuse agents that wait for others to end: they are none that begin anew by themselves.
+
+        Raises:
+            EnvContractError: There is one.
+        """
+        for member in ended:
+            if not isinstance(infos, Mapping) and not infos[member].get("is_active", True):
+                raise EnvContractError(
+                    f"environment {self._name} with --batched_sampling=True: agent {member} has ended its episode and "
+                    "is inactive while others go on, so this is no vector, whose members begin anew one by one: leave "
+                    "the flag out"
+                )
+
     def _join(self, actions: Sequence[Any]) -> Any:
+        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple):
+            return list(actions)
         batch: Any = create_empty_array(self.action_space, self.num_agents)
         return concatenate(self.action_space, actions, batch)
 
     def _split(self, observations: Any) -> list[Any]:
+        if isinstance(observations, list | tuple):
+            return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         return list(iterate(self._batched_observations, copy.deepcopy(observations)))
 
@@ -125,15 +166,60 @@ class VectorAgents:
         return [{}] * self.num_agents
 
 
-def _read_num_members(env: Any, name: str) -> int:
+class OnlyMember:
+    """The single member of a vector, as an environment of one agent: its reset is the vector's.
+
+    Attributes:
+        observation_space: Of the member.
+        action_space: Of the member.
+        metadata: The vector's own.
+    """
+
+    def __init__(self, vector: VectorAgents) -> None:
+        """Take it out of a vector.
+
+        Args:
+            vector: Of one member.
+        """
+        self._vector = vector
+        self.observation_space = vector.observation_space
+        self.action_space = vector.action_space
+        self.metadata = vector.metadata
+
+    def reset(self, **keywords: Any) -> tuple[Any, Any]:
+        """Begin an episode; keywords are the vector's own, such as ``seed``."""
+        observations, infos = self._vector.reset(**keywords)
+        return observations[0], infos[0]
+
+    def step(self, action: Any) -> Any:
+        """Take one step; an observation that ends an episode is the final one."""
+        result = self._vector.step([action])
+        return tuple(each[0] for each in result) if isinstance(result, tuple) and len(result) == 5 else result
+
+    def render(self) -> Any:
+        """Return what the member renders."""
+        return self._vector.render()
+
+    def close(self) -> None:
+        """End the vector."""
+        self._vector.close()
+
+
+def _read_size(env: Any) -> Any:
+    """Return what an environment says of its number of members; None: nothing, or that it has one agent."""
     inner = getattr(env, "unwrapped", env)
-    attributes = ("num_envs",) if isinstance(env, VectorEnv) else ("num_agents", "num_envs")
-    found = [getattr(each, attribute, None) for attribute in attributes for each in (env, inner)]
-    num_members = next((each for each in found if each is not None), None)
-    if not isinstance(num_members, int | np.integer) or num_members < 2:
+    names = ("num_envs",) if isinstance(env, VectorEnv) else ("num_agents", "num_envs")
+    found = ((name, getattr(each, name, None)) for name in names for each in (env, inner))
+    return next((size for name, size in found if size is not None and (name == "num_envs" or size != 1)), None)
+
+
+def _read_num_members(env: Any, name: str) -> int:
+    num_members = _read_size(env)
+    if isinstance(num_members, bool) or not isinstance(num_members, int | np.integer) or num_members < 1:
         raise EnvContractError(
-            f"environment {name} with --batched_sampling=True: it has to be a vector of 2 environments or more, which "
-            f"says how many as num_envs or num_agents, and has {num_members!r}; leave the flag out for any other"
+            f"environment {name} with --batched_sampling=True: it has to be a vector of 1 environment or more, which "
+            f"says how many as num_envs or num_agents, and has {num_members!r}; leave both out for an environment that "
+            "is no vector"
         )
     return int(num_members)
 

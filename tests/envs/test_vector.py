@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import inspect_env, make_env, register_env, registry
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vector import OnlyMember, VectorAgents
 from sample_profiler.errors import EnvContractError
 
 ACTION_SPACE = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)])
@@ -212,9 +212,111 @@ def test_a_vector_is_adapted_where_the_flag_asks_for_one():
 
 
 @pytest.mark.usefixtures("_mine")
-def test_one_environment_is_no_vector_and_a_vector_is_not_one_environment():
-    register_env("single", lambda *_, **__: Counting(0, 1, 0))
-    with pytest.raises(EnvContractError, match="single with --batched_sampling=True: it has to be a vector of 2"):
-        make_env("single", Flags(), None)
+@pytest.mark.parametrize("num_agents", [None, 1])
+def test_the_flag_leaves_what_is_no_vector_as_it_is(num_agents):
+    single = Counting(0, 1, 0)
+    if num_agents:
+        single.num_agents = num_agents
+    register_env("single", lambda *_, **__: single)
+    assert make_env("single", Flags(), None) is single
+
+
+@pytest.mark.usefixtures("_mine")
+def test_the_flag_leaves_agents_that_begin_their_own_episodes_as_they_are():
+    agents = VectorAgents(Simulator())
+    register_env("agents", lambda *_, **__: agents)
+    assert make_env("agents", Flags(), None) is agents
+
+
+@pytest.mark.usefixtures("_mine")
+@pytest.mark.parametrize("size", [0, True, "3"])
+def test_a_vector_that_does_not_say_how_many_members_it_has_is_named(size):
+    simulator = Simulator()
+    simulator.num_agents, simulator.num_envs = None, size
+    register_env("broken", lambda *_, **__: simulator)
+    with pytest.raises(EnvContractError, match=f"broken with --batched_sampling=True: .* and has {size!r}"):
+        make_env("broken", Flags(), None)
+
+
+@pytest.mark.usefixtures("_mine")
+def test_a_simulator_of_several_environments_may_count_the_agents_of_each():
+    simulator = Simulator()
+    simulator.num_agents, simulator.num_envs = 1, 3
+    register_env("vector", lambda *_, **__: simulator)
+    assert make_env("vector", Flags(), None).num_agents == 3
+
+
+@pytest.mark.usefixtures("_mine")
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_only_member_of_a_vector_is_one_environment(mode):
+    vector = SyncVectorEnv([lambda: Counting(7, 2, 0)], autoreset_mode=mode)
+    register_env("one", lambda *_, **__: vector)
+    only = make_env("one", Flags(), None)
+    assert isinstance(only, OnlyMember)
+    env = AgentsEnv(lambda: only, inspect_env(only, "one"), "one", 0, seed=1)
+    assert (env.num_agents, env.ends_apart) == (1, False)
+    seen, ends = [places(env.reset())[0]], []
+    for _ in range(4):
+        observations, rewards, terminated, truncated, infos = env.step(np.array([[2, 0.5, -0.25]], np.float32))
+        assert rewards == [2.25]
+        if env.ended_agents(terminated, truncated, infos):
+            ends.append((places(observations)[0][2], infos[0]["true_objective"]))
+            observations = env.begin_episodes([0])
+        seen.append(places(observations)[0])
+    assert [place[2] for place in seen] == [0, 1, 0, 1, 0], "steps"
+    assert ends == [(2, 70.0), (2, 70.0)], "final observations and infos"
+
+
+class Team:
+    """Two agents by the contract of several: lists, one end for both, no beginning by itself."""
+
+    num_agents = 2
+    observation_space = spaces.Dict({"place": spaces.Box(-1, 99, (1,), np.float32)})
+    action_space = ACTION_SPACE
+
+    def __init__(self, *, waits=False):
+        self.waits, self.num_steps, self.actions = waits, -1, []
+
+    def reset(self, *, seed=None, options=None):
+        self.num_steps = 0
+        return self.observe(), [{}, {}]
+
+    def step(self, actions):
+        self.actions.append(actions)
+        self.num_steps += 1
+        is_over = self.num_steps >= 3
+        first_ends = is_over or (self.waits and self.num_steps >= 2)
+        return self.observe(), [1.0, 2.0], [first_ends, is_over], [False, False], [{"is_active": not first_ends}, {}]
+
+    def observe(self):
+        return [{"place": np.array([self.num_steps], np.float32)} for _ in range(2)]
+
+
+def test_agents_that_do_not_begin_by_themselves_are_asked_to():
+    team = Team()
+    env = as_agents(team)
+    seen, lengths = [env.reset()[0]["place"].item()], []
+    for _ in range(7):
+        observations, _, terminated, truncated, infos = env.step(np.array([[2, 0.5, -0.25], [1, 0, 0]], np.float32))
+        if ended := env.ended_agents(terminated, truncated, infos):
+            lengths.append(team.num_steps)
+            for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
+                observations[agent] = observation
+        seen.append(observations[0]["place"].item())
+    assert seen == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lengths == [3, 3]
+    assert [action[0] for action in team.actions[0]] == [2, 1], "one action for each agent"
+
+
+def test_agents_that_wait_for_others_are_no_vector():
+    env = as_agents(Team(waits=True))
+    env.reset()
+    actions = np.zeros((2, 3), np.float32)
+    env.step(actions)
+    with pytest.raises(EnvContractError, match=r"--batched_sampling=True: agent 0 has ended .* leave the flag out"):
+        env.step(actions)
+
+
+def test_a_vector_is_not_one_environment():
     with pytest.raises(EnvContractError, match="is a vector of environments: add --batched_sampling=True"):
         inspect_env(make_gym_vector(AutoresetMode.SAME_STEP))
