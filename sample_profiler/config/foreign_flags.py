@@ -6,6 +6,7 @@ __all__ = ["describe_foreign"]
 
 _GPU_ENVIRONMENTS = "there are no environments that live on a GPU here"
 _HUB = "nothing is published here"
+_MATCHES = "each match of Doom has its own number of players, no humans and no bots here; see docs/migrating.md"
 _FOREIGN = {
     "algo": "the algorithm is always asynchronous or synchronous PPO (--async_rl)",
     "actor_worker_gpus": _GPU_ENVIRONMENTS,
@@ -18,6 +19,12 @@ _FOREIGN = {
     "hf_repository": _HUB,
     "train_script": _HUB,
     "enjoy_script": _HUB,
+    "num_agents": _MATCHES,
+    "num_humans": _MATCHES,
+    "num_bots": _MATCHES,
+    "start_bot_difficulty": _MATCHES,
+    "timelimit": "each match of Doom has its own length here; see docs/migrating.md",
+    "record_to": "there are no demos of Doom here, --save_video records what is played",
     "with_wandb": "there is no Weights & Biases here, figures are in TensorBoard",
     "with_pbt": "there is no population-based training here",
 }

@@ -62,6 +62,8 @@ def test_words_keep_their_spaces():
         ),
         ("--actor_worker_gpus 0", ["--actor_worker_gpus is not a flag here but Sample Factory's"]),
         ("--algo=APPO", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),
+        ("--num_bots=4", ["--num_bots is not a flag here but Sample Factory's", "no bots here; see docs/migrating.md"]),
+        ("--record_to=demos", ["--record_to is not a flag here but Sample Factory's", "--save_video"]),
         ("--zzzzzz", ["--zzzzzz is not a flag: leave it out"]),
         ("--roll=3", ["--roll is not a flag"]),
         ("--rollout", ["--rollout has no value", "at least 1", "--rollout=32"]),
@@ -79,6 +81,13 @@ def test_each_mistake_is_one_problem(line: str, parts: list[str]):
     _, problems = read_command_line(line.split(), FLAGS)
     assert len(problems) == 1
     assert all(part in problems[0] for part in parts), problems[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["num_agents", "num_humans", "num_bots", "start_bot_difficulty", "timelimit", "record_to"]
+)
+def test_flags_of_the_original_for_doom_are_told_to_be_its_own(name: str):
+    assert "Sample Factory's" in describe_foreign(name)
 
 
 def test_no_flag_is_said_to_be_somebody_elses_alone():
