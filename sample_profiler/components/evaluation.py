@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
 
 __all__ = ["Evaluator", "PlayedEpisode", "Player", "play"]
+
+logger = logging.getLogger(__name__)
 
 _LOOK_INTERVAL_S = 0.05
 _PLAY_S = 0.25  # after which the loop has its turn: heartbeats, commands, the end of the run
@@ -214,7 +217,14 @@ class Evaluator:
         return "wait_learner"
 
     def finish(self) -> None:
-        """Leave an evaluation under way unfinished."""
+        """Leave an evaluation under way unfinished, and one that is due unbegun, and say so."""
+        trained = int(self._counters.trained_frames[self._policy])
+        message = "Policy %d: the evaluation after %s frames was not %s when the run ended: %d of %d episodes"
+        if self._playing is not None:
+            played = len(self._episodes)
+            logger.info(message, self._policy, f"{self._frames:,}", "finished", played, self._num_episodes)
+        elif 0 <= self._next_frames <= trained:
+            logger.info(message, self._policy, f"{trained:,}", "begun", 0, self._num_episodes)
         self._env.close()
 
     def _on_timer(self) -> None:

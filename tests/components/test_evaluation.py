@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from sample_profiler.components import evaluation as evaluation_module
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.evaluation import Evaluator, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
@@ -112,6 +115,32 @@ def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
     counters.trained_frames[0] = 6000
     (evaluation,) = look(evaluator, reports)
     assert evaluation.frames == 6000
+
+
+@pytest.mark.parametrize(
+    ("trained", "play_s", "told"),
+    [
+        (999, 0.25, []),
+        (1016, 0.25, []),
+        (1016, 0.0, ["not finished"]),
+        (1016, None, ["not begun"]),
+    ],
+    ids=["not due", "finished", "under way", "due"],
+)
+def test_an_evaluation_that_the_end_of_the_run_cuts_off_is_told(
+    evaluator, parts, caplog, monkeypatch, trained, play_s, told
+):
+    caplog.set_level(logging.INFO)
+    model, weights, counters, reports = parts
+    weights.publish(model.state_dict(), 1)
+    look(evaluator, reports)
+    counters.trained_frames[0] = trained
+    if play_s is not None:
+        monkeypatch.setattr(evaluation_module, "_PLAY_S", play_s)
+        look(evaluator, reports)
+    evaluator.finish()
+    line = "Policy 0: the evaluation after 1,016 frames was {} when the run ended: 0 of 3 episodes"
+    assert caplog.messages == [line.format(each) for each in told]
 
 
 def test_members_of_a_vector_play_episodes_of_their_own(model):
