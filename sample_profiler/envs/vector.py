@@ -208,9 +208,9 @@ class OnlyMember:
 def _read_size(env: Any) -> Any:
     """Return what an environment says of its number of members; None: nothing, or that it has one agent."""
     inner = getattr(env, "unwrapped", env)
-    names = ("num_envs",) if isinstance(env, VectorEnv) else ("num_agents", "num_envs")
-    found = ((name, getattr(each, name, None)) for name in names for each in (env, inner))
-    return next((size for name, size in found if size is not None and (name == "num_envs" or size != 1)), None)
+    # gymnasium's wrappers do not pass on attributes of the environment inside.
+    num_agents, num_envs = (getattr(env, name, getattr(inner, name, None)) for name in ("num_agents", "num_envs"))
+    return num_envs if isinstance(env, VectorEnv) or num_agents in (None, 1) else num_agents
 
 
 def _read_num_members(env: Any, name: str) -> int:

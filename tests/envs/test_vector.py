@@ -247,6 +247,17 @@ def test_a_simulator_of_several_environments_may_count_the_agents_of_each():
 
 
 @pytest.mark.usefixtures("_mine")
+def test_a_wrapper_that_shows_one_agent_of_several_is_one_environment():
+    class OneOfThem(gymnasium.Wrapper):
+        num_agents = 1
+
+    inner = Counting(0, 1, 0)
+    inner.num_agents = 3
+    register_env("one", lambda *_, **__: OneOfThem(inner))
+    assert isinstance(make_env("one", Flags(), None), OneOfThem)
+
+
+@pytest.mark.usefixtures("_mine")
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_the_only_member_of_a_vector_is_one_environment(mode):
     vector = SyncVectorEnv([lambda: Counting(7, 2, 0)], autoreset_mode=mode)
