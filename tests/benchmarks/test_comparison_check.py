@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import comparison_check
-from benchmarks.comparison_check import both_settings, count, main, run, same_setting
+from benchmarks.comparison_check import both_settings, count, find_faults, main, run, same_setting
 from sample_profiler.analysis.costs import run_costs
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
@@ -91,3 +91,29 @@ def test_recordings_of_another_figure_are_not_gone_on_with(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--output", str(recorded)])
     assert "has another figure" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [-0.08, -0.10, -0.12])
+def test_ten_per_cent_that_are_found_are_as_wanted(change):
+    assert find_faults(change, num_errors=4, share=0.8, env_ms=0.005) == []
+    assert len(find_faults(change, num_errors=5, share=0.7, env_ms=0.005)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "cure"), [(-0.25, "--env_ms=0.0017"), (-0.05, "--env_ms=0.011"), (0.01, "a larger --env_ms")]
+)
+def test_another_slow_down_than_that_shows_nothing_however_often_it_is_found(change, cure):
+    (fault,) = find_faults(change, num_errors=0, share=1.0, env_ms=0.005)
+    assert "-13% to -7% are wanted" in fault and cure in fault
+
+
+@pytest.mark.parametrize(("factor", "status"), [(0.9, 0), (0.6, 1)])
+def test_the_status_tells_whether_the_check_shows_anything(tmp_path, capsys, factor, status):
+    rng = random.Random(3)
+    runs = [1000 * rng.uniform(0.99, 1.01) for _ in range(30)]
+    setting = {"figure": comparison_check._FIGURE, "seconds": 12.0, "env_ms": 0.005}
+    setting["machine"] = comparison_check.Machine.this().to_dict()
+    recorded = tmp_path / "runs.json"
+    recorded.write_text(json.dumps({**setting, "plain": runs, "slow": [factor * fps for fps in runs]}))
+    assert main(["--output", str(recorded)]) == status
+    assert ("NOT as wanted" in capsys.readouterr().out) == bool(status)
