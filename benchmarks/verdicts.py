@@ -26,6 +26,7 @@ from sample_profiler.runtime.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32")
+_MANY_WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,12 @@ CASES = {
     "batch as large as the buffers": Case(
         ("buffers",),
         {"slow_workers_from": 3, "slow_workers_ms": 20.0},
-        ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1"),
+        _MANY_WORKERS,
+    ),
+    # A worker is slow beside the median of the others: five slow ones of eight, as above, are the rule among
+    # themselves, four are not.
+    "half of the workers slow": Case(
+        ("slow worker",), {"slow_workers_from": 4, "slow_workers_ms": 20.0}, _MANY_WORKERS
     ),
     "sampling and training take turns": Case(("taking turns",), {}, ("--batch_size=8192", "--async_rl=False")),
     "too many threads": Case(("too many threads",), {"learner_threads": 24}),
