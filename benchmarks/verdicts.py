@@ -12,9 +12,11 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from sample_profiler.runtime.machine import Machine
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32")
 _MANY_WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1")
+_FLAG = re.compile(r"--\w+=\S+")
+_VARIABLE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+)")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
         name: of the case.
         seconds: how long to train.
         follows: whether to train again as the first advice says, and to look whether its prediction holds. Advice in
-            words is followed by taking away what was injected.
+            words is nothing that can be tried: it is kept as such.
     """
     case = CASES[name]
     report = _train(case.injected, case.flags, seconds)
@@ -88,9 +92,11 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
     }
     predicted = next((advice for advice in verdict.advice if advice.fps is not None), None)
     if follows and predicted is not None and predicted.fps is not None:
-        is_flag = predicted.change.startswith("--")
-        flags = (*case.flags, *predicted.change.split()) if is_flag else case.flags
-        fps = _train(case.injected if is_flag else {}, flags, seconds).facts.fps
+        setting = setting_of(predicted.change)
+        if setting is None:
+            return result | {"no_setting": predicted.change}
+        flags, variables = setting
+        fps = _train(case.injected, (*case.flags, *flags), seconds, variables).facts.fps
         low, high = predicted.fps
         result["followed"] = {
             "change": predicted.change,
@@ -100,12 +106,31 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
     return result
 
 
-def _train(injected: dict[str, float], own_flags: tuple[str, ...], seconds: float) -> RunReport:
+def setting_of(change: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
+    """Return the flags and the environment variables that an advice asks for.
+
+    Args:
+        change: such as "--batch_size=512 --rollout=64", or "OMP_NUM_THREADS=2 or unset", of which the value counts.
+
+    Returns:
+        None where it is in words, which somebody has to think about.
+    """
+    words = change.split()
+    if words and all(_FLAG.fullmatch(word) for word in words):
+        return tuple(words), {}
+    if variable := _VARIABLE.match(change):
+        return (), {variable["name"]: variable["value"]}
+    return None
+
+
+def _train(
+    injected: dict[str, float], own_flags: tuple[str, ...], seconds: float, variables: Mapping[str, str] | None = None
+) -> RunReport:
     with tempfile.TemporaryDirectory(prefix="sample_profiler_verdicts_") as folder:
         flags = [*_FLAGS, *own_flags, f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.measuring.injected_run", *flags],
-            env={**os.environ, "INJECTED": json.dumps(injected)},
+            env={**os.environ, **(variables or {}), "INJECTED": json.dumps(injected)},
             capture_output=True,
             text=True,
             check=False,
@@ -145,6 +170,8 @@ def _describe(result: dict[str, Any]) -> str:
     if followed := result.get("followed"):
         low, high = next(advice["fps"] for advice in verdict["advice"] if advice["fps"])
         text += f"\n  {followed['change']}: {low:,.0f} to {high:,.0f} predicted, {followed['fps']:,.0f} seen"
+    if "no_setting" in result:
+        text += f"\n  {result['no_setting']}: no setting, so not followed"
     return text
 
 
@@ -178,6 +205,8 @@ def main() -> None:
     followed = [result["followed"]["is_in_range"] for result in results if "followed" in result]
     if followed:
         print(f"predictions that held: {sum(followed)} of {len(followed)}")
+    if in_words := sum("no_setting" in result for result in results):
+        print(f"predictions that nothing was tried for, since their advice is no setting: {in_words}")
     print(f"all: {sum(result['is_right'] for result in results)} of {len(results)}")
 
 

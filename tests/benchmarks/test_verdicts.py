@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from benchmarks.verdicts import CASES
+from benchmarks import verdicts
+from benchmarks.verdicts import CASES, run, setting_of
+from sample_profiler.analysis.verdict import Advice, Verdict
 from tests.analysis.made_runs import batcher, inference, judge_run, learner, worker
 
 
@@ -17,3 +21,59 @@ def test_of_eight_workers_four_slow_ones_are_slow_and_five_are_the_rule(name):
         *workers, inference(busy=0.1), learner(0.2), batcher(finished=2000.0, at_learner=0.0), config=accumulate
     )
     assert (verdict.cause == "slow worker") == ("slow worker" in CASES[name].right)
+
+
+@pytest.mark.parametrize(
+    ("change", "setting"),
+    [
+        ("--num_workers=4", (("--num_workers=4",), {})),
+        ("--rollout=64 --batch_size=512", (("--rollout=64", "--batch_size=512"), {})),
+        ("OMP_NUM_THREADS=2 or unset", ((), {"OMP_NUM_THREADS": "2"})),
+        ("torch.set_num_threads(2)", None),
+        ("fewer --num_workers or --num_envs_per_worker", None),
+        ("--num_workers=4 or a faster environment", None),
+        ("look at what environment 5 does otherwise", None),
+        ("", None),
+    ],
+)
+def test_only_flags_and_variables_are_settings(change, setting):
+    assert setting_of(change) == setting
+
+
+@pytest.fixture
+def train(monkeypatch):
+    """Have each run end with one advice, and keep what the runs were made with."""
+    seen = []
+
+    def install(change, cause="learner"):
+        verdict = Verdict(cause, "", "", (), (Advice(change, "", (1.0, 3.0)),), 1.0, 9.0)
+        facts = SimpleNamespace(fps=2.0, components=(), machine_busy=1.0)
+        report = SimpleNamespace(verdict=verdict, facts=facts)
+        monkeypatch.setattr(verdicts, "_train", lambda *arguments: seen.append(arguments) or report)
+        return seen
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("change", "followed"),
+    [("OMP_NUM_THREADS=2", ((), 9.0, {"OMP_NUM_THREADS": "2"})), ("--a=1", (("--a=1",), 9.0, {}))],
+)
+def test_advice_is_followed_by_what_it_says_and_the_cause_stays(train, change, followed):
+    seen = train(change)
+    result = run("learner slow", 9.0, follows=True)
+    assert result["followed"] == {"change": change, "fps": 2.0, "is_in_range": True}
+    assert seen == [({"learner_ms": 300.0}, (), 9.0), ({"learner_ms": 300.0}, *followed)]
+
+
+def test_advice_in_words_is_not_followed_and_counted_apart(train, monkeypatch, tmp_path, capsys):
+    seen = train("a smaller network")
+    result = run("learner slow", 9.0, follows=True)
+    assert "followed" not in result and result["no_setting"] == "a smaller network"
+    assert len(seen) == 1, "taking away what was injected is not what was advised"
+    monkeypatch.setattr(
+        "sys.argv", ["verdicts", "--follow", "--output", str(tmp_path / "runs.jsonl"), "--cases", "learner slow"]
+    )
+    verdicts.main()
+    output = capsys.readouterr().out
+    assert "since their advice is no setting: 5" in output and "predictions that held" not in output
