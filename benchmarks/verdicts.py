@@ -3,7 +3,8 @@
     python -m benchmarks.verdicts --rounds 5 --seconds 25
 
 Every run is kept in results/verdicts.jsonl as soon as it is over, and the same command goes on behind the last one that
-is there; the table counts right verdicts by cause.
+is there; the table counts right verdicts by cause. The exit status is 1 if fewer than 95 % of the verdicts are right
+or fewer than 80 % of the predictions hold.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from sample_profiler.runtime.machine import Machine
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32")
 _MANY_WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1")
+_LEAST_RIGHT, _LEAST_HELD = 0.95, 0.8
 _FLAG = re.compile(r"--\w+=\S+")
 _VARIABLE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+)")
 
@@ -175,8 +177,20 @@ def _describe(result: dict[str, Any]) -> str:
     return text
 
 
-def main() -> None:
-    """Run all cases."""
+def find_faults(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which shares are too small, in words."""
+    right = [result["is_right"] for result in results]
+    held = [result["followed"]["is_in_range"] for result in results if "followed" in result]
+    shares = (("verdicts are right", right, _LEAST_RIGHT), ("predictions held", held, _LEAST_HELD))
+    return [
+        f"{sum(good)} of {len(good)} {what}, {least:.0%} are wanted"
+        for what, good, least in shares
+        if sum(good) < least * len(good)
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all cases; the exit status tells whether enough verdicts are right, and enough predictions hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each case")
     parser.add_argument("--seconds", type=float, default=25.0, help="how long each run trains")
@@ -184,7 +198,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=tuple(CASES), default=list(CASES), help="default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--output", type=Path, default=RESULTS / "verdicts.jsonl", help="file of the runs")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     order = [name for name in options.cases for _ in range(options.rounds)]
     random.Random(options.seed).shuffle(order)
     options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +222,10 @@ def main() -> None:
     if in_words := sum("no_setting" in result for result in results):
         print(f"predictions that nothing was tried for, since their advice is no setting: {in_words}")
     print(f"all: {sum(result['is_right'] for result in results)} of {len(results)}")
+    faults = find_faults(results)
+    print(f"NOT as wanted: {'; '.join(faults)}" if faults else "as wanted")
+    return int(bool(faults))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import verdicts
-from benchmarks.verdicts import CASES, run, setting_of
+from benchmarks.verdicts import CASES, find_faults, main, run, setting_of
 from sample_profiler.analysis.verdict import Advice, Verdict
 from tests.analysis.made_runs import batcher, inference, judge_run, learner, worker
 
@@ -66,14 +66,28 @@ def test_advice_is_followed_by_what_it_says_and_the_cause_stays(train, change, f
     assert seen == [({"learner_ms": 300.0}, (), 9.0), ({"learner_ms": 300.0}, *followed)]
 
 
-def test_advice_in_words_is_not_followed_and_counted_apart(train, monkeypatch, tmp_path, capsys):
+def test_advice_in_words_is_not_followed_and_counted_apart(train, tmp_path, capsys):
     seen = train("a smaller network")
     result = run("learner slow", 9.0, follows=True)
     assert "followed" not in result and result["no_setting"] == "a smaller network"
     assert len(seen) == 1, "taking away what was injected is not what was advised"
-    monkeypatch.setattr(
-        "sys.argv", ["verdicts", "--follow", "--output", str(tmp_path / "runs.jsonl"), "--cases", "learner slow"]
-    )
-    verdicts.main()
+    main(["--follow", "--output", str(tmp_path / "runs.jsonl"), "--cases", "learner slow"])
     output = capsys.readouterr().out
     assert "since their advice is no setting: 5" in output and "predictions that held" not in output
+
+
+@pytest.mark.parametrize(("cause", "status"), [("learner", 0), ("inference", 1)])
+def test_wrong_verdicts_fail(train, tmp_path, capsys, cause, status):
+    train("--a=1", cause)
+    assert main(["--output", str(tmp_path / "runs.jsonl"), "--cases", "learner slow"]) == status
+    assert ("NOT as wanted: 0 of 5 verdicts are right" in capsys.readouterr().out) == bool(status)
+
+
+def test_shares_are_wanted_of_verdicts_and_of_predictions():
+    right, wrong = {"is_right": True}, {"is_right": False}
+    held, missed = ({"is_right": True, "followed": {"is_in_range": is_in}} for is_in in (True, False))
+    assert find_faults([right] * 19 + [wrong]) == []
+    assert find_faults([right] * 18 + [wrong]) == ["18 of 19 verdicts are right, 95% are wanted"]
+    assert find_faults([held] * 4 + [missed]) == []
+    assert find_faults([held] * 3 + [missed]) == ["3 of 4 predictions held, 80% are wanted"]
+    assert find_faults([]) == []
