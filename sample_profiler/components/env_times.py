@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-__all__ = ["RecentEnvTimes"]
+__all__ = ["RecentEnvTimes", "with_resets"]
 
 _APART_S = 8.0
 _FEWEST_STEPS = 16
@@ -46,3 +46,18 @@ class RecentEnvTimes:
         if mark.seconds - self._latest.seconds >= _APART_S and mark.num_steps - self._latest.num_steps >= _FEWEST_STEPS:
             self._before, self._latest = self._latest, mark
         return recent_ns
+
+
+def with_resets(recent_ns: Sequence[int], steps_ns: Sequence[int], resets_ns: Sequence[int]) -> list[float]:
+    """Return recent times with the part of the resets that belongs to them.
+
+    Resets may be so rare that only one environment has one in the window, and so long that it would seem slower than
+    others that are just like it: so they are spread over all steps, and count once every environment has had one.
+
+    Args:
+        recent_ns: that each environment took for steps in the window.
+        steps_ns: that each took for steps since the start.
+        resets_ns: that each took for resets since the start.
+    """
+    spread = sum(recent_ns) / max(1, sum(steps_ns)) if all(resets_ns) else 0.0
+    return [recent + spread * reset for recent, reset in zip(recent_ns, resets_ns, strict=True)]

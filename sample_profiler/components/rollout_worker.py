@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.env_times import RecentEnvTimes
+from sample_profiler.components.env_times import RecentEnvTimes, with_resets
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
@@ -350,7 +350,9 @@ class RolloutWorker:
     def _slowest_env(self) -> dict[str, float]:
         """Compare the recent time in the slowest environment with that in the worker's others, which step as often."""
         totals_ns = [time_ns for group in self._groups.values() for time_ns in group.env_ns]
-        times_ns = self._env_times.since_mark(totals_ns, self._steps_of_an_env())
+        resets_ns = [time_ns for group in self._groups.values() for time_ns in group.reset_ns]
+        recent_ns = self._env_times.since_mark(totals_ns, self._steps_of_an_env())
+        times_ns = with_resets(recent_ns, totals_ns, resets_ns)
         total_ns = sum(times_ns)
         if len(times_ns) < 2 or not total_ns:
             return {}

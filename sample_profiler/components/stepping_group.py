@@ -45,6 +45,7 @@ class SteppingGroup:
         num_replies_due: policies that have not answered yet.
         episodes: that ended since somebody last emptied this list.
         env_ns: nanoseconds spent in the steps of each environment.
+        reset_ns: nanoseconds spent in each environment to begin episodes when others had ended.
         step_ns: nanoseconds that a step of the group takes, a moving average.
     """
 
@@ -78,7 +79,7 @@ class SteppingGroup:
         self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
         # Rows whose observation for the next step had to be replaced.
         self._spoiled_rows: list[int] = []
-        self.env_ns = [0] * len(envs)
+        self.env_ns, self.reset_ns = [0] * len(envs), [0] * len(envs)
         self.step_ns = 0.0
         # First observations of new episodes that wait for the next rollout to begin.
         self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
@@ -306,7 +307,9 @@ class SteppingGroup:
                 self._keep_final(row)
             self._begin_counting(i, agent, is_active=not env.ends_apart)
         with self._timing.add_time("env_reset"):
+            begin_ns = perf_counter_ns()
             observations = self._begin_episodes(i, ended)
+            self.reset_ns[i] += perf_counter_ns() - begin_ns
         for agent, observation in zip(ended, observations, strict=True):
             row = first + agent
             if behind == memory.layout.rollout:

@@ -35,7 +35,8 @@ class WorkerFigures:
         step_s: how long a step of one of its groups takes on average, in seconds.
         to_others: how many times as long as the median of the other workers; None: there are none that step.
         slowest_env: index of its slowest environment over the last seconds; None: none is slower than the others.
-        slowest_env_ratio: how many times as long as those of its others the steps of that one take; None likewise.
+        slowest_env_ratio: how many times as long as those of its others the steps and resets of that one take; None
+            likewise.
     """
 
     worker: str

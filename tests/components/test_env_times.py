@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sample_profiler.components.env_times import RecentEnvTimes
+from sample_profiler.components.env_times import RecentEnvTimes, with_resets
 
 
 class Reader:
@@ -38,3 +38,17 @@ def test_marks_are_no_closer_than_some_steps_however_long_they_take():
     reader = Reader(num_steps=1000.0)
     assert [reader.read(60.0, 4, 1, 1)[0] for _ in range(8)] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert reader.read(60.0, 4, 1, 1) == [5, 5]
+
+
+def test_resets_count_for_as_much_of_them_as_of_the_steps():
+    assert with_resets([10, 10], [100, 100], [400, 50]) == [50, 15]
+
+
+def test_resets_that_are_rare_do_not_make_the_one_that_was_just_reset_slow():
+    assert with_resets([10, 10, 10], [100, 100, 100], [5000, 5000, 0]) == [10, 10, 10]
+    slowest, other = with_resets([10, 10], [1000, 1000], [2 * 5000, 5000])
+    assert slowest / other < 2
+
+
+def test_without_steps_there_is_nothing_to_spread():
+    assert with_resets([0, 0], [0, 0], [3, 4]) == [0, 0]

@@ -303,6 +303,18 @@ def test_the_slowest_environment_is_that_of_the_last_seconds(local_run, monkeypa
     assert gauges["slowest_env_share"] == 0.75
 
 
+def test_an_environment_whose_resets_are_slow_is_the_slowest(local_run):
+    run = local_run(num_envs_per_worker=4, worker_num_splits=2)
+    run.start()
+    (worker,) = run.workers
+    for index, group in worker._groups.items():
+        group.env_ns = [100, 100]
+        group.reset_ns = [10, 10] if index else [10, 900]
+    gauges = worker.gauges()
+    assert gauges["slowest_env"] == 1
+    assert gauges["slowest_env_ratio"] == pytest.approx(1000 / 110)
+
+
 def test_groups_that_wait_for_slots_begin_first_come_first_served(local_run):
     """As long as an earlier group waits, no later one takes a slot, even if there are enough for it."""
     run = local_run(num_envs_per_worker=3, worker_num_splits=2)  # groups of two environments and of one

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from sample_profiler.components import stepping_group
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.envs import inspect_env
@@ -328,6 +329,23 @@ def test_resets_are_a_part_of_the_step_in_the_tree(make_driver, make_env):
         driver.do_rollout([0])
     children = driver.timing.to_dict()["children"]["env_step"]["children"]
     assert children["env_reset"]["count"] == 4
+
+
+def test_resets_that_others_wait_for_are_timed_for_each_environment(make_driver, make_env, monkeypatch):
+    passed_ns = [0]
+    monkeypatch.setattr(stepping_group, "perf_counter_ns", lambda: passed_ns[0])
+    envs = [make_env(0, lengths=(2,)), make_env(1, lengths=(2,))]
+    driver = make_driver(envs, num_random_steps=0)
+    begin_episodes = envs[1].begin_episodes
+
+    def begin_slowly(agents):
+        passed_ns[0] += 50
+        return begin_episodes(agents)
+
+    envs[1].begin_episodes = begin_slowly
+    driver.do_rollout([0, 1])
+    assert driver.group.reset_ns == [0, 100]
+    assert driver.group.env_ns == [0, 0]
 
 
 def test_steps_of_inactive_agents_are_marked_until_the_episode_is_over(make_driver, make_env):
