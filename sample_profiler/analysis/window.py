@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sample_profiler.profiling.process_record import ProcessRecord
@@ -10,9 +11,10 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["COUNTERS", "window"]
+__all__ = ["COUNTERS", "process_identity", "window", "with_recent_means"]
 
-COUNTERS = frozenset({"cpu_s", "run_delay_s", "machine_busy_s", "frames"})
+_MEAN, _SUM, _NUMBER = "batch_rows", "inference_rows", "inference_batches"
+COUNTERS = frozenset({"cpu_s", "run_delay_s", "machine_busy_s", "frames", _SUM, _NUMBER})
 """Gauges that count up; of these a window has what they rose by in its time."""
 
 
@@ -21,13 +23,14 @@ def window(later: Session, earlier: Session) -> Session:
 
     Of each block, count and total are differences; extremes and histograms remain those of `later`. Gauges that count
     up are written now and then, blocks at once: so these gauges' rates between the two times when they were written
-    count, for as long as the window is. One that was not written before and in between is left out. A process that
-    began in between is in it as a whole, one that ended before is not.
+    count, for as long as the window is. One that was not written before and in between is left out. The mean batch of
+    inference is that of the batches in between; runs that did not record their numbers have that since the start. A
+    process that began in between is in it as a whole, one that ended before is not.
     """
-    before = {_identity(record): record for record in earlier.processes}
+    before = {process_identity(record): record for record in earlier.processes}
     processes = []
     for record in later.processes:
-        first = before.get(_identity(record))
+        first = before.get(process_identity(record))
         if first is None:
             processes.append(record)
         elif record.read_ns > first.read_ns:
@@ -35,7 +38,26 @@ def window(later: Session, earlier: Session) -> Session:
     return replace(later, processes=processes)
 
 
-def _identity(record: ProcessRecord) -> tuple[str, str, int, int]:
+def with_recent_means(gauges: Mapping[str, GaugeNode], earlier: Mapping[str, GaugeNode]) -> dict[str, GaugeNode]:
+    """Return gauges of a process with the means since `earlier` in the place of those since it began.
+
+    Where nothing was added to a mean in between, there is none; one whose sum is not recorded stays as it is.
+    """
+    recent = dict(gauges)
+    for name, gauge in gauges.items():
+        head, slash, tail = name.rpartition("/")
+        parts = [f"{head}{slash}{part}" for part in (_SUM, _NUMBER)]
+        if tail == _MEAN and all(part in gauges and part in earlier for part in parts):
+            total, number = (gauges[part].value - earlier[part].value for part in parts)
+            del recent[name]
+            if number > 0:
+                recent[name] = GaugeNode(total / number)
+                recent[name].updated_ns = gauge.updated_ns
+    return recent
+
+
+def process_identity(record: ProcessRecord) -> tuple[str, str, int, int]:
+    """Return what two readings of a process have in common, and no other process has."""
     return record.host, record.name, record.pid, record.process_started_ns
 
 
@@ -45,7 +67,7 @@ def _difference(later: ProcessRecord, earlier: ProcessRecord) -> ProcessRecord:
         trees[component] = copy.deepcopy(root)
         _subtract(trees[component], earlier.trees.get(component))
     gauges = {}
-    for name, gauge in later.gauges.items():
+    for name, gauge in with_recent_means(later.gauges, earlier.gauges).items():
         first = earlier.gauges.get(name)
         if name.rpartition("/")[2] not in COUNTERS:
             gauges[name] = gauge

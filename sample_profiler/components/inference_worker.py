@@ -116,8 +116,16 @@ class InferenceWorker:
         return []
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many rows go through the network at once, and which weights do."""
-        return {"batch_rows": self._num_rows / max(1, self._num_batches), "policy_version": self._version}
+        """Measure how many rows go through the network at once, and which weights do.
+
+        The mean is that since the start; of any time in between the numbers tell it (`analysis.window`).
+        """
+        return {
+            "batch_rows": self._num_rows / max(1, self._num_batches),
+            "inference_batches": self._num_batches,
+            "inference_rows": self._num_rows,
+            "policy_version": self._version,
+        }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer to be made slower, and what it takes to replace a RolloutWorker."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sample_profiler.analysis.window import window
+from sample_profiler.analysis.window import process_identity, window, with_recent_means
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.profiling.session import (
@@ -30,7 +30,7 @@ from sample_profiler.profiling.session import (
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_metadata import START_TIME
-from sample_profiler.profiling.timer_nodes import TimerNode
+from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
 from sample_profiler.profiling.tree import TreeNode
@@ -81,6 +81,7 @@ class RunRecords:
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
         self._history: dict[str, list[tuple[float, float]]] = {}
+        self._noted: dict[tuple[str, str, int, int], Mapping[str, GaugeNode]] = {}
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
 
@@ -186,11 +187,13 @@ class RunRecords:
     def _note(self, session: Session) -> None:
         """Keep the figures of this moment for the report; of a long run fewer and fewer."""
         time_s = round(time.time() - self._begun_wall_s, 1)
+        earlier, self._noted = self._noted, {process_identity(record): record.gauges for record in session.processes}
+        recent = [with_recent_means(gauges, earlier.get(process, {})) for process, gauges in self._noted.items()]
         for name, combine in _HISTORY.items():
             gauges = [
                 gauge
-                for record in session.processes
-                for key, gauge in record.gauges.items()
+                for by_name in recent
+                for key, gauge in by_name.items()
                 if key.rpartition("/")[2] == name and gauge.count
             ]
             if gauges:

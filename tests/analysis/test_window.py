@@ -82,3 +82,39 @@ def test_processes_that_began_later_are_whole(process):
     file.flush()
     (record,) = window(read(), Session(0.0)).processes
     assert record.trees["Learner_0"].children["main_loop"].statistics.count == 2
+
+
+def set_batches(file, batches, rows, prefix=""):
+    for name, value in (("batch_rows", rows / batches), ("inference_batches", batches), ("inference_rows", rows)):
+        file.set_gauge(prefix + name, value)
+    file.flush()
+
+
+@pytest.mark.parametrize("prefix", ["", "InferenceWorker_p0-w0/"])
+def test_the_mean_batch_is_that_of_the_window(process, prefix):
+    _, file, read = process
+    set_batches(file, 1000, 2000, prefix)
+    first = read()
+    set_batches(file, 1010, 2160, prefix)
+    second = read()
+    (record,) = window(second, first).processes
+    assert record.gauges[f"{prefix}batch_rows"].value == 16.0
+    assert second.processes[0].gauges[f"{prefix}batch_rows"].value == pytest.approx(2160 / 1010), "of the whole run"
+
+
+def test_without_a_batch_in_the_window_there_is_no_mean(process):
+    _, file, read = process
+    set_batches(file, 1000, 2000)
+    first = read()
+    file.set_gauge("batch_rows", 2.0)
+    assert "batch_rows" not in window(read(), first).processes[0].gauges
+
+
+def test_runs_that_recorded_the_mean_alone_keep_it(process):
+    _, file, read = process
+    file.set_gauge("batch_rows", 2.0)
+    first = read()
+    file.set_gauge("batch_rows", 3.0)
+    assert window(read(), first).processes[0].gauges["batch_rows"].value == 3.0
+    set_batches(file, 10, 40)
+    assert window(read(), first).processes[0].gauges["batch_rows"].value == 4.0, "all of them came since then"

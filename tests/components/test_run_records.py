@@ -113,6 +113,20 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
     assert "history" not in read_live(tmp_path).run, "of an earlier run"
 
 
+def test_the_mean_batch_over_time_is_that_of_the_batches_in_between(tmp_path):
+    live_folder(tmp_path).mkdir(parents=True)
+    file = RecordFile(live_folder(tmp_path) / "Inference.1.rec", process_name="InferenceWorker_p0-w0", ring_bytes=0)
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    for batches, rows in ((1000, 2000), (1010, 2160), (1010, 2160), (1020, 2200)):
+        for name, value in {"batch_rows": rows / batches, "inference_batches": batches, "inference_rows": rows}.items():
+            file.set_gauge(name, value)
+        file.flush()
+        records.write_timers()
+    file.close()
+    points = read_live(tmp_path).run["history"]["batch_rows"]
+    assert [value for _, value in points] == [2.0, 16.0, 4.0], "without a batch there is no mean"
+
+
 def contents(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
