@@ -22,7 +22,12 @@ from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import Component
-from sample_profiler.runtime.machine import choose_cpus, choose_inference_threads, choose_learner_threads
+from sample_profiler.runtime.machine import (
+    choose_cpus,
+    choose_inference_threads,
+    choose_learner_threads,
+    choose_worker_threads,
+)
 from sample_profiler.runtime.recording import RecordingOptions
 
 __all__ = [
@@ -78,10 +83,11 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
     """
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
     has_own_inference = sampling.inference == "worker"
+    has_one_thread = machine.force_envs_single_thread or has_own_inference
     settings = _child_settings(
         blueprint,
         f"RolloutWorker_w{index}",
-        num_threads=1 if machine.force_envs_single_thread or has_own_inference else None,
+        num_threads=1 if has_one_thread else choose_worker_threads(sampling.num_workers),
         cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
     )
     make = make_self_serving_worker if has_own_inference else make_rollout_worker

@@ -8,6 +8,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.profiling.usable_cores import num_usable_cores
+
 __all__ = ["describe_machine", "host_name", "memory_gib", "processor_name"]
 
 _CPUS = Path("/proc/cpuinfo")
@@ -23,14 +25,14 @@ def describe_machine() -> dict[str, Any]:
     """Return facts about this machine.
 
     Returns:
-        `host`, `system` with its version, `processor` by its model, `num_cpus` that this process may use, `memory_gib`,
-        `gpus` by their models where NVIDIA's driver tells, version of `python`.
+        `host`, `system` with its version, `processor` by its model, `num_cpus` that this process may keep busy,
+        `memory_gib`, `gpus` by their models where NVIDIA's driver tells, version of `python`.
     """
     facts = {
         "host": host_name(),
         "system": f"{platform.system()} {platform.release()}",
         "processor": processor_name(),
-        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "num_cpus": num_usable_cores(),
         "memory_gib": memory_gib(),
         "gpus": _gpu_names(),
         "python": platform.python_version(),

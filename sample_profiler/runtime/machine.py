@@ -14,10 +14,11 @@ import numpy as np
 import psutil
 
 from sample_profiler.profiling.machine_facts import memory_gib, processor_name
+from sample_profiler.profiling.usable_cores import find_quota, num_usable_cores
 
 __all__ = [
-    *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "derive_seed", "draw_seed"),
-    "keep_freed_memory",
+    *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "choose_worker_threads"),
+    *("derive_seed", "draw_seed", "keep_freed_memory"),
     *("machine_busy_s", "tame_numerical_libraries", "usable_cpus"),
 ]
 
@@ -34,7 +35,7 @@ class Machine:
 
     Attributes:
         processor: its model name.
-        num_cpus: that this process may use.
+        num_cpus: that this process may keep busy.
         memory_gib: of the machine.
         system: operating system and its version.
         python: version of the interpreter.
@@ -51,7 +52,7 @@ class Machine:
         """Describe this machine."""
         return cls(
             processor=processor_name(),
-            num_cpus=len(usable_cpus()),
+            num_cpus=num_usable_cores(),
             memory_gib=memory_gib(),
             system=f"{platform.system()} {platform.release()}",
             python=platform.python_version(),
@@ -63,7 +64,7 @@ class Machine:
 
 
 def usable_cpus() -> list[int]:
-    """Return the cores that this process may use."""
+    """Return the cores that this process may run on; where it has a quota, it cannot keep all of them busy."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -72,8 +73,13 @@ def usable_cpus() -> list[int]:
 def machine_busy_s() -> float | None:
     """Return for how many seconds since the machine was started the usable cores have worked, for whomever.
 
-    Time that a virtual machine was ready and had no processor is in it. None: the system does not tell.
+    Time that a virtual machine was ready and had no processor is in it. In a container whose quota is less than these
+    cores, it is what the container has used of it: all of the quota is all of `num_usable_cores`, also if that is one
+    and a half. None: the system does not tell.
     """
+    quota = find_quota()
+    if quota is not None and quota.cores < len(usable_cpus()):
+        return None if quota.used_s is None else quota.used_s * num_usable_cores() / quota.cores
     try:
         times = psutil.cpu_times(percpu=True)
         return float(sum(sum(times[cpu]) - times[cpu].idle - _not_busy(times[cpu]) for cpu in usable_cpus()))
@@ -99,12 +105,12 @@ def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:
 
 
 def choose_learner_threads(num_learners: int) -> int:
-    """Return the threads of each of `num_learners` processes: all cores together.
+    """Return the threads of each of `num_learners` processes: all usable cores together.
 
     Also where other processes want the same cores: two sleeping threads on two busy cores were measured to train 14 %
     faster than one, since the second works whenever sampling waits.
     """
-    return max(1, len(usable_cpus()) // num_learners)
+    return max(1, num_usable_cores() // num_learners)
 
 
 def choose_inference_threads(num_inference_workers: int) -> int:
@@ -112,7 +118,17 @@ def choose_inference_threads(num_inference_workers: int) -> int:
 
     The batches of inference are small, and rollout workers want the cores at the same time.
     """
-    return max(1, len(usable_cpus()) // (4 * num_inference_workers))
+    return max(1, num_usable_cores() // (4 * num_inference_workers))
+
+
+def choose_worker_threads(num_workers: int) -> int | None:
+    """Return the threads of libraries in each of `num_workers` rollout workers; None: as many as it has cores.
+
+    Libraries look at the cores on which they may run and not at a quota: with as many threads as that, the container
+    would have used it up after a fraction of each period, and nobody in it could go on.
+    """
+    num_cores = num_usable_cores()
+    return None if num_cores == len(usable_cpus()) else max(1, num_cores // num_workers)
 
 
 def tame_numerical_libraries(num_threads: int | None = None) -> None:

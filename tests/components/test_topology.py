@@ -63,6 +63,9 @@ def test_processes_are_bound_to_cores_and_renice_as_asked(make_blueprint, monkey
     free = settings("--set_workers_cpu_affinity=False")
     assert {s.cpus for s in free.values()} == {None}
     assert settings("--force_envs_single_thread=True")["RolloutWorker_w0"].num_threads == 1
+    monkeypatch.setattr(topology, "choose_worker_threads", lambda num_workers: 10 * num_workers)
+    assert settings()["RolloutWorker_w1"].num_threads == 20
+    assert settings("--inference=worker")["RolloutWorker_w1"].num_threads == 1
 
 
 def test_plans_hold_nothing_that_cannot_travel_but_memory_and_channels(make_blueprint):

@@ -22,6 +22,7 @@ from sample_profiler.config import (
     save_config,
 )
 from sample_profiler.errors import ConfigError
+from sample_profiler.profiling import usable_cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,12 @@ class DoomOptions:
     def find_problems(self) -> Iterator[str]:
         if self.res_w < self.res_h:
             yield f"--res_w={self.res_w} is less than --res_h={self.res_h}: exchange them"
+
+
+@pytest.fixture(autouse=True)
+def _no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the cores of these tests count, whatever the container may use that they run in."""
+    monkeypatch.setattr(usable_cores, "find_quota", lambda: None)
 
 
 def parse(line: str, **options: Any) -> Config:
@@ -154,6 +161,12 @@ def test_the_number_of_workers_is_the_number_of_usable_cores(monkeypatch: pytest
     assert cfg.num_workers == 5 and cfg.origin("num_workers") == "automatic"
     assert parse("--num_workers=3").num_workers == 3
     assert parse("", defaults={"num_workers": 8}).origin("num_workers") == "family"
+
+
+def test_workers_are_as_many_as_the_quota_of_a_container_feeds(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.setattr(usable_cores, "find_quota", lambda: usable_cores.Quota(2.5, None))
+    assert parse("").num_workers == 3
 
 
 @pytest.mark.parametrize(

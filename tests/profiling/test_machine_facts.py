@@ -26,7 +26,7 @@ def forget():
 def test_this_machine_is_described_in_plain_data():
     facts = describe_machine()
     assert facts.keys() >= {"host", "system", "processor", "num_cpus", "memory_gib", "python"}
-    assert facts["num_cpus"] == len(os.sched_getaffinity(0))
+    assert 1 <= facts["num_cpus"] <= len(os.sched_getaffinity(0))
     assert all(isinstance(value, str | int | float) and value for value in facts.values())
 
 

@@ -7,12 +7,17 @@ import os
 import psutil
 import pytest
 
+from sample_profiler.profiling import usable_cores
 from sample_profiler.runtime import machine
 from sample_profiler.runtime.machine import (
     Machine,
     choose_cpus,
+    choose_inference_threads,
+    choose_learner_threads,
+    choose_worker_threads,
     derive_seed,
     draw_seed,
+    machine_busy_s,
     tame_numerical_libraries,
     usable_cpus,
 )
@@ -21,7 +26,7 @@ from sample_profiler.runtime.machine import (
 def test_the_machine_is_described_in_plain_data():
     facts = Machine.this().to_dict()
     assert set(facts) == {"processor", "num_cpus", "memory_gib", "system", "python"}
-    assert facts["num_cpus"] == len(os.sched_getaffinity(0))
+    assert 1 <= facts["num_cpus"] <= len(os.sched_getaffinity(0))
     assert facts["memory_gib"] == pytest.approx(psutil.virtual_memory().total / 2**30, abs=0.1)
     assert all(isinstance(value, str | int | float) and value != "" for value in facts.values())
 
@@ -45,6 +50,42 @@ def test_workers_share_the_cores_evenly(monkeypatch, num_cpus, num_workers):
         assert max(map(len, chosen)) - min(map(len, chosen)) <= 1
     else:
         assert {len(cores) for cores in chosen} == {1}
+
+
+@pytest.fixture
+def in_container(tmp_path, monkeypatch):
+    """Have the process run in a container with a quota, on a machine of sixteen cores."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.setattr(usable_cores, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(usable_cores, "_OWN_CGROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/\n")
+
+    def begin(quota_us, used_us=None):
+        (tmp_path / "cpu.max").write_text(f"{quota_us} 100000\n")
+        if used_us is not None:
+            (tmp_path / "cpu.stat").write_text(f"usage_usec {used_us}\n")
+
+    return begin
+
+
+def test_a_quota_bounds_threads_and_not_the_cores_to_run_on(in_container):
+    in_container(400_000)
+    assert Machine.this().num_cpus == 4
+    assert (choose_learner_threads(1), choose_learner_threads(2), choose_inference_threads(1)) == (4, 2, 1)
+    assert [choose_worker_threads(number) for number in (1, 2, 4, 9)] == [4, 2, 1, 1]
+    assert choose_cpus(1, 4) == (4, 5, 6, 7), "all containers of a machine would share its first cores"
+    in_container("max")
+    assert (Machine.this().num_cpus, choose_learner_threads(1), choose_worker_threads(4)) == (16, 16, None)
+
+
+def test_in_a_container_the_machine_is_as_busy_as_its_quota_is_used(in_container, monkeypatch):
+    monkeypatch.setattr(machine.psutil, "cpu_times", lambda **_: pytest.fail("those of the whole host"))
+    in_container(400_000)
+    assert machine_busy_s() is None, "not told"
+    in_container(400_000, 30_000_000)
+    assert machine_busy_s() == 30.0
+    in_container(150_000, 30_000_000)
+    assert machine_busy_s() == 40.0, "20 s of one and a half cores, counted as two"
 
 
 def test_drawn_seeds_differ_and_can_be_given_as_a_flag():

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Literal
 
 from sample_profiler.config.limits import automatic_option, option
+from sample_profiler.profiling.usable_cores import num_usable_cores
 
-
-def num_usable_cores() -> int:
-    """Return the number of processor cores this process may run on."""
-    # A container or taskset often allows fewer cores than the machine has; not every system can tell.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+__all__ = ["SamplingOptions", "num_usable_cores"]
 
 
 @dataclass(frozen=True, kw_only=True)
