@@ -1,8 +1,8 @@
 """Is what `sample-profiler whatif` says true? Slow a stage, ask what a faster one would give, and make it faster.
 
-For each stage one run has something added to it, by computing or by waiting. On that run the stage's weight is measured
-as the command does; a second run has nothing added, which says how many times as fast the stage becomes and what that
-really gives. Both count the steps of environments per second.
+For each stage one run has something added to it, by computing, by waiting or by both. On that run the stage's weight is
+measured as the command does; a second run has nothing added, which says how many times as fast the stage becomes and
+what that really gives. Both count the steps of environments per second.
 
     python -m benchmarks.whatif_check --rounds 3
 """
@@ -49,6 +49,9 @@ CASES = {
     "env waits": Case("env", {"env_ms": 0.5}),
     "inference waits": Case("inference", {"inference_ms": 5.0}),
     "learner waits": Case("learner", {"learner_ms": 80.0}),
+    # As environments do that have a process of their own, and training on a GPU.
+    "env does both": Case("env", {"env_ms": 0.4, "computes": 0.4}),
+    "learner does both": Case("learner", {"learner_ms": 60.0, "computes": 0.4}),
 }
 
 

@@ -1,7 +1,8 @@
 """Train CartPole-v1 with one thing made slow on purpose: what `benchmarks.verdicts` judges.
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
-one component becomes slower, not the machine; with "computes": 1, of processor time, as where there is more to do.
+one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
+there is more to do: 1 is all of it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
 
 
 def spend(milliseconds: float) -> None:
-    """Sleep, or compute, for so long."""
-    if not INJECTED.get("computes"):
-        time.sleep(milliseconds / 1000)
-        return
-    end_ns = time.thread_time_ns() + round(milliseconds * 1e6)
+    """Compute, then sleep, for so long together."""
+    computes = INJECTED.get("computes", 0.0)
+    end_ns = time.thread_time_ns() + round(computes * milliseconds * 1e6)
     while time.thread_time_ns() < end_ns:
         pass
+    if computes < 1:
+        time.sleep((1 - computes) * milliseconds / 1000)
 
 
 class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -76,7 +76,7 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
     """
     saved = 1 - 1 / speedup
     needs: dict[str, float] = {}
-    cores = 0.0
+    cores = _cores_of_others(facts) * (1 - saved if stage == "env" else 1.0)
     for kind, name in _KINDS.items():
         loads = facts.of_kind(kind)
         works = []
@@ -93,6 +93,16 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
         needs["the processors"] = cores / facts.num_cores
     limit, need = max(needs.items(), key=lambda item: item[1], default=("nothing", 0.0))
     return Ceiling(max(0.0, 1 / max(need, _LEAST) - 1), limit)
+
+
+def _cores_of_others(facts: RunFacts) -> float:
+    """Return how many cores others than the components use: games in processes of their own, for the most part.
+
+    They work while environments step, so they are taken for a part of that.
+    """
+    if facts.machine_busy is None or not facts.num_cores:
+        return 0.0
+    return max(0.0, facts.machine_busy * facts.num_cores - sum(load.cpu or 0.0 for load in facts.components))
 
 
 def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float) -> StageWeight:

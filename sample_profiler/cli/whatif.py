@@ -90,7 +90,8 @@ def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
     for each in weights:
         bounds = {speedup: ceiling(facts, each.stage, speedup) for speedup in _SPEEDUPS}
         gains = {speedup: min(gain(each.weight, speedup), bound.gain) for speedup, bound in bounds.items()}
-        limit = bounds[2.0].limit if gain(each.weight, 2.0) > gains[2.0] else ""
+        limits = (bound.limit for speedup, bound in bounds.items() if gain(each.weight, speedup) > bound.gain)
+        limit = next(limits, "")
         interval = "one round has none"
         if each.interval is not None:
             low, high = (100 * min(gain(end, 2.0), bounds[2.0].gain) for end in each.interval)

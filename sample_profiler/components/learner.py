@@ -212,7 +212,7 @@ class Learner:
             steps = _recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
         with self.timing.add_time("train", device=True):
-            begin = self._slowdown.begin()
+            begin = self._slowdown.begin() if self._slowdown.share else None
             for _ in range(sampling.num_epochs):
                 with self.timing.add_time("epoch_init"):
                     minibatches = self._draw_minibatches(dataset.num_chunks)
@@ -221,7 +221,7 @@ class Learner:
                     self._patience_s = 0.0
                     self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
                 self._trainer.end_epoch()
-            if self._slowdown.share:
+            if begin is not None:
                 self._slowdown.add_to(begin)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)

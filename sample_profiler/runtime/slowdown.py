@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-__all__ = ["MOST_SECONDS", "MOST_SHARE", "Slowdown", "slowdown_command"]
+__all__ = ["MOST_SECONDS", "MOST_SHARE", "Pass", "Slowdown", "slowdown_command"]
 
 MOST_SHARE = 10.0
 MOST_SECONDS = 600.0
 _NS_PER_S = 1e9
-_COMPUTES = 0.25  # with less of a processor a stage waits: not for processors, of which others leave it as much
+_SHORTEST_SLEEP_NS = 200_000  # a sleep is some 50 microseconds longer than asked for
+_MOST_AHEAD_NS = 100_000_000
+
+
+class Pass(NamedTuple):
+    """How a pass of a stage began.
+
+    Attributes:
+        asked_ns: processor time of the thread before it looked at clocks.
+        now_ns: of the wall clock.
+        computed_ns: processor time of the thread.
+        delayed_ns: for which the thread has been ready and had no processor.
+    """
+
+    asked_ns: int
+    now_ns: int
+    computed_ns: int
+    delayed_ns: int
 
 
 class Slowdown:
     """What is added to a stage, in proportion to what it does, and of the same kind.
 
-    A stage that computes gets more to compute: a sleep would leave its processor to others. One that mostly waits, for
-    a device or another machine, waits longer. It ends by itself, should nobody be there any more to end it.
+    For what a stage computes it gets more to compute: a sleep would leave its processor to others. For what it waits,
+    for a device or another process, it waits longer. Time in which it was ready and had no processor is neither. It
+    ends by itself, should nobody be there any more to end it.
 
     Attributes:
         share: of the stage's own time that is added; 0: nothing.
@@ -27,6 +47,7 @@ class Slowdown:
     def __init__(self) -> None:
         self.share = 0.0
         self._until_ns = 0
+        self._owed_ns = 0.0  # of waiting: too short for a sleep, or less than 0 after one that was too long
 
     def set(self, share: float, seconds: float) -> None:
         """Add work from now on.
@@ -41,26 +62,50 @@ class Slowdown:
         if not 0 <= share <= MOST_SHARE or not 0 <= seconds <= MOST_SECONDS or math.isnan(share + seconds):
             raise ValueError(f"a slowdown by {share} for {seconds} s: at most {MOST_SHARE:g} and {MOST_SECONDS:g}")
         self.share = float(share)
-        self._until_ns = time.perf_counter_ns() + round(seconds * 1e9)
+        self._until_ns = time.perf_counter_ns() + round(seconds * _NS_PER_S)
+        self._owed_ns = 0.0
 
-    def begin(self) -> tuple[int, int]:
-        """Return the moment at which a pass of the stage begins, for `add_to`."""
-        return time.perf_counter_ns(), time.thread_time_ns()
+    def begin(self) -> Pass:
+        """Return how a pass of the stage begins, for `add_to`, in the same thread."""
+        asked_ns, delayed_ns = time.thread_time_ns(), _delayed_ns()
+        return Pass(asked_ns, time.perf_counter_ns(), time.thread_time_ns(), delayed_ns)
 
-    def add_to(self, begin: tuple[int, int]) -> None:
-        """Spend what is to be added to a pass of the stage that began at `begin` and is over now."""
+    def add_to(self, begin: Pass) -> None:
+        """Spend what is to be added to a pass of the stage that began like that and is over now."""
         now_ns, computed_ns = time.perf_counter_ns(), time.thread_time_ns()
         if now_ns > self._until_ns:
             self.share = 0.0
             return
-        passed_ns, spent_ns = now_ns - begin[0], computed_ns - begin[1]
-        if spent_ns < _COMPUTES * passed_ns:
-            time.sleep(self.share * passed_ns / _NS_PER_S)
-            return
+        spent_ns = computed_ns - begin.computed_ns
+        waited_ns = max(0, now_ns - begin.now_ns - spent_ns - (_delayed_ns() - begin.delayed_ns))
         # In processor time: where others want the processor, what is added takes longer, as the stage itself does.
-        end_ns = computed_ns + round(self.share * spent_ns)
+        # To look at clocks is a part of it.
+        end_ns = computed_ns + self.share * spent_ns - (begin.computed_ns - begin.asked_ns)
         while time.thread_time_ns() < end_ns:
             pass
+        self._owed_ns += self.share * waited_ns
+        if self._owed_ns >= _SHORTEST_SLEEP_NS:
+            self._sleep_off()
+
+    def _sleep_off(self) -> None:
+        begin_ns = time.perf_counter_ns()
+        time.sleep(self._owed_ns / _NS_PER_S)
+        # A process that was stopped meanwhile must not go without for long.
+        self._owed_ns = max(self._owed_ns - (time.perf_counter_ns() - begin_ns), -_MOST_AHEAD_NS)
+
+
+def _delayed_ns() -> int:
+    """Return how long this thread has been ready and had no processor; 0 where the system does not tell."""
+    try:
+        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(file, 100).split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    finally:
+        os.close(file)
 
 
 def slowdown_command(slowdowns: Mapping[str, Slowdown]) -> Callable[[str, float, float], None]:

@@ -67,9 +67,9 @@ def load(name, busy, blocks, cpu, starved=0.0):
     return ComponentLoad(name, name.partition("_")[0], account, busy, {}, blocks, {}, cpu, starved, {})
 
 
-def make_facts(env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0):
+def make_facts(env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0, machine_busy=None):
     return RunFacts(
-        seconds=10.0, start_s=0.0, fps=1000.0, num_cores=num_cores, machine_busy=0.5, is_serial=False,
+        seconds=10.0, start_s=0.0, fps=1000.0, num_cores=num_cores, machine_busy=machine_busy, is_serial=False,
         components=(
             load("RolloutWorker_w0", env + 0.05, {"env_step": env}, cpu),
             load("RolloutWorker_w1", env + 0.05, {"env_step": env}, cpu),
@@ -103,6 +103,25 @@ def test_processors_bound_it_where_they_are_few():
     bound = ceiling(facts, "learner", 2.0)
     assert bound.limit == "the processors"
     assert bound.gain == pytest.approx(2 / (3 * 0.45 + 0.225) - 1)
+
+
+def test_games_in_processes_of_their_own_need_processors_too():
+    quiet = make_facts(env=0.5, inference=0.1, learner=0.5, cpu=0.25, num_cores=4)
+    busy = make_facts(env=0.5, inference=0.1, learner=0.5, cpu=0.25, num_cores=4, machine_busy=0.9)
+    assert ceiling(quiet, "learner", 2.0).limit != "the processors"
+    bound = ceiling(busy, "learner", 2.0)  # one core by the components, 2.6 by games
+    assert bound.limit == "the processors"
+    assert bound.gain == pytest.approx(4 / (2.6 + 0.75 + 0.125) - 1)
+    halved = ceiling(busy, "env", 2.0)
+    worker = 0.25 * (1 - 0.25 / 0.55)
+    assert halved.gain == pytest.approx(4 / (2.6 / 2 + 2 * worker + 0.5) - 1), "they have half as much to do then"
+
+
+def test_a_bound_that_counts_for_no_time_alone_is_shown_too():
+    weights = [stage_weight("learner", [(100.0, 100 / (1 + 0.5 * 0.9))], 0.5)]
+    line = format_weights(weights, make_facts(env=0.25, learner=0.95)).splitlines()[1]
+    assert "+82 %" in line and "+233 %" in line
+    assert line.rstrip().endswith("rollout workers")
 
 
 def test_a_bound_is_shown_where_it_counts():

@@ -13,60 +13,124 @@ from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 @pytest.fixture
 def clock(monkeypatch):
     class Clock:
-        """Wall and processor time, of which looking takes some."""
+        """Wall and processor time, of which looking takes some; in microseconds to others."""
 
         now_ns = 10_000
         computed_ns = 0
+        delayed_ns = 0
+        sleeps_us = ()
 
         def perf_counter_ns(self):
             return self.now_ns
 
         def thread_time_ns(self):
-            self.compute(10)
+            self.compute(0.01)
             return self.computed_ns
 
-        def compute(self, ns):
-            self.now_ns += ns
-            self.computed_ns += ns
+        def look_for_delay(self):
+            self.compute(7)
+            return self.delayed_ns
+
+        def compute(self, us):
+            self.now_ns += round(us * 1000)
+            self.computed_ns += round(us * 1000)
+
+        def starve(self, us):
+            self.now_ns += us * 1000
+            self.delayed_ns += us * 1000
+
+        def wait(self, us):
+            self.now_ns += us * 1000
 
         def sleep(self, seconds):
-            self.now_ns += round(seconds * 1e9)
+            self.sleeps_us += (round(seconds * 1e6),)
+            self.wait(round(seconds * 1e6) + 50)
 
     clock = Clock()
     for name in ("perf_counter_ns", "thread_time_ns", "sleep"):
         monkeypatch.setattr(slowdown_module.time, name, getattr(clock, name))
+    monkeypatch.setattr(slowdown_module, "_delayed_ns", clock.look_for_delay)
     return clock
 
 
-def test_a_stage_that_computes_gets_more_to_compute(clock):
-    slowdown = Slowdown()
-    slowdown.set(0.5, 100)
-    begin = slowdown.begin()
-    clock.compute(2000)
-    clock.now_ns += 3000  # without a processor
-    slowdown.add_to(begin)
-    assert clock.computed_ns - begin[1] == pytest.approx(3000, abs=50)
+@pytest.fixture
+def do_passes(clock):
+    """Return how much longer passes of a stage that is slowed by half became on average, and of what."""
+
+    def do(num=1, *, computes_us=0, waits_us=0, starves_us=0):
+        slowdown = Slowdown()
+        slowdown.set(0.5, 100)
+        now_ns, computed_ns, delayed_ns = clock.now_ns, clock.computed_ns, clock.delayed_ns
+        for _ in range(num):
+            begin = slowdown.begin()
+            clock.compute(computes_us)
+            clock.wait(waits_us)
+            clock.starve(starves_us)
+            slowdown.add_to(begin)
+        more_computed_us = (clock.computed_ns - computed_ns) / num / 1000 - computes_us
+        passed_ns = clock.now_ns - now_ns - (clock.computed_ns - computed_ns) - (clock.delayed_ns - delayed_ns)
+        return more_computed_us, passed_ns / num / 1000 - waits_us
+
+    return do
 
 
-def test_a_stage_that_waits_waits_longer(clock):
-    slowdown = Slowdown()
-    slowdown.set(0.5, 100)
-    begin = slowdown.begin()
-    clock.compute(100)
-    clock.sleep(2e-6)
-    slowdown.add_to(begin)
-    assert clock.now_ns - begin[0] == pytest.approx(3150, abs=50)
-    assert clock.computed_ns - begin[1] == pytest.approx(100, abs=50)
+def test_a_stage_that_computes_gets_more_to_compute(do_passes, clock):
+    assert do_passes(computes_us=2000, starves_us=3000) == pytest.approx((1000, 0), abs=1)
+    assert clock.sleeps_us == (), "without a processor is not waiting"
+
+
+def test_a_stage_that_waits_waits_longer(do_passes):
+    computed_us, waited_us = do_passes(10, waits_us=2000)
+    assert computed_us <= 25, "what it takes to look"
+    assert waited_us == pytest.approx(1000, abs=10)
+
+
+@pytest.mark.parametrize("computes_us", [240, 260, 300, 500, 900])
+def test_a_stage_that_does_both_gets_as_much_more_of_both(do_passes, computes_us):
+    waits_us = 1000 - computes_us
+    more = do_passes(100, computes_us=computes_us, waits_us=waits_us, starves_us=400)
+    assert more == pytest.approx((computes_us / 2, waits_us / 2), abs=5)
+
+
+def test_waits_too_short_for_a_sleep_are_made_up_for_together(do_passes, clock):
+    assert do_passes(100, computes_us=100, waits_us=60) == pytest.approx((50, 30), abs=2)
+    assert len(clock.sleeps_us) < 20 and min(clock.sleeps_us) >= 200
+
+
+def test_a_sleep_that_took_seconds_is_not_made_up_for_by_as_many(do_passes, clock, monkeypatch):
+    monkeypatch.setattr(
+        slowdown_module.time,
+        "sleep",
+        lambda seconds: clock.wait(10**7 if not clock.sleeps_us else 0) or clock.sleep(seconds),
+    )
+    do_passes(1000, waits_us=1000)
+    assert sum(clock.sleeps_us) == pytest.approx(400_000, rel=0.2), "100 ms less than half of what it waited"
 
 
 def test_it_ends_by_itself(clock):
     slowdown = Slowdown()
     slowdown.set(0.5, 1)
     begin = slowdown.begin()
-    clock.now_ns += 2 * 10**9
+    clock.wait(2 * 10**6)
     slowdown.add_to(begin)
     assert slowdown.share == 0
-    assert clock.now_ns < 2 * 10**9 + 20_000
+    assert clock.sleeps_us == ()
+
+
+def test_a_wait_that_is_owed_is_none_of_the_next_slowdown(clock):
+    slowdown = Slowdown()
+    for _ in range(10):
+        slowdown.set(0.5, 100)
+        begin = slowdown.begin()
+        clock.wait(100)
+        slowdown.add_to(begin)
+    assert clock.sleeps_us == ()
+
+
+def test_the_delay_of_this_thread_is_told_where_the_system_does(monkeypatch):
+    assert slowdown_module._delayed_ns() >= 0
+    monkeypatch.setattr(slowdown_module.os, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError))
+    assert slowdown_module._delayed_ns() == 0
 
 
 @pytest.mark.parametrize(("share", "seconds"), [(-1, 1), (11, 1), (1, -1), (1, 601), (math.nan, 1), (math.inf, 1)])
