@@ -10,8 +10,8 @@ from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
 from sample_profiler.profiling.render import printable
 
 __all__ = [
-    *("LITTLE", "MUCH", "NEARLY_ALL", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun", "describe_blocks"),
-    "percent",
+    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun"),
+    *("describe_blocks", "percent"),
 ]
 
 Cause = Literal[
@@ -40,10 +40,16 @@ Cause = Literal[
 LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
 """Shares of the wall from which on a wait, or work, counts."""
 
+OWN_WORK = 0.6
+"""Share of the wall from which on a component on crowded processors works, not merely waits for one of them."""
+
 POLICY_STEP = "handle_policy_step"
 """The block in which actions are drawn: of an InferenceWorker, or of a RolloutWorker that draws its own."""
 
 _SATURATED = 0.92  # of all cores: what is left is switching and waking up
+_CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
+_NEVER = 0.05  # of the wall: whoever waits for less than this sets the pace
+_LEAST_LEFT = 0.2  # of the wall: what a component that waited for the rest of it works at least
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
@@ -92,6 +98,7 @@ class JudgedRun:
         self.inference_busy = max((load.busy for load in self.inference), default=self.action_sampling)
         # Environments in processes of their own count for the machine alone.
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
+        self.is_crowded = facts.machine_busy is not None and facts.machine_busy >= _CROWDED
         self.num_envs = int(facts.flag("num_envs_per_worker", 1))
         self.num_idle = 0.0
         if facts.machine_busy is not None and facts.num_cores:
@@ -100,6 +107,38 @@ class JudgedRun:
     def worker_share(self, block: str) -> float:
         """Return the share of their wall for which workers are in a block, averaged over them."""
         return fmean(load.blocks.get(block, 0.0) for load in self.workers) if self.workers else 0.0
+
+    def own_work(self, load: ComponentLoad) -> float:
+        """Return for which share of the wall a component works, on crowded processors without waiting for one."""
+        if not self.is_crowded:
+            return load.busy
+        threads = max(1.0, load.gauges.get("num_threads", 1.0))
+        return max(0.0, load.busy - (load.starved or 0.0) / threads)
+
+    @property
+    def is_paced_by_learner(self) -> bool:
+        """Whether the Learner works nearly all the time, and workers wait for it, though that may not show.
+
+        The wait of a worker is one for the Learner only while none of its groups has memory to write to. While one of
+        them is under way, all others may wait for the Learner, and the worker waits for actions. So a Learner that
+        never waits itself is enough, unless it works for so long because processors are used up.
+        """
+        if self.learner is None or self.learner.busy < NEARLY_ALL:
+            return False
+        if self.waits_for_learner >= LITTLE:
+            return True
+        return self.learner_waits < _NEVER and not self.is_saturated and self.own_work(self.learner) >= OWN_WORK
+
+    def describe_waits_for_learner(self) -> list[str]:
+        """Tell how long workers wait for the Learner, and what of that their waits do not show."""
+        evidence = [f"workers wait {percent(self.waits_for_learner)} of their time for it"]
+        if self.waits_for_learner >= LITTLE:
+            return evidence
+        evidence[0] += " alone: while one of their groups is under way and others wait for it, they wait for actions"
+        waiting = sum(load.gauges.get("waiting_groups", 0.0) for load in self.workers)
+        if waiting:
+            evidence.append(f"groups of environments that waited for it when last looked at: {waiting:.0f}")
+        return evidence
 
     @property
     def may_gain_by_bf16(self) -> bool:
@@ -122,6 +161,23 @@ class JudgedRun:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most."""
         busy = self.facts.machine_busy
         return min(wanted, 1 / max(busy, 0.01)) if busy is not None else wanted
+
+    def sampling_room(self) -> float:
+        """Return by which factor the throughput can grow before workers do not wait for the Learner any more.
+
+        A group of a worker waits for longer than the worker, which waits only while all of its groups do; at random
+        moments, those of groups that know nothing of each other multiply.
+        """
+        # In a synchronous run all groups wait for one training, together.
+        is_apart = self.facts.flag("async_rl", True)
+        num_groups = min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs) if is_apart else 1
+        waits = self.waits_for_learner ** (1 / max(1, num_groups))
+        return self.inference_room(1 / max(1 - waits, _LEAST_LEFT))
+
+    def inference_room(self, wanted: float) -> float:
+        """Return by which factor the throughput can grow before InferenceWorkers are busy all the time."""
+        busy = max(map(self.own_work, self.inference), default=0.0)
+        return min(wanted, 1 / max(busy, 0.01))
 
     def learner_room(self, wanted: float) -> float:
         """Return by which factor the throughput can grow before the Learner is busy all the time."""

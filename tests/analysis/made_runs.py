@@ -76,6 +76,6 @@ def batcher(busy=0.01, finished=3.0, at_learner=64.0, **options):
     return load("Batcher_0", busy, {"rollout_workers": 1 - busy}, {"batching": busy}, gauges=gauges, **options)
 
 
-def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False):
+def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False, num_cores=2):
     flags = {"num_envs_per_worker": 16, "batch_size": 2048, "async_rl": True, "precision": "fp32"} | (config or {})
-    return judge(RunFacts(seconds, start_s, 5000.0, 2, machine_busy, is_serial, loads, flags))
+    return judge(RunFacts(seconds, start_s, 5000.0, num_cores, machine_busy, is_serial, loads, flags))

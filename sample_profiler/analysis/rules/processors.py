@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, POLICY_STEP, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import POLICY_STEP, Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.sampling import own_inference
 
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
@@ -38,21 +38,21 @@ def too_many_threads(run: JudgedRun) -> Finding | None:
 
 
 def too_few_threads(run: JudgedRun) -> Finding | None:
-    """Workers wait for a Learner that uses all of its threads, fewer than there are cores, and others are idle."""
+    """The Learner sets the pace and uses all of its threads, fewer than there are cores, and others are idle."""
     learner, cores = run.learner, run.facts.num_cores
     if learner is None or not cores or learner.device:
         return None
-    if learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE or run.num_idle < _IDLE_CORES:
+    if not run.is_paced_by_learner or run.num_idle < _IDLE_CORES:
         return None
     threads = int(learner.gauges.get("num_threads", 0.0))
     if not 0 < threads < cores or (learner.cpu or 0.0) < _USED * threads * learner.busy:
         return None
     more = min(cores, threads + max(1, int(run.num_idle)))
     policies = int(run.facts.flag("num_policies", 1))
-    factor = run.room(min(more / threads, 1 / max(1 - run.waits_for_learner, 0.2)))
+    factor = run.room(min(more / threads, run.sampling_room()))
     evidence = [
         f"{learner.name} works {percent(learner.busy)} of the time, with {threads} of {cores} cores at most",
-        f"workers wait {percent(run.waits_for_learner)} of their time for it",
+        *run.describe_waits_for_learner(),
         f"{run.num_idle:.1f} cores are idle",
     ]
     why = f"where the network is made; by itself each Learner takes {max(1, cores // policies)}"

@@ -7,6 +7,7 @@ from statistics import fmean
 from sample_profiler.analysis.findings import (
     LITTLE,
     MUCH,
+    OWN_WORK,
     POLICY_STEP,
     Advice,
     Finding,
@@ -20,16 +21,14 @@ __all__ = [
     "too_few_environments",
 ]
 
-_CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
 _FEW_ROWS = 6
-_OWN_WORK = 0.6
 _MUCH_SENDING = 0.15
 _WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
 
 
 def small_inference_batches(run: JudgedRun) -> Finding | None:
-    """Inference is busy with calls of the network on a few observations each."""
-    if not run.inference or run.inference_busy < MUCH:
+    """Inference is busy with calls of the network on a few observations each, and the Learner waits."""
+    if not run.inference or run.inference_busy < MUCH or run.learner_waits < LITTLE:
         return None
     load = max(run.inference, key=lambda each: each.busy)
     rows = load.gauges.get("batch_rows", 0.0)
@@ -52,11 +51,13 @@ def small_inference_batches(run: JudgedRun) -> Finding | None:
 
 
 def inference(run: JudgedRun) -> Finding | None:
-    """Workers wait for actions, and inference works nearly all the time."""
+    """Workers wait for actions, inference works nearly all the time, and the Learner waits for what they make."""
     if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < MUCH:
         return None
+    if run.learner_waits < LITTLE:
+        return None  # where only some groups of a worker wait for memory, it waits for the actions of the others
     load = max(run.inference, key=lambda each: each.busy)
-    if _is_crowded(run) and load.busy - (load.starved or 0.0) < _OWN_WORK:
+    if run.own_work(load) < OWN_WORK:
         return None  # it is busy waiting for a processor, as everybody is
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
@@ -87,7 +88,7 @@ def self_served_inference(run: JudgedRun) -> Finding | None:
         return None
     if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
         return None
-    if _is_crowded(run) and run.worker_busy - fmean(load.starved or 0.0 for load in run.workers) < _OWN_WORK:
+    if fmean(map(run.own_work, run.workers)) < OWN_WORK:
         return None
     rows = fmean(load.gauges.get("batch_rows", 0.0) for load in run.workers)
     evidence = [
@@ -116,10 +117,6 @@ def _less_self_served_inference(run: JudgedRun, rows: float) -> list[Advice]:
     why = "a call of the network then serves all workers at once"
     advice.append(Advice("--inference=process", why, run.gain(min(1.3, wanted), 0.0)))
     return advice
-
-
-def _is_crowded(run: JudgedRun) -> bool:
-    return run.facts.machine_busy is not None and run.facts.machine_busy >= _CROWDED
 
 
 def own_inference(run: JudgedRun) -> list[Advice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.findings import LITTLE, NEARLY_ALL, Advice, Finding, JudgedRun, describe_blocks, percent
+from sample_profiler.analysis.findings import LITTLE, Advice, Finding, JudgedRun, describe_blocks, percent
 
 __all__ = ["buffers", "learner", "taking_turns"]
 
@@ -64,14 +64,14 @@ def _without_waits(run: JudgedRun) -> float:
 
 
 def learner(run: JudgedRun) -> Finding | None:
-    """The Learner works nearly all the time, and workers wait for it."""
+    """The Learner works nearly all the time, and workers wait for it, or it never waits itself."""
     learner = run.learner
-    if learner is None or learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE:
+    if learner is None or not run.is_paced_by_learner:
         return None
-    wanted = 1 / max(1 - run.waits_for_learner, 0.2)
+    wanted = run.sampling_room()
     evidence = [
         f"{learner.name} trains {percent(learner.busy)} of the time and waits {percent(run.learner_waits)} for data",
-        f"workers wait {percent(run.waits_for_learner)} of their time for it",
+        *run.describe_waits_for_learner(),
         f"most of it: {describe_blocks(learner)}",
     ]
     advice = []

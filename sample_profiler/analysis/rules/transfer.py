@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import LITTLE, MUCH, NEARLY_ALL, POLICY_STEP, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import LITTLE, MUCH, POLICY_STEP, Advice, Finding, JudgedRun, percent
 
 __all__ = ["inference_transfer", "learner_transfer"]
 
@@ -18,7 +18,7 @@ _ON_PROCESSOR = Advice("--device=cpu", "nothing has to be moved; pays where the 
 def learner_transfer(run: JudgedRun) -> Finding | None:
     """Workers wait for the Learner, and half of its work is getting data onto the device."""
     learner = run.learner
-    if learner is None or not learner.device or learner.busy < NEARLY_ALL or run.waits_for_learner < LITTLE:
+    if learner is None or not learner.device or not run.is_paced_by_learner:
         return None
     # For V-trace all steps go through the network in prepare_batch: what the device does there is not moving alone.
     preparing = 0.0 if run.facts.flag("with_vtrace", False) else learner.device.get(_PREPARING, 0.0)
@@ -27,11 +27,11 @@ def learner_transfer(run: JudgedRun) -> Finding | None:
     moving = preparing + gathering
     if moving < max(MUCH, _HALF * learner.busy):
         return None
-    wanted = 1 / max(1 - run.waits_for_learner, 0.2)
+    wanted = run.sampling_room()
     on_device = f"the device takes {percent(preparing)} of it for {_PREPARING}, and " if preparing else ""
     evidence = [
         f"{learner.name} works {percent(learner.busy)} of the time; {on_device}{_GATHERING} takes {percent(gathering)}",
-        f"workers wait {percent(run.waits_for_learner)} of their time for it",
+        *run.describe_waits_for_learner(),
     ]
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
@@ -51,6 +51,8 @@ def learner_transfer(run: JudgedRun) -> Finding | None:
 
 def inference_transfer(run: JudgedRun) -> Finding | None:
     """Workers wait for actions, and half of inference's work is getting observations there and actions back."""
+    if run.learner_waits < LITTLE:
+        return None
     load = max(run.inference, key=lambda each: each.busy, default=None)
     if load is None or not load.device or load.busy < _MOSTLY or run.waits_for_inference < MUCH:
         return None

@@ -8,6 +8,45 @@ from sample_profiler.config import parse_config
 from tests.analysis.made_runs import inference, judge_run, learner, worker
 
 
+@pytest.mark.parametrize(("inference_busy", "rows"), [(0.75, 16.0), (0.5, 4.0), (0.5, 16.0)])
+def test_a_learner_that_never_waits_sets_the_pace_though_workers_seem_to_wait_for_inference(inference_busy, rows):
+    # With two groups, one of which waits for memory while the other waits for actions, that is a wait for actions.
+    workers = [worker(i, busy=0.35, inference=0.6, learner=0.05, waiting_groups=1.0) for i in range(8)]
+    loads = [*workers, inference(inference_busy, rows), learner(0.99)]
+    verdict = judge_run(*loads, machine_busy=0.5, num_cores=16)
+    assert (verdict.cause, verdict.component) == ("learner", "Learner_0"), verdict.headline
+    assert verdict.evidence[1:3] == (
+        "workers wait 5 % of their time for it alone: while one of their groups is under way and others wait for it, "
+        "they wait for actions",
+        "groups of environments that waited for it when last looked at: 8",
+    )
+    # Of groups that wait independently, each waits for the square root of 5 %.
+    wanted = min(1 / (1 - 0.05**0.5), 1 / inference_busy)
+    smaller = next(advice for advice in verdict.advice if advice.change.startswith("a smaller network"))
+    assert smaller.fps[1] == pytest.approx(5000 * wanted * 1.15)
+
+
+@pytest.mark.parametrize(
+    ("machine_busy", "starved", "busy", "cause"),
+    [
+        (0.88, 0.2, 0.99, "learner"),
+        (0.88, 1.0, 0.99, "balanced"),  # it waits for a processor half of its time, as everybody does
+        (0.95, 0.2, 0.99, "processor"),
+        (0.5, 0.2, 0.9, "balanced"),  # it waits for data now and then
+    ],
+)
+def test_a_learner_that_workers_do_not_wait_for_is_the_limit_by_work_of_its_own(machine_busy, starved, busy, cause):
+    workers = [worker(i, inference=0.6, learner=0.05) for i in range(2)]
+    load = learner(busy, starved=starved, gauges={"num_threads": 2})
+    assert judge_run(*workers, inference(0.75), load, machine_busy=machine_busy).cause == cause
+
+
+def test_groups_of_a_synchronous_run_wait_together():
+    workers = [worker(i, inference=0.3, learner=0.25) for i in range(2)]
+    verdict = judge_run(*workers, inference(0.2), learner(0.97), config={"async_rl": False})
+    assert verdict.advice[-1].fps[1] == pytest.approx(5000 / 0.75 * 1.15)
+
+
 def test_nothing_is_promised_beyond_the_processors():
     verdict = judge_run(
         *(worker(i, learner=0.5) for i in range(2)),
