@@ -115,6 +115,10 @@ class JudgedRun:
         threads = max(1.0, load.gauges.get("num_threads", 1.0))
         return max(0.0, load.busy - (load.starved or 0.0) / threads)
 
+    def makes_unhindered(self, worker: ComponentLoad) -> float:
+        """Return how many steps of its groups a worker would have made that never waited for memory."""
+        return worker.counts.get("env_step", 0) / max(1 - worker.waits.get("learner", 0.0), 0.05)
+
     @property
     def is_paced_by_learner(self) -> bool:
         """Whether the Learner works nearly all the time, and workers wait for it, though that may not show.

@@ -2,67 +2,117 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.facts import median_of_others
+import math
+from collections.abc import Collection
+from statistics import median
+
+from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.analysis.findings import MUCH, Advice, Finding, JudgedRun, percent
 
 __all__ = ["slow_environment", "slow_worker"]
 
 _SLOW_ENV_RATIO, _SLOW_ENV_SHARE = 4.0, 0.2
 _SLOW_WORKER_RATIO = 1.7
+_LEAST_LOST = 0.1  # of the wall of its worker, in the slow environment
+_BUSY = 0.5  # of its wall: a worker that waits for longer is not what its environments hold up
+_WORTH_NAMING = 1.05  # by which factor the run would be faster without it; below that others matter more
 
 
 def slow_environment(run: JudgedRun) -> Finding | None:
-    """One environment takes many times as long as the others of its worker, which wait for it."""
-    for worker in run.workers:
-        ratio = worker.gauges.get("slowest_env_ratio", 0.0)
-        share = worker.gauges.get("slowest_env_share", 0.0)
-        stepping = worker.blocks.get("env_step", 0.0)
-        if ratio < _SLOW_ENV_RATIO or share < _SLOW_ENV_SHARE or stepping * share < 0.1:
-            continue
-        env = int(worker.gauges.get("slowest_env", -1))
-        num_others = max(1, run.num_envs - 1)
-        without = stepping * (1 - share) + stepping * share / max(ratio, 1.0)
-        factor = run.room(run.learner_room(1 / max(1 - (stepping - without), 0.05)))
-        evidence = [
-            f"its steps take {ratio:.1f} times as long as those of the {num_others} others of {worker.name}",
-            f"they are {percent(share)} of that worker's env_step, which is {percent(stepping)} of its time",
-        ]
-        advice = [
-            Advice(
-                f"look at what environment {env} does otherwise",
-                "all others of its group wait for it",
-                run.gain(factor),
-            )
-        ]
-        return Finding(
-            "slow environment", worker.name, f"Environment {env} is slow, and its group waits for it", evidence, advice
-        )
-    return None
+    """One environment takes many times as long as the others of its worker, and the Learner waits for samples."""
+    hindered = sorted(filter(_has_slow_env, run.workers), key=_lost_in_env, reverse=True)
+    if not hindered:
+        return None
+    worker = hindered[0]
+    ratio, share = worker.gauges["slowest_env_ratio"], worker.gauges["slowest_env_share"]
+    stepping = worker.blocks.get("env_step", 0.0)
+    factor = _factor_without(run, {load.name for load in hindered}, _own_factor(stepping * share, ratio))
+    if _is_limited_elsewhere(run, factor):
+        return None
+    env, *alike = (int(load.gauges.get("slowest_env", -1)) for load in hindered)
+    evidence = [
+        f"its steps take {ratio:.1f} times as long as those of the {max(1, run.num_envs - 1)} others of {worker.name}",
+        f"they are {percent(share)} of that worker's env_step, which is {percent(stepping)} of its time",
+    ]
+    change = f"look at what environment {env} does otherwise"
+    if alike:
+        evidence.append(f"environments that are slow in their workers, too: {', '.join(map(str, alike))}")
+        change = f"look at what environments {', '.join(map(str, [env, *alike]))} do otherwise"
+    advice = [Advice(change, "all others of its group wait for it", run.gain(run.room(factor)))]
+    headline = f"Environment {env} is slow, and its group waits for it"
+    return Finding("slow environment", worker.name, headline, evidence, advice)
 
 
 def slow_worker(run: JudgedRun) -> Finding | None:
-    """The environments of one worker step slower than those of the others."""
+    """Environments of a worker step slower than those of the others, and the Learner waits for samples."""
     steps_s = {load.name: load.seconds_per_pass("env_step") for load in run.workers}
-    slowest = max(steps_s, key=lambda name: steps_s[name], default="")
-    others = median_of_others(steps_s, slowest)
-    if not others:
+    load = max(run.workers, key=lambda each: steps_s[each.name], default=None)
+    others_s = median_of_others(steps_s, load.name) if load else None
+    if load is None or not others_s or steps_s[load.name] < _SLOW_WORKER_RATIO * others_s:
         return None
-    load = next(each for each in run.workers if each.name == slowest)
-    if steps_s[slowest] < _SLOW_WORKER_RATIO * others or load.blocks.get("env_step", 0.0) < MUCH:
+    stepping, ratio = load.blocks.get("env_step", 0.0), steps_s[load.name] / others_s
+    if stepping < MUCH or load.busy < _BUSY:
         return None
-    ratio = steps_s[slowest] / others
-    factor = run.room(run.learner_room((len(run.workers) - 1 + 1.0) / (len(run.workers) - 1 + 1 / ratio)))
+    slow = {name for name, seconds in steps_s.items() if seconds >= _SLOW_WORKER_RATIO * others_s}
+    factor = _factor_without(run, slow, _own_factor(stepping, ratio))
+    if _is_limited_elsewhere(run, factor):
+        return None
     evidence = [
-        f"a step of its environments takes {1000 * steps_s[slowest]:.2f} ms, of the others {1000 * others:.2f} ms",
-        f"env_step is {percent(load.blocks.get('env_step', 0.0))} of its time",
+        f"a step of its environments takes {1000 * steps_s[load.name]:.2f} ms, of the others {1000 * others_s:.2f} ms",
+        f"env_step is {percent(stepping)} of its time",
     ]
+    if alike := sorted(slow - {load.name}):
+        evidence.append(f"workers that are slow, too: {', '.join(alike)}")
     advice = [
         Advice(
-            f"look at the core and the environments of {slowest}",
-            "it makes fewer samples than the others",
-            run.gain(factor),
+            f"look at the core and the environments of {', '.join([load.name, *alike])}",
+            "fewer samples come from there than from the others",
+            run.gain(run.room(factor)),
         )
     ]
-    return Finding(
-        "slow worker", slowest, f"{slowest} steps {ratio:.1f} times as slowly as the others", evidence, advice
+    headline = f"{load.name} steps {ratio:.1f} times as slowly as the others"
+    return Finding("slow worker", load.name, headline, evidence, advice)
+
+
+def _has_slow_env(worker: ComponentLoad) -> bool:
+    gauges = worker.gauges
+    return (
+        gauges.get("slowest_env_ratio", 0.0) >= _SLOW_ENV_RATIO
+        and gauges.get("slowest_env_share", 0.0) >= _SLOW_ENV_SHARE
+        and _lost_in_env(worker) >= _LEAST_LOST
+        and worker.busy >= _BUSY
     )
+
+
+def _lost_in_env(worker: ComponentLoad) -> float:
+    return worker.blocks.get("env_step", 0.0) * worker.gauges.get("slowest_env_share", 0.0)
+
+
+def _own_factor(share: float, ratio: float) -> float:
+    """Return how many times as fast a worker is for which that share of its wall takes `ratio` times less."""
+    return 1 / max(1 - share * (1 - 1 / ratio), 0.05)
+
+
+def _factor_without(run: JudgedRun, slow: Collection[str], own_factor: float) -> float:
+    """Return how many times as fast the run is with slow workers as fast as the others, until the Learner never waits.
+
+    A synchronous run waits for the slowest of them. Else each makes its own part, and slow ones then as much as others.
+
+    Args:
+        run: with workers.
+        slow: names of those that hold it up.
+        own_factor: how many times as fast the slowest of them becomes by itself.
+    """
+    if not run.facts.flag("async_rl", True):
+        return run.learner_room(own_factor)
+    makes = {load.name: run.makes_unhindered(load) for load in run.workers}
+    others = [steps for name, steps in makes.items() if name not in slow]
+    most = median(others) if others else math.inf
+    then = sum(others) + sum(max(makes[name], min(makes[name] * own_factor, most)) for name in slow)
+    made = sum(load.counts.get("env_step", 0) for load in run.workers)
+    return run.learner_room(then / made if made else own_factor)
+
+
+def _is_limited_elsewhere(run: JudgedRun, factor: float) -> bool:
+    """Tell whether the run would be as slow without them: nobody waits for those who hold up nobody."""
+    return run.is_paced_by_learner or factor < _WORTH_NAMING

@@ -57,10 +57,8 @@ def buffers(run: JudgedRun) -> Finding | None:
 
 def _without_waits(run: JudgedRun) -> float:
     """Return how many times as much workers would make that never waited for memory: the quick ones wait for most."""
-    made = [load.counts.get("env_step", 0) for load in run.workers]
-    waits = [load.waits.get("learner", 0.0) for load in run.workers]
-    unhindered = sum(steps / max(1 - waiting, 0.05) for steps, waiting in zip(made, waits, strict=True))
-    return unhindered / sum(made) if any(made) else 1.0
+    made = sum(load.counts.get("env_step", 0) for load in run.workers)
+    return sum(map(run.makes_unhindered, run.workers)) / made if made else 1.0
 
 
 def learner(run: JudgedRun) -> Finding | None:

@@ -1,0 +1,94 @@
+"""One among many that holds the others back, or nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.made_runs import inference, judge_run, learner, worker
+
+SLOW_ENV = {"slowest_env": 3, "slowest_env_ratio": 60.0, "slowest_env_share": 0.9}
+
+
+def straggler(index=0, steps=100, **options):
+    """A worker that steps all the time, as one does that waits for a slow environment."""
+    return worker(index, **({"busy": 0.98, "inference": 0.02, "learner": 0.0, "env_step": 0.95} | options), steps=steps)
+
+
+def others(num, learner_waits=0.0, steps=700):
+    waits = {"busy": 0.3, "inference": 0.7 - learner_waits, "learner": learner_waits, "env_step": 0.2}
+    return [worker(1 + index, **waits, steps=steps) for index in range(num)]
+
+
+@pytest.mark.parametrize("gauges", [SLOW_ENV, {}])
+@pytest.mark.parametrize(("learner_waits", "busy"), [(0.5, 0.99), (0.05, 0.99)])
+def test_stragglers_that_a_busy_learner_does_not_wait_for_are_nothing(gauges, learner_waits, busy):
+    loads = [straggler(**gauges), *others(7, learner_waits), inference(0.3), learner(busy)]
+    assert judge_run(*loads, machine_busy=0.5, num_cores=16).cause == "learner"
+
+
+def test_a_learner_that_hardly_waits_gains_too_little_from_stragglers():
+    loads = [straggler(**SLOW_ENV), *others(7), inference(0.3)]
+    assert judge_run(*loads, learner(0.96, starved=1.0), num_cores=16).cause == "balanced"
+    assert judge_run(*loads, learner(0.9), num_cores=16).cause == "slow environment"
+
+
+@pytest.mark.parametrize("gauges", [SLOW_ENV, {}])
+def test_one_of_eight_workers_adds_an_eighth_at_most(gauges):
+    loads = [straggler(**gauges), *others(7), inference(0.3), learner(0.5)]
+    verdict = judge_run(*loads, machine_busy=0.5, num_cores=16)
+    assert verdict.cause == ("slow environment" if gauges else "slow worker")
+    # The others made 4,900 of 5,000, and it makes 100 then by as much faster as it is without what is slow.
+    then = min(700, 100 / (1 - 0.95 * 0.9 * 59 / 60) if gauges else 700)
+    factor = (4900 + then) / 5000
+    assert verdict.advice[0].fps == (
+        pytest.approx(5000 * (0.95 + 0.4 * (factor - 1))), pytest.approx(5000 * factor * 1.15)
+    )  # fmt: skip
+
+
+def test_one_of_very_many_workers_is_not_worth_naming():
+    loads = [straggler(**SLOW_ENV), *others(40), inference(0.3), learner(0.5)]
+    assert judge_run(*loads, machine_busy=0.5, num_cores=64).cause != "slow environment"
+
+
+def test_two_workers_of_which_one_has_a_slow_environment_on_two_used_up_cores():
+    quick = worker(1, busy=0.6, inference=0.4, learner=0.0, env_step=0.4, steps=900)
+    loads = [straggler(steps=250, **SLOW_ENV), quick, inference(0.9, starved=0.3), learner(0.6, starved=0.4)]
+    verdict = judge_run(*loads, machine_busy=0.95)
+    assert verdict.cause == "slow environment"
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 / 0.95 * 1.15), "the processors are the limit then"
+
+
+def test_the_worst_environment_is_named_first_and_all_of_them():
+    little = {"slowest_env": 40, "slowest_env_ratio": 9.0, "slowest_env_share": 0.3}
+    verdict = judge_run(
+        straggler(0, **little), straggler(1, **SLOW_ENV), inference(0.1), learner(0.2), machine_busy=0.2
+    )
+    assert verdict.headline.startswith("Environment 3 ")
+    assert verdict.evidence[-1] == "environments that are slow in their workers, too: 40"
+    assert verdict.advice[0].change == "look at what environments 3, 40 do otherwise"
+    assert verdict.advice[0].fps[1] > 5000 * 2
+
+
+def test_a_worker_that_mostly_waits_is_not_held_up_by_its_environments():
+    waiting = {"busy": 0.4, "inference": 0.6, "env_step": 0.35}
+    loads = [straggler(**waiting, **SLOW_ENV), *others(1), inference(0.97), learner(0.5)]
+    assert judge_run(*loads).cause == "inference"
+
+
+def test_a_synchronous_run_waits_for_its_slowest_worker_as_a_whole():
+    # All make as much, since each dataset has a part of each.
+    loads = [straggler(steps=200), *others(7, learner_waits=0.6, steps=200), inference(0.1), learner(0.2)]
+    loads[1:8] = [worker(1 + i, busy=0.3, inference=0.1, learner=0.6, env_step=0.1, steps=200) for i in range(7)]
+    verdict = judge_run(*loads, machine_busy=0.2, num_cores=16, config={"async_rl": False})
+    assert verdict.cause == "slow worker"
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 * min(1 / 0.2, 1 / (1 - 0.95 * (1 - 0.1 / 0.95))) * 1.15)
+
+
+def test_all_slow_workers_are_named_and_what_quick_ones_wait_for_memory_is_part_of_the_gain():
+    slow = [straggler(index, steps=100) for index in range(3)]
+    quick = [worker(3 + i, busy=0.2, inference=0.3, learner=0.5, env_step=0.1, steps=400) for i in range(4)]
+    verdict = judge_run(*slow, *quick, inference(0.1), learner(0.1), machine_busy=0.1, num_cores=16)
+    assert verdict.cause == "slow worker"
+    assert verdict.evidence[-1] == "workers that are slow, too: RolloutWorker_w1, RolloutWorker_w2"
+    # Quick ones would make 800 without waiting; slow ones as much. They made 1,900 together.
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 * 7 * 800 / 1900 * 1.15)
