@@ -9,32 +9,72 @@ from sample_profiler.analysis.rules.sampling import own_inference
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
 
 _SPARE_THREADS = 1.5
+_WITHOUT_THEM = 1.5  # by which factor a run may be faster without threads that are too many
 _IDLE_CORES = 0.8
 _USED = 0.8  # of the Learner's threads while it works: else more of them would idle, too
 
 
 def too_many_threads(run: JudgedRun) -> Finding | None:
-    """A process has more threads that are ready to run than there are cores."""
-    cores = run.facts.num_cores
-    if not cores:
+    """A process has more threads that are ready to run than cores are meant for it, and they wait for each other."""
+    if not run.facts.num_cores:
         return None
-    wants = {load.name: (load.cpu or 0.0) + (load.starved or 0.0) for load in run.facts.components}
-    name = max(wants, key=lambda each: wants[each])
-    load = next(each for each in run.facts.components if each.name == name)
-    if wants[name] < cores + _SPARE_THREADS or (load.starved or 0.0) < _SPARE_THREADS:
+    crowded = [each for each in run.facts.components if _has_too_many_threads(run, each)]
+    if not crowded:
         return None
-    headline = f"{name} has more busy threads than there are cores"
+    load = max(crowded, key=lambda each: each.starved or 0.0)
+    cores = _own_cores(run, load)
     evidence = [
-        f"on average {wants[name]:.1f} of its threads were ready to run, on {cores} cores",
+        f"on average {_wanted_cores(load):.1f} of its threads were ready to run, on {cores} core{'s' * (cores > 1)}",
         f"{load.starved or 0.0:.1f} of them had none, though they hold what others wait for",
     ]
-    advice = [
-        Advice(
-            f"OMP_NUM_THREADS={cores} or unset", "threads beyond the cores only wait for each other", run.gain(1.5, 0.1)
-        ),
-        Advice("--force_envs_single_thread=True", "if environments start the threads"),
-    ]
-    return Finding("too many threads", name, headline, evidence, advice)
+    if len(crowded) > 1:
+        evidence.append(f"processes of which that is true: {len(crowded)}")
+    whose = "there are cores" if cores == run.facts.num_cores else "it has cores"
+    headline = f"{load.name} has more busy threads than {whose}"
+    return Finding("too many threads", load.name, headline, evidence, _fewer_threads(run, load))
+
+
+def _has_too_many_threads(run: JudgedRun, load: ComponentLoad) -> bool:
+    has_too_many = _wanted_cores(load) >= _own_cores(run, load) + _SPARE_THREADS
+    return has_too_many and (load.starved or 0.0) >= _SPARE_THREADS
+
+
+def _wanted_cores(load: ComponentLoad) -> float:
+    return (load.cpu or 0.0) + (load.starved or 0.0)
+
+
+def _own_cores(run: JudgedRun, load: ComponentLoad) -> int:
+    """Return how many cores a process may use without taking them from others: all, or its part of them.
+
+    RolloutWorkers are tied to theirs, unless that is not wanted. Then, as with several Learners, more than their part
+    is too much where all processes together want more than there is; a single Learner is given all on purpose.
+    """
+    cores = run.facts.num_cores or 1
+    is_worker = load.kind == "RolloutWorker"
+    sharing = {"RolloutWorker": len(run.workers), "Learner": len(run.facts.learners)}.get(load.kind, 1)
+    is_tied = is_worker and bool(run.facts.flag("set_workers_cpu_affinity", True))
+    is_short = sum(map(_wanted_cores, run.facts.components)) >= cores + _SPARE_THREADS
+    return max(1, -(-cores // sharing)) if is_tied or is_short else cores
+
+
+def _fewer_threads(run: JudgedRun, load: ComponentLoad) -> list[Advice]:
+    why = "threads beyond the cores only wait for each other"
+    if load.kind == "RolloutWorker":
+        gain = run.gain(run.learner_room(_WITHOUT_THEM), 0.1)
+        own = Advice(
+            "one thread in what environments load",
+            "torch.set_num_threads(1) or cv2.setNumThreads(1), where a library asks no variable of the environment",
+        )
+        if run.facts.flag("force_envs_single_thread", False):
+            return [own]
+        return [Advice("--force_envs_single_thread=True", why, gain), own]
+    cores = run.facts.num_cores or 1
+    shares = {"Learner": len(run.facts.learners), "InferenceWorker": 4 * len(run.inference)}
+    threads = max(1, cores // shares.get(load.kind, cores))
+    # The processors that a Learner gives back are those of all others, too.
+    gain = run.gain(_WITHOUT_THEM if load.kind == "Learner" else run.learner_room(_WITHOUT_THEM), 0.1)
+    why += "; by itself this process takes so many, whatever OMP_NUM_THREADS says: look where more are asked for"
+    return [Advice(f"torch.set_num_threads({threads})", why, gain)]
 
 
 def too_few_threads(run: JudgedRun) -> Finding | None:
