@@ -33,6 +33,7 @@ class ComponentLoad:
         cpu: processor time of its process per second of wall: cores. None: not known.
         starved: threads that were ready and had no processor, on average; None: not known.
         gauges: latest values by name.
+        children_cpu: the same of what its process has started, such as games; None: not known.
         device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
             where that was not measured. Its mean over all passes counts, also where the wall is a window's.
     """
@@ -48,6 +49,7 @@ class ComponentLoad:
     starved: float | None
     gauges: dict[str, float]
     device: dict[str, float] = field(default_factory=dict)
+    children_cpu: float | None = None
 
     def seconds_per_pass(self, block: str) -> float:
         """Return how long a block takes on average; 0 without passes."""
@@ -145,6 +147,7 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
     prefix = f"{name}/"
     gauges = {key.removeprefix(prefix): gauge.value for key, gauge in record.gauges.items() if gauge.count}
     cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
+    children_s = gauges.get("children_cpu_s")
     shares, counts, device = _blocks(record.trees[name], own.wall_ns)
     return ComponentLoad(
         name=name,
@@ -158,6 +161,7 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
         starved=delay_s / wall_s if delay_s is not None and wall_s else None,
         gauges=gauges,
         device=device,
+        children_cpu=children_s / wall_s if children_s is not None and wall_s else None,
     )
 
 

@@ -21,6 +21,7 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model import ActorCritic
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime.channels import Reports
+from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
 
@@ -190,6 +191,7 @@ class Evaluator:
         self._frames = 0
         self._episodes: list[PlayedEpisode] = []
         self._playing: Iterator[PlayedEpisode | None] | None = None
+        self._children_time = ChildrenTime()
         with self.timing.add_time("make_env"):
             self._env = make_env()
 
@@ -202,8 +204,10 @@ class Evaluator:
         return [Timer(_LOOK_INTERVAL_S, self._on_timer)]
 
     def gauges(self) -> dict[str, float]:
-        """Measure how far the evaluation under way is."""
-        return {"episodes_played": len(self._episodes)}
+        """Measure how far the evaluation under way is, and the time of games that run in processes of their own."""
+        children_s = self._children_time.seconds()
+        gauges = {"episodes_played": float(len(self._episodes))}
+        return gauges if children_s is None else gauges | {"children_cpu_s": children_s}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""

@@ -34,6 +34,7 @@ from sample_profiler.profiling.rollout_profiler import (
     tell_hook,
 )
 from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import START_S, Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
@@ -145,6 +146,7 @@ class RolloutWorker:
         except BaseException:
             self._close_envs()
             raise
+        self._children_time = ChildrenTime()
         self._env_times = RecentEnvTimes(len(self._envs), self._steps_of_an_env())
 
     def inputs(self) -> list[Input]:
@@ -156,8 +158,11 @@ class RolloutWorker:
         return [Timer(_REPORT_INTERVAL_S, self.report_episodes)]
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many slots are free, how many groups wait for some, and the slowest environment."""
+        """Measure how many slots are free, how many groups wait for some, the slowest environment, and games' time."""
         gauges = {"free_slots": float(sum(map(len, self._free))), "waiting_groups": float(len(self._waiting))}
+        children_s = self._children_time.seconds()
+        if children_s is not None:
+            gauges["children_cpu_s"] = children_s
         return gauges | self._slowest_env()
 
     def commands(self) -> dict[str, Callable[..., Any]]:

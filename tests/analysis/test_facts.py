@@ -30,3 +30,12 @@ def test_device_time_is_a_share_of_the_wall_by_its_mean_over_all_passes():
     (load,) = run_facts(Session(0.0, processes=[record])).components
     assert load.device == {"prepare_batch": pytest.approx(0.3)}
     assert load.blocks == {"prepare_batch": 0.5, "train": 0.1}
+
+
+@pytest.mark.parametrize(("gauges", "cores"), [({"RolloutWorker_w0/children_cpu_s": 1.5}, 3.0), ({}, None)])
+def test_the_time_of_games_is_that_of_their_worker(gauges, cores):
+    record = make_record({"RolloutWorker_w0": make_node("", 500, 1)}, name="RolloutWorker_w0", **gauges)
+    for gauge in record.gauges.values():
+        gauge.count = 1
+    (load,) = run_facts(Session(0.0, processes=[record])).components
+    assert load.children_cpu == cores

@@ -18,6 +18,7 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.flows import REQUEST, STEP, flow_point
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.heartbeats import Heartbeat
 
 
@@ -279,6 +280,13 @@ def test_a_worker_without_free_slots_waits_and_says_so(local_run):
         pass
     assert run.requests[0].receive() == [0, 1]
     assert worker.wait_block() == "wait_inference"
+
+
+@pytest.mark.parametrize("seconds", [1.5, None])
+def test_a_worker_tells_the_time_of_the_games_that_it_has_started(local_run, monkeypatch, seconds):
+    monkeypatch.setattr(ChildrenTime, "seconds", lambda _: seconds)
+    (worker,) = local_run().workers
+    assert worker.gauges().get("children_cpu_s") == seconds
 
 
 def test_the_slowest_environment_is_that_of_the_last_seconds(local_run, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
+from tests.analysis.made_runs import batcher, inference, judge_run, learner, load, self_serving_worker, worker
 
 
 def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, config=None, **options):
@@ -68,3 +68,46 @@ def test_what_workers_compute_for_their_actions_counts_as_inference():
         "inference uses 64 % of them", "training uses 20 % of them", "stepping environments uses 16 % of them"
     )  # fmt: skip
     assert verdict.advice[0].change == "--precision=bf16"
+
+
+def judge_shared_machine(children_cpu=0.0, **more):
+    """Of 16 used up cores two workers use 1, with games beside them; the Learner 1.5, inference 0.5, a Batcher 0.2."""
+    waits = {"inference": 0.4, "learner": 0.05}
+    steps, counts = {"env_step": 0.5}, {"env_step": 1000}
+    workers = [load(f"RolloutWorker_w{i}", 0.55, waits, steps, counts, children_cpu=children_cpu) for i in range(2)]
+    loads = [*workers, inference(0.5), learner(0.9, cpu=1.5), batcher(cpu=0.2), *more.values()]
+    return judge_run(*loads, machine_busy=1.0, num_cores=16)
+
+
+def test_what_other_programs_use_is_theirs():
+    verdict = judge_shared_machine()
+    assert (verdict.cause, verdict.component) == ("processor", "")
+    assert verdict.headline == "The processors are used up, most of them by other programs"
+    assert verdict.evidence == (
+        "all 16 cores are 100 % busy",
+        "other programs use 80 % of them",
+        "training uses 9 % of them",
+        "stepping environments uses 6 % of them",
+        "inference uses 3 % of them",
+        "what else the run does uses 1 % of them",
+    )
+    assert verdict.advice[0].change == "a machine of its own"
+
+
+def test_games_in_processes_of_their_own_are_environments():
+    verdict = judge_shared_machine(children_cpu=6.4)
+    assert (verdict.cause, verdict.component) == ("processor", "RolloutWorker")
+    assert "most of them by stepping environments; the components are in balance" in verdict.headline
+    assert verdict.evidence[1:3] == ("stepping environments uses 86 % of them", "training uses 9 % of them")
+    assert not any("outside" in line or "other programs" in line for line in verdict.evidence)
+
+
+def test_games_of_an_evaluation_are_no_environments_that_are_trained_on():
+    verdict = judge_shared_machine(children_cpu=3.0, evaluator=load("Evaluator_0", 0.9, cpu=0.1, children_cpu=2.0))
+    assert "what else the run does uses 14 % of them" in verdict.evidence
+
+
+def test_where_games_are_not_told_from_other_programs_the_verdict_does_not_either():
+    verdict = judge_shared_machine(children_cpu=None)
+    assert verdict.headline == "The processors are used up, most of them by processes outside the run's components"
+    assert "processes outside the run's components use 80 % of them" in verdict.evidence
