@@ -11,7 +11,7 @@ from sample_profiler.profiling.render import printable
 
 __all__ = [
     *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun"),
-    *("describe_blocks", "percent"),
+    *("cores_in", "describe_blocks", "percent"),
 ]
 
 Cause = Literal[
@@ -161,10 +161,17 @@ class JudgedRun:
             return None
         return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * max(1.0, factor) * _OPTIMISM
 
-    def room(self, wanted: float) -> float:
-        """Return by which factor the throughput can grow before the processors are used up, `wanted` at most."""
-        busy = self.facts.machine_busy
-        return min(wanted, 1 / max(busy, 0.01)) if busy is not None else wanted
+    def room(self, wanted: float, saved: float = 0.0) -> float:
+        """Return by which factor the throughput can grow before the processors are used up, `wanted` at most.
+
+        Args:
+            wanted: factor.
+            saved: cores that the same throughput takes less then.
+        """
+        busy, cores = self.facts.machine_busy, self.facts.num_cores
+        if busy is None:
+            return wanted
+        return min(wanted, 1 / max(busy - (saved / cores if cores else 0.0), 0.01))
 
     def sampling_room(self) -> float:
         """Return by which factor the throughput can grow before workers do not wait for the Learner any more.
@@ -191,6 +198,12 @@ class JudgedRun:
 def percent(value: float) -> str:
     """Return a share as evidence shows it."""
     return f"{100 * value:.0f} %"
+
+
+def cores_in(load: ComponentLoad, *blocks: str) -> float:
+    """Return the cores that a component's blocks take: as much of its processor time as of its working time."""
+    share = sum(load.blocks.get(block, 0.0) for block in blocks)
+    return (load.cpu or 0.0) * min(1.0, share / load.busy) if load.busy else 0.0
 
 
 def describe_blocks(load: ComponentLoad) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import POLICY_STEP, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import POLICY_STEP, Advice, Finding, JudgedRun, cores_in, percent
 from sample_profiler.analysis.rules.sampling import own_inference
 
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
@@ -142,7 +142,7 @@ def _used_shares(run: JudgedRun, num_cores: int) -> dict[str, float]:
     is outside of the components, with the programs of others.
     """
     cores = {kind: sum(load.cpu or 0.0 for load in run.facts.of_kind(kind)) for kind in set(_WHOSE.values())}
-    action_sampling = sum(map(_cores_for_actions, run.workers))
+    action_sampling = sum(cores_in(load, POLICY_STEP) for load in run.workers)
     games = [load.children_cpu for load in run.workers]
     used = {
         _TRAINING: cores["Learner"],
@@ -154,13 +154,6 @@ def _used_shares(run: JudgedRun, num_cores: int) -> dict[str, float]:
     outside = _OTHER_PROGRAMS if None not in games else _NOT_COMPONENTS
     used[outside] = max(0.0, (run.facts.machine_busy or 0.0) * num_cores - sum(used.values()))
     return {what: share / num_cores for what, share in used.items()}
-
-
-def _cores_for_actions(worker: ComponentLoad) -> float:
-    """Return what a worker that draws its actions itself uses of the cores for that: as much as of its working time."""
-    if not worker.busy:
-        return 0.0
-    return (worker.cpu or 0.0) * min(1.0, worker.blocks.get(POLICY_STEP, 0.0) / worker.busy)
 
 
 def balanced(run: JudgedRun) -> Finding:

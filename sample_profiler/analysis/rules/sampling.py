@@ -12,6 +12,7 @@ from sample_profiler.analysis.findings import (
     Advice,
     Finding,
     JudgedRun,
+    cores_in,
     describe_blocks,
     percent,
 )
@@ -23,6 +24,7 @@ __all__ = [
 
 _FEW_ROWS = 6
 _MUCH_SENDING = 0.15
+_MESSAGES = (f"{POLICY_STEP}/send_messages", "enqueue_policy_requests", "receive")
 _WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
 
 
@@ -41,10 +43,16 @@ def small_inference_batches(run: JudgedRun) -> Finding | None:
         f"it works {percent(load.busy)} of the time, workers wait {percent(run.waits_for_inference)} of theirs for it",
         f"{in_flight} environments are in flight",
     ]
+    # Half as many calls and messages for the same steps leave processors to everybody.
+    calls = sum(each.cpu or 0.0 for each in run.inference) + sum(
+        (each.cpu or 0.0) - cores_in(each, "env_step") for each in run.workers
+    )
+    twice = run.gain(run.room(run.learner_room(2.0), calls / 2), 0.1)
+    in_workers = run.gain(run.room(run.learner_room(1.3), _cores_of_messages(run)), 0.0)
     advice = [
-        Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", run.gain(2.0, 0.1))
+        Advice(f"--num_envs_per_worker={more}", "each call costs about the same for twice the rows", twice),
+        Advice(_inference_in_workers(run), "without messages between processes", in_workers),
     ]
-    advice.append(Advice(_inference_in_workers(run), "without messages between processes", run.gain(1.3, 0.0)))
     return Finding(
         "small inference batches", load.name, "Inference works on too few observations at once", evidence, advice
     )
@@ -129,7 +137,13 @@ def own_inference(run: JudgedRun) -> list[Advice]:
         return []
     factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
     why = f"{percent(sending)} of the time of {load.name} goes into waking workers"
-    return [Advice(_inference_in_workers(run), why, run.gain(run.learner_room(factor), 0.1))]
+    factor = run.room(run.learner_room(factor), _cores_of_messages(run))
+    return [Advice(_inference_in_workers(run), why, run.gain(factor, 0.1))]
+
+
+def _cores_of_messages(run: JudgedRun) -> float:
+    """Return the cores that sending and receiving takes between inference and workers."""
+    return sum(cores_in(load, *_MESSAGES) for load in (*run.inference, *run.workers))
 
 
 def _inference_in_workers(run: JudgedRun) -> str:
@@ -145,7 +159,7 @@ def environments(run: JudgedRun) -> Finding | None:
     stepping = run.stepping
     if stepping < max(_MOST_OF_IT, run.action_sampling):
         return None
-    wanted = run.learner_room(4.0)
+    wanted = run.inference_room(run.learner_room(4.0))
     evidence = [
         f"workers step environments {percent(stepping)} of the time",
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
@@ -186,7 +200,12 @@ def too_few_environments(run: JudgedRun) -> Finding | None:
     ]
     if int(run.facts.flag("worker_num_splits", 2)) < 2 and run.num_envs > 1:
         advice.insert(
-            0, Advice("--worker_num_splits=2", "one half steps while the other waits", run.gain(run.room(1.5), 0.1))
+            0,
+            Advice(
+                "--worker_num_splits=2",
+                "one half steps while the other waits",
+                run.gain(run.room(run.learner_room(1.5)), 0.1),
+            ),
         )
     return Finding(
         "too few environments",

@@ -33,7 +33,7 @@ def batching(run: JudgedRun) -> Finding | None:
     fitting = -(-batch_size // rollout) * rollout
     change = f"--rollout={rollout}" + ("" if fitting == batch_size else f" --batch_size={fitting}")
     why = "the same samples are half as many trajectories, and the Batcher's work is by trajectory"
-    advice = [Advice(change, why, run.gain(run.room(run.learner_room(2.0))))]
+    advice = [Advice(change, why, run.gain(run.room(run.inference_room(run.learner_room(2.0)))))]
     headline = "Making datasets is the limit: the Batcher cannot keep up with the trajectories"
     return Finding("batching", batcher.name, headline, evidence, advice)
 

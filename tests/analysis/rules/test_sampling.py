@@ -92,3 +92,54 @@ def test_without_idle_cores_more_workers_are_no_advice():
     loads = [*(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)), learner(0.4)]
     changes = [advice.change for advice in judge_run(*loads, machine_busy=0.5).advice]
     assert changes[0] == "--num_workers=3"
+
+
+def upper(verdict, change):
+    """The most that is predicted of an advice, as a factor without the model's margin of 15 %."""
+    return next(advice.fps for advice in verdict.advice if advice.change == change)[1] / 5000 / 1.15
+
+
+@pytest.mark.parametrize(("inference_busy", "factor"), [(0.7, 1 / 0.7), (0.1, 4.0)])
+def test_more_workers_give_no_more_than_inference_answers(inference_busy, factor):
+    loads = [worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(4)]
+    verdict = judge_run(*loads, inference(inference_busy), learner(0.1), machine_busy=0.2, num_cores=16)
+    assert verdict.cause == "environments"
+    assert upper(verdict, "--num_workers=16") == pytest.approx(factor)
+    assert upper(verdict, "a faster environment") == pytest.approx(min(factor, 1 / (1 - 0.45)))
+
+
+def judge_small_batches(machine_busy=0.5, learner_busy=0.4, cpu=0.5):
+    loads = [worker(i, busy=0.3, env_step=0.24, inference=0.7, learner=0.0) for i in range(2)]
+    return judge_run(*loads, inference(0.9, 2.0, cpu=cpu), learner(learner_busy), machine_busy=machine_busy)
+
+
+def test_larger_batches_give_no_more_than_the_learner_trains_on():
+    verdict = judge_small_batches(learner_busy=0.8)
+    assert verdict.cause == "small inference batches"
+    assert upper(verdict, "--num_envs_per_worker=32") == pytest.approx(1.25)
+    assert upper(verdict, "--inference=worker") == pytest.approx(1.25)
+    assert upper(judge_small_batches(), "--num_envs_per_worker=32") == pytest.approx(2.0)
+
+
+def test_larger_batches_give_on_used_up_processors_what_half_of_the_calls_takes():
+    # Of two cores inference takes 0.8, and each worker 0.1 beside its steps: half of that is a quarter of the cores.
+    verdict = judge_small_batches(machine_busy=1.0, cpu=0.8)
+    assert upper(verdict, "--num_envs_per_worker=32") == pytest.approx(1 / (1 - 0.25))
+
+
+@pytest.mark.parametrize(("num_cores", "factor"), [(2, 1 / (1 - 0.24)), (16, 1 / (1 - 0.03))])
+def test_inference_in_workers_gives_on_used_up_processors_what_messages_take(num_cores, factor):
+    # Of the 0.8 cores of inference 60 % send.
+    workers = [worker(index, busy=0.35, inference=0.6, learner=0.0) for index in range(2)]
+    loads = [*workers, inference(0.5, sending=0.3, cpu=0.8), learner(0.5)]
+    verdict = judge_run(*loads, machine_busy=1.0, num_cores=num_cores)
+    assert verdict.cause == "processor"
+    assert upper(verdict, "--inference=worker") == pytest.approx(factor)
+
+
+def test_a_second_group_gives_no_more_than_the_learner_trains_on():
+    loads = [worker(i, busy=0.3, env_step=0.2, inference=0.7, learner=0.0) for i in range(2)]
+    config = {"worker_num_splits": 1}
+    verdict = judge_run(*loads, inference(0.4), learner(0.7), machine_busy=0.5, config=config)
+    assert verdict.cause == "too few environments"
+    assert upper(verdict, "--worker_num_splits=2") == pytest.approx(1 / 0.7)
