@@ -56,6 +56,11 @@ class ComponentLoad:
         count = self.counts.get(block, 0)
         return self.blocks.get(block, 0.0) * self.account.wall_s / count if count else 0.0
 
+    def device_seconds_per_pass(self, block: str) -> float:
+        """Return how long an accelerator works on what a block gives it, on average; 0 where that was not measured."""
+        count = self.counts.get(block, 0)
+        return self.device.get(block, 0.0) * self.account.wall_s / count if count else 0.0
+
 
 @dataclass(frozen=True)
 class RunFacts:

@@ -53,6 +53,7 @@ _LEAST_LEFT = 0.2  # of the wall: what a component that waited for the rest of i
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
+_LOSSES = "train/calculate_losses"
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,16 @@ class JudgedRun:
     @property
     def may_gain_by_bf16(self) -> bool:
         """Whether the network is large enough for bfloat16 to pay, and does not use it yet."""
-        seconds = self.learner.seconds_per_pass("train/calculate_losses/forward_head") if self.learner else 0.0
-        return self.facts.flag("precision", "fp32") == "fp32" and seconds >= _LARGE_NETWORK_S
+        if self.learner is None or self.facts.flag("precision", "fp32") != "fp32":
+            return False
+        if self.is_on_gpu:  # in the time of its blocks there is no more than giving it work
+            return self.learner.device_seconds_per_pass(_LOSSES) >= _LARGE_NETWORK_S
+        return self.learner.seconds_per_pass(f"{_LOSSES}/forward_head") >= _LARGE_NETWORK_S
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the Learner trains on an accelerator: it measures that, or it was asked for."""
+        return bool(self.learner and self.learner.device) or self.facts.flag("device", "auto") == "gpu"
 
     def gain(self, factor: float, certainty: float = 0.4) -> tuple[float, float] | None:
         """Return the throughput expected if what limits the run became so many times faster.

@@ -85,7 +85,7 @@ def _fewer_threads(run: JudgedRun, load: ComponentLoad) -> list[Advice]:
 def too_few_threads(run: JudgedRun) -> Finding | None:
     """The Learner sets the pace and uses all of its threads, fewer than there are cores, and others are idle."""
     learner, cores = run.learner, run.facts.num_cores
-    if learner is None or not cores or learner.device:
+    if learner is None or not cores or run.is_on_gpu:
         return None
     if not run.is_paced_by_learner or run.num_idle < _IDLE_CORES:
         return None
@@ -120,8 +120,9 @@ def processor(run: JudgedRun) -> Finding | None:
         for what, share in sorted(used.items(), key=lambda u: -u[1])
         if share >= _WORTH_TELLING or what in _WHOSE
     ]
-    advice = [Advice("more cores, or a GPU for the network", "no component waits for another one for long")]
-    if run.may_gain_by_bf16 and used[_TRAINING] + used[_INFERENCE] > 0.5:
+    change = "more cores" if run.is_on_gpu else "more cores, or a GPU for the network"
+    advice = [Advice(change, "no component waits for another one for long")]
+    if run.may_gain_by_bf16 and not run.is_on_gpu and used[_TRAINING] + used[_INFERENCE] > 0.5:
         advice.insert(0, Advice("--precision=bf16", "where the processor has it", run.gain(1.35, 0.1)))
     advice = own_inference(run) + advice
     headline = f"The processors are used up, most of them by {largest}"

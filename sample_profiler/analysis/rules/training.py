@@ -87,9 +87,8 @@ def learner(run: JudgedRun) -> Finding | None:
         )
     if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.35, wanted), 0.1)))
-    advice.append(
-        Advice("a smaller network or a GPU", "more workers give nothing: they wait already", run.gain(wanted, 0.1))
-    )
+    change = "a smaller network or a faster GPU" if run.is_on_gpu else "a smaller network or a GPU"
+    advice.append(Advice(change, "more workers give nothing: they wait already", run.gain(wanted, 0.1)))
     return Finding(
         "learner", learner.name, "Training is the limit: the Learner cannot keep up with the workers", evidence, advice
     )

@@ -79,3 +79,35 @@ def test_workers_that_fill_their_memory_at_different_speeds_are_told():
     assert verdict.evidence[1] == "and workers wait 40 % of theirs, from 0 % to 80 %, for memory to fill"
     # Two of four would make five times as much.
     assert verdict.advice[0].fps == (pytest.approx(5000 * 1.15), pytest.approx(5000 * 3 * 1.15))
+
+
+ON_GPU = {"train": 0.8, "train/calculate_losses": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("device", "num_minibatches", "changes"),
+    [
+        # Of 60 s the GPU computes losses for 18: in 100 minibatches 180 ms each, in 10,000 1.8.
+        (ON_GPU, 100, ["--precision=bf16", "a smaller network or a faster GPU"]),
+        (ON_GPU, 10_000, ["a smaller network or a faster GPU"]),
+        ({}, 100, ["--precision=bf16", "a smaller network or a GPU"]),
+        ({}, 10_000, ["a smaller network or a GPU"]),
+    ],
+)
+def test_on_a_gpu_the_time_of_the_gpu_tells_whether_the_network_is_large(device, num_minibatches, changes):
+    losses = "train/calculate_losses"
+    # The processor does no more for a GPU than to give it work.
+    blocks = {losses: 0.01, f"{losses}/forward_head": 0.005} if device else {losses: 0.3, f"{losses}/forward_head": 0.2}
+    load = learner(0.97, blocks, device=device)
+    load.counts.update({losses: num_minibatches, f"{losses}/forward_head": num_minibatches})
+    verdict = judge_run(*(worker(i, learner=0.4) for i in range(2)), inference(), load)
+    assert verdict.cause == "learner"
+    assert [advice.change for advice in verdict.advice] == changes
+
+
+@pytest.mark.parametrize(("device", "config"), [(ON_GPU, {}), ({}, {"device": "gpu"})])
+def test_used_up_processors_of_a_run_on_a_gpu_are_no_reason_for_one_or_for_shorter_numbers(device, config):
+    workers = [worker(i, learner=0.05) for i in range(2)]
+    verdict = judge_run(*workers, inference(), learner(0.9, cpu=1.6, device=device), machine_busy=1.0, config=config)
+    assert verdict.cause == "processor"
+    assert [advice.change for advice in verdict.advice] == ["more cores"]
