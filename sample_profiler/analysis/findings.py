@@ -121,6 +121,17 @@ class JudgedRun:
         return worker.counts.get("env_step", 0) / max(1 - worker.waits.get("learner", 0.0), 0.05)
 
     @property
+    def num_groups(self) -> int:
+        """How many groups of a worker wait for the Learner each by itself, while others of it wait for actions.
+
+        One where their waits are those of the worker: in a synchronous run all wait for one training, together; and who
+        draws actions itself waits for nobody else.
+        """
+        if not self.inference or not self.facts.flag("async_rl", True):
+            return 1
+        return max(1, min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs))
+
+    @property
     def is_paced_by_learner(self) -> bool:
         """Whether the Learner works nearly all the time, and workers wait for it, though that may not show.
 
@@ -132,7 +143,8 @@ class JudgedRun:
             return False
         if self.waits_for_learner >= LITTLE:
             return True
-        return self.learner_waits < _NEVER and not self.is_saturated and self.own_work(self.learner) >= OWN_WORK
+        may_hide = self.num_groups > 1 and self.learner_waits < _NEVER
+        return may_hide and not self.is_saturated and self.own_work(self.learner) >= OWN_WORK
 
     def describe_waits_for_learner(self) -> list[str]:
         """Tell how long workers wait for the Learner, and what of that their waits do not show."""
@@ -188,10 +200,7 @@ class JudgedRun:
         A group of a worker waits for longer than the worker, which waits only while all of its groups do; at random
         moments, those of groups that know nothing of each other multiply.
         """
-        # In a synchronous run all groups wait for one training, together.
-        is_apart = self.facts.flag("async_rl", True)
-        num_groups = min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs) if is_apart else 1
-        waits = self.waits_for_learner ** (1 / max(1, num_groups))
+        waits = self.waits_for_learner ** (1 / self.num_groups)
         return self.inference_room(1 / max(1 - waits, _LEAST_LEFT))
 
     def inference_room(self, wanted: float) -> float:

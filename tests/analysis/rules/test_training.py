@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.config import parse_config
-from tests.analysis.made_runs import inference, judge_run, learner, worker
+from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
 
 
 @pytest.mark.parametrize(("inference_busy", "rows"), [(0.75, 16.0), (0.5, 4.0), (0.5, 16.0)])
@@ -39,6 +39,21 @@ def test_a_learner_that_workers_do_not_wait_for_is_the_limit_by_work_of_its_own(
     workers = [worker(i, inference=0.6, learner=0.05) for i in range(2)]
     load = learner(busy, starved=starved, gauges={"num_threads": 2})
     assert judge_run(*workers, inference(0.75), load, machine_busy=machine_busy).cause == cause
+
+
+@pytest.mark.parametrize("config", [{"worker_num_splits": 1}, {"num_envs_per_worker": 1}, {"async_rl": False}])
+def test_workers_with_one_group_wait_for_the_learner_as_they_say(config):
+    workers = [worker(i, inference=0.6, learner=0.05) for i in range(2)]
+    assert judge_run(*workers, inference(0.75), learner(0.97), config=config).cause == "balanced"
+
+
+def test_workers_that_draw_their_actions_wait_for_the_learner_as_they_say():
+    workers = [self_serving_worker(i, busy=0.95) for i in range(2)]
+    assert judge_run(*workers, learner(0.97), machine_busy=0.5).cause == "balanced"
+    waiting = [self_serving_worker(i, busy=0.75, drawing=0.6) for i in range(2)]
+    verdict = judge_run(*waiting, learner(0.97), machine_busy=0.5)
+    assert verdict.cause == "learner"
+    assert verdict.advice[-1].fps[1] == pytest.approx(5000 / 0.75 * 1.15)
 
 
 def test_groups_of_a_synchronous_run_wait_together():
