@@ -75,6 +75,10 @@ class _Range:
             pushed.__exit__(exc_type, exc, traceback)
 
     def __call__(self, func: Function) -> Function:
+        if isinstance(func, (staticmethod, classmethod)):
+            # A plain function in their place would be bound as any method is, and what @classmethod returns cannot be
+            # called by itself: they stay outside.
+            return type(func)(self(func.__func__))
         wrapper: Any
         if inspect.iscoroutinefunction(func):
 

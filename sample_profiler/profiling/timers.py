@@ -110,8 +110,8 @@ def timed(
 ) -> Function | Callable[[Function], Function]:
     """Time every call of a function or method under its qualified name: ``@timed``, also on ``async def``.
 
-    A coroutine counts from its first step to its end, with what it waits for. With ``@classmethod``, ``@staticmethod``
-    or ``@property``, ``@timed`` stands below.
+    A coroutine counts from its first step to its end, with what it waits for. With ``@classmethod`` or ``@property``,
+    ``@timed`` stands below; with ``@staticmethod`` on either side.
 
     Args:
         func: The function.
@@ -123,12 +123,13 @@ def timed(
     """
     if func is None:
         return functools.partial(timed, timer_stack=timer_stack)
-    # What @staticmethod returns tells nothing of the kind of its function.
-    plain = func.__func__ if isinstance(func, staticmethod) else func
-    _check_timed(plain)
+    if isinstance(func, staticmethod):
+        # A plain function in its place would be bound: calls through an instance would give it the instance.
+        return type(func)(timed(func.__func__, timer_stack))
+    _check_timed(func)
     name = getattr(func, "__qualname__", type(func).__qualname__)
     wrapper: Any
-    if inspect.iscoroutinefunction(plain):
+    if inspect.iscoroutinefunction(func):
 
         @functools.wraps(func)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:

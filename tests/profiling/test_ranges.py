@@ -206,6 +206,35 @@ def test_tr4_armed_async_functions_stay_async_functions(armed, trace):
     assert names(trace(work)) == ["fetch"]
 
 
+def test_tr4_armed_ranges_stand_on_both_sides_of_staticmethod_and_classmethod(armed, trace):
+    class Env:
+        @armed.profile_range("static above")
+        @staticmethod
+        def double(number):
+            return 2 * number
+
+        @armed.profile_range("class above")
+        @classmethod
+        def name(cls):
+            return cls.__name__
+
+        @staticmethod
+        @armed.profile_range("static below")
+        def triple(number):
+            return 3 * number
+
+        @classmethod
+        @armed.profile_range("class below")
+        async def wait(cls):
+            return cls.__name__
+
+    def work():
+        for owner in (Env, Env()):
+            assert (owner.double(2), owner.name(), owner.triple(2), asyncio.run(owner.wait())) == (4, "Env", 6, "Env")
+
+    assert names(trace(work)) == ["static above", "class above", "static below", "class below"] * 2
+
+
 def test_tr4_armed_without_a_profiler_ranges_change_nothing(armed):
     results = []
     double = armed.profile_range("double")(lambda value: 2 * value)
