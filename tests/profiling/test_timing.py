@@ -458,6 +458,37 @@ class SubclassedTiming(Timing):
     pass
 
 
+def test_methods_of_a_subclass_take_the_place_of_those_of_timing(make_timing, clock, device):
+    flows = []
+
+    class Prefixed(make_timing):
+        def add_time(self, key, *, device=False):
+            return super().add_time("my " + key, device=device)
+
+        def timeit(self, key, **arguments):
+            return super().timeit("last " + key, **arguments)
+
+        def mark_flow(self, number):
+            flows.append(number)
+            super().mark_flow(number)
+
+    timing = Prefixed("Test", clock_ns=clock)
+    for seconds in (1, 2):
+        with timing.add_time("a"), timing.timeit("b"), timing.time_avg("c"):
+            clock.pass_s(seconds)
+            timing.mark_flow(seconds)
+    with timing.add_time("device", device=True), timing.timeit("device", device=True):
+        pass
+    assert children(timing)["my a"]["children"]["last b"]["children"]["c"]["count"] == 2
+    assert (timing["my a"], timing["last b"], timing["c"], flows) == (3.0, 2.0, 1.5, [1, 2])
+    assert list(children(timing)) == ["my a", "my device"]
+
+
+def test_a_method_that_a_subclass_leaves_alone_is_the_recorders_own():
+    timing = SubclassedTiming()
+    assert set(vars(timing)) == set(vars(Timing()))
+
+
 # get_timing and set_timing
 
 
