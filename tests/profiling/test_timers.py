@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import json
 import math
 import os
@@ -53,6 +54,15 @@ def run_python(code):
 
 def test_public_names_are_those_of_the_package_too():
     assert all(getattr(sample_profiler, name) is getattr(timers, name) for name in timers.__all__)
+
+
+def test_every_function_takes_a_timer_stack_as_its_last_argument(stack):
+    functions = [value for name in timers.__all__ if inspect.isfunction(value := getattr(timers, name))]
+    assert len(functions) == 10
+    for function in functions:
+        *_, last = inspect.signature(function).parameters.values()
+        assert (last.name, last.default) == ("timer_stack", None), function
+    assert timers.get_timer_stack_for_thread(threading.main_thread(), stack) is stack
 
 
 def test_timers_import_only_the_standard_library():
