@@ -15,12 +15,26 @@ import sys
 import threading
 
 import pytest
+from pure_timing import PureTiming
 
 import sample_profiler
 from sample_profiler import timers
 from sample_profiler.errors import TimingError
+from sample_profiler.profiling import timer_nodes
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.twins import ENVIRONMENT_VARIABLE
 from sample_profiler.timers import GaugeNode, TimerNode, TimerStack, hierarchical_timer, timed
+
+
+@pytest.fixture(autouse=True)
+def fresh_stacks(make_timing):
+    """Record the timers of all threads with each of the recorders in turn."""
+    gc.collect()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timer_nodes, "Timing", make_timing)
+        timers.reset_timers()
+        yield
+    timers.reset_timers()
 
 
 @pytest.fixture
@@ -28,12 +42,14 @@ def stack(clock):
     return TimerStack(clock_ns=clock)
 
 
-@pytest.fixture(autouse=True)
-def fresh_stacks():
-    gc.collect()
-    timers.reset_timers()
-    yield
-    timers.reset_timers()
+@pytest.fixture
+def run_python(make_timing):
+    def run(code):
+        environment = os.environ | {ENVIRONMENT_VARIABLE: str(int(make_timing is PureTiming))}
+        arguments = [sys.executable, "-c", code]
+        return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    return run
 
 
 def spend(stack, clock, name, seconds):
@@ -46,10 +62,6 @@ def run_thread(function):
     thread.start()
     thread.join()
     return thread
-
-
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_public_names_are_those_of_the_package_too():
@@ -65,13 +77,19 @@ def test_every_function_takes_a_timer_stack_as_its_last_argument(stack):
     assert timers.get_timer_stack_for_thread(threading.main_thread(), stack) is stack
 
 
-def test_timers_import_only_the_standard_library():
+def test_timers_import_only_the_standard_library(run_python):
     code = (
         "import sys, sample_profiler.timers as timers, sample_profiler.profiling.ranges\n"
         "timers.get_timer_tree()\n"
         "print([name for name in ('torch', 'numpy', 'gymnasium', 'psutil') if name in sys.modules])"
     )
     assert run_python(code) == "[]"
+
+
+def test_timers_are_recorded_by_each_of_the_recorders(stack, make_timing):
+    stacks = [stack, get_thread_stacks().main]
+    run_thread(lambda: (timers.get_timer_root(), stacks.append(get_thread_stacks().current())))
+    assert [type(one.recording.timing) for one in stacks] == [make_timing] * 3
 
 
 def test_timers_are_recorded_by_the_recorder_of_timing(stack, monkeypatch):
@@ -610,7 +628,7 @@ def test_ml14_a_task_in_a_thread_that_copied_the_context_starts_at_the_root(stac
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_child_starts_with_nothing():
+def test_a_forked_child_starts_with_nothing(run_python):
     code = (
         "import os, sys\n"
         "from sample_profiler.timers import *\n"
