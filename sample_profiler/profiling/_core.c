@@ -10,8 +10,9 @@
    The GIL keeps threads apart: entering and leaving are one piece each, so all threads share a slot.
 
    Which block is open: every thread has a chain of the blocks it entered in its own context, which costs nothing. In a
-   copied context (an asyncio task) a context variable carries the chain; a task whose ancestors set none was started
-   from the thread's own context, which stands still while the loop runs, so the thread's chain is its chain, too. */
+   copied context (an asyncio task) a context variable carries the chain. What the variable is in the thread's own
+   context, and so at first in its copies, stands for the thread's chain. Before that chain grows, copies that there may
+   be are left with what it was until then, and the own context gets another one to pass on (part_from_copies). */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -85,6 +86,7 @@ _Static_assert(sizeof(Event) == 32, "two events fill a cache line");
 typedef struct Node Node;
 typedef struct Block Block;
 typedef struct Recorder Recorder;
+typedef struct Thread Thread;
 
 struct Node {
     Slot *slot;
@@ -131,15 +133,26 @@ struct Block {
     int state;
 };
 
-/* What a thread knows; lives in the thread's dictionary and dies with it. */
+/* What the variable is in a thread's own context and in copies of that. */
 typedef struct {
+    PyObject_HEAD
+    Thread *thread; /* whose chain it stands for; borrowed; NULL: that one has grown since the copies were made */
+    Block *entered_last; /* then: the chain as it was */
+} Legacy;
+
+/* What a thread knows; lives in the thread's dictionary and dies with it. */
+struct Thread {
     PyObject_HEAD
     PyObject *context; /* the thread's own one; NULL if it could not be told */
     Block *entered_last;
     uint64_t number;
-} Thread;
+    Legacy *legacy; /* what the variable is in its own context; NULL where that could not be told */
+    PyObject *variables; /* weak: all that the own context had when that was set */
+    uint64_t context_version; /* of the interpreter, at that time: it counts the contexts that the thread has entered */
+};
 
-static PyTypeObject recorder_type, block_type, thread_type;
+static PyTypeObject recorder_type, block_type, thread_type, legacy_type;
+static size_t variables_offset; /* in a context; 0: not known */
 static _Thread_local Thread *current_thread;
 static uint64_t num_threads;
 static PyObject *entered_last_variable, *thread_key, *add_time_kind, *timeit_kind, *timing_error, *note_thread;
@@ -265,6 +278,99 @@ is_loop_running(void)
     return is_running;
 }
 
+/* Return the variables of a context, borrowed: an immutable map that its copies share until they set one. */
+static inline PyObject *
+variables_of(PyObject *context)
+{
+    return *(PyObject **)((char *)context + variables_offset);
+}
+
+static int
+note_variables(PyObject *visited, void *place)
+{
+    *(PyObject **)place = *(PyObject **)place == NULL ? visited : Py_None;
+    return 0;
+}
+
+/* Find where a context keeps its variables: a new one refers to nothing else. Where none is found nothing is lost but
+   the time that part_from_copies takes in each block. */
+static int
+find_variables(void)
+{
+    PyObject *context = PyContext_CopyCurrent(), *variables = NULL;
+    if (context == NULL)
+        return -1;
+    if (Py_TYPE(context)->tp_traverse != NULL)
+        Py_TYPE(context)->tp_traverse(context, note_variables, &variables);
+    if (variables != NULL && variables != Py_None && PyType_SUPPORTS_WEAKREFS(Py_TYPE(variables)))
+        for (size_t i = sizeof(PyObject); i < (size_t)Py_TYPE(context)->tp_basicsize; i += sizeof(PyObject *))
+            if (*(PyObject **)((char *)context + i) == variables)
+                variables_offset = i;
+    Py_DECREF(context);
+    return 0;
+}
+
+/* Whether a copy of the thread's own context may have been made since part_from_copies. One that nobody has entered
+   shares the variables, which are others after one was set; and the interpreter counts the contexts that this thread
+   enters. Only a copy in which another thread, in the meantime, sets a variable and enters no block goes unnoticed. */
+static inline int
+may_have_copies(Thread *thread, const PyThreadState *state)
+{
+    if (UNLIKELY(variables_offset == 0 || state->context_ver != thread->context_version))
+        return 1;
+    PyObject *variables = variables_of(thread->context);
+    return ((PyWeakReference *)thread->variables)->wr_object != variables || Py_REFCNT(variables) != 1;
+}
+
+static Block *innermost_carried(PyObject *value);
+
+/* Leave copies of the thread's own context, which is the current one, with the chain as it is now. Another thread may
+   have entered this context, and blocks in it: then the chain goes on from those. */
+static int
+part_from_copies(Thread *thread)
+{
+    Legacy *legacy = PyObject_New(Legacy, &legacy_type);
+    if (legacy == NULL)
+        return -1;
+    legacy->thread = NULL;
+    legacy->entered_last = NULL;
+    PyObject *value = NULL, *token = NULL;
+    if (PyContextVar_Get(entered_last_variable, NULL, &value) == 0)
+        token = PyContextVar_Set(entered_last_variable, (PyObject *)legacy);
+    if (token == NULL) {
+        Py_XDECREF(value);
+        Py_DECREF(legacy);
+        return -1;
+    }
+    PyThreadState *state = PyThreadState_Get();
+    PyObject *variables = variables_offset != 0 ? Py_NewRef(variables_of(state->context)) : NULL;
+    uint64_t version = state->context_ver;
+    Legacy *former = thread->legacy;
+    legacy->thread = thread;
+    thread->legacy = legacy;
+    if (former != NULL) {
+        former->thread = NULL;
+        former->entered_last = (Block *)Py_XNewRef((PyObject *)thread->entered_last);
+    }
+    /* Only now, since what is freed or allocated may run code that enters blocks. */
+    if (value != (PyObject *)former) {
+        Block *innermost = innermost_carried(value);
+        Py_XSETREF(thread->entered_last, innermost);
+    }
+    Py_XDECREF(former);
+    Py_XDECREF(value);
+    Py_DECREF(token);
+    if (variables == NULL)
+        return 0;
+    PyObject *reference = PyWeakref_NewRef(variables, NULL);
+    Py_DECREF(variables);
+    if (reference == NULL)
+        return -1;
+    Py_XSETREF(thread->variables, reference);
+    thread->context_version = version;
+    return 0;
+}
+
 static Thread *
 make_thread(void)
 {
@@ -280,18 +386,14 @@ make_thread(void)
         thread = PyObject_New(Thread, &thread_type);
         if (thread == NULL)
             return NULL;
-        thread->context = NULL;
-        thread->entered_last = NULL;
+        memset((char *)thread + sizeof(PyObject), 0, sizeof(Thread) - sizeof(PyObject));
         thread->number = ++num_threads;
         if (!is_loop_running()) {
-            /* A thread gets its context at the first use of a context variable: use one. */
-            PyObject *token = PyContextVar_Set(entered_last_variable, Py_None);
-            if (token == NULL || PyContextVar_Reset(entered_last_variable, token) < 0) {
-                Py_XDECREF(token);
+            /* A thread gets its context at the first use of a context variable: this is one. */
+            if (part_from_copies(thread) < 0) {
                 Py_DECREF(thread);
                 return NULL;
             }
-            Py_DECREF(token);
             thread->context = Py_XNewRef(PyThreadState_Get()->context);
         }
         int failed = PyDict_SetItem(mine, thread_key, (PyObject *)thread);
@@ -316,10 +418,9 @@ get_thread(void)
 }
 
 static inline int
-is_in_own_context(Thread *thread)
+is_in_own_context(Thread *thread, const PyThreadState *state)
 {
-    PyObject *context = PyThreadState_Get()->context;
-    return LIKELY(context == thread->context && context != NULL);
+    return LIKELY(state->context == thread->context && state->context != NULL);
 }
 
 /* Return the block outside of this one that is open, and forget the closed ones between: tasks that start each other
@@ -337,37 +438,48 @@ open_outer(Block *block)
     return outer;
 }
 
-/* Return the innermost open block as a new reference, or NULL without an error if there is none. */
+/* Return the innermost open block of a chain as a new reference, or NULL if there is none. */
 static Block *
-innermost_open(Thread *thread, int is_own_context, int *failed)
+innermost_of(Block **entered_last)
 {
-    *failed = 0;
-    if (!is_own_context) {
-        PyObject *value = NULL;
-        if (PyContextVar_Get(entered_last_variable, NULL, &value) < 0) {
-            *failed = 1;
-            return NULL;
-        }
-        if (value != NULL && Py_IS_TYPE(value, &block_type)) {
-            Block *block = (Block *)value;
-            if (block->state == OPEN)
-                return block;
-            Block *outer = open_outer(block);
-            Py_XINCREF(outer);
-            Py_DECREF(value);
-            return outer;
-        }
-        Py_XDECREF(value);
-    }
-    Block *block = thread->entered_last;
+    Block *block = *entered_last;
     if (block != NULL && block->state != OPEN) {
         Block *outer = open_outer(block);
         Py_XINCREF(outer);
-        Py_SETREF(thread->entered_last, outer);
+        Py_SETREF(*entered_last, outer);
         block = outer;
     }
     Py_XINCREF(block);
     return block;
+}
+
+/* The same of what the variable is in a context; NULL: it is not set there. */
+static Block *
+innermost_carried(PyObject *value)
+{
+    if (value != NULL && Py_IS_TYPE(value, &legacy_type)) {
+        Legacy *legacy = (Legacy *)value;
+        return innermost_of(legacy->thread != NULL ? &legacy->thread->entered_last : &legacy->entered_last);
+    }
+    if (value == NULL || !Py_IS_TYPE(value, &block_type))
+        return NULL;
+    Block *carried = (Block *)Py_NewRef(value), *innermost = innermost_of(&carried);
+    Py_XDECREF(carried);
+    return innermost;
+}
+
+/* The same of the current context. */
+static Block *
+innermost_open(Thread *thread, const PyThreadState *state, int *failed)
+{
+    *failed = 0;
+    if (is_in_own_context(thread, state) && !may_have_copies(thread, state))
+        return innermost_of(&thread->entered_last);
+    PyObject *value = NULL;
+    *failed = PyContextVar_Get(entered_last_variable, NULL, &value) < 0;
+    Block *innermost = innermost_carried(value);
+    Py_XDECREF(value);
+    return innermost;
 }
 
 /* ---- Nodes ---- */
@@ -668,14 +780,17 @@ block_enter(Block *block)
     Thread *thread = get_thread();
     if (UNLIKELY(thread == NULL))
         return NULL;
-    int is_own_context = is_in_own_context(thread), failed;
+    PyThreadState *state = PyThreadState_Get();
+    int is_own_context = is_in_own_context(thread, state), failed;
+    if (LIKELY(is_own_context) && UNLIKELY(may_have_copies(thread, state)) && part_from_copies(thread) < 0)
+        return NULL;
     Block *outer;
     if (LIKELY(is_own_context && (thread->entered_last == NULL || thread->entered_last->state == OPEN))) {
         outer = thread->entered_last;
         Py_XINCREF(outer);
     }
     else {
-        outer = innermost_open(thread, is_own_context, &failed);
+        outer = innermost_open(thread, state, &failed);
         if (UNLIKELY(failed))
             return NULL;
     }
@@ -1053,7 +1168,7 @@ current_node(Recorder *self, Thread **thread)
     if (*thread == NULL)
         return NULL;
     int failed;
-    Block *innermost = innermost_open(*thread, is_in_own_context(*thread), &failed);
+    Block *innermost = innermost_open(*thread, PyThreadState_Get(), &failed);
     if (failed)
         return NULL;
     Node *node = parent_of(self, *thread, innermost);
@@ -1452,6 +1567,12 @@ thread_dealloc(Thread *thread)
 {
     if (current_thread == thread)
         current_thread = NULL;
+    if (thread->legacy != NULL) { /* copies of its context may have gone to other threads */
+        thread->legacy->thread = NULL;
+        thread->legacy->entered_last = (Block *)Py_XNewRef((PyObject *)thread->entered_last);
+    }
+    Py_CLEAR(thread->legacy);
+    Py_CLEAR(thread->variables);
     Py_CLEAR(thread->entered_last);
     Py_CLEAR(thread->context);
     PyObject_Free(thread);
@@ -1465,6 +1586,21 @@ static PyTypeObject thread_type = {
     .tp_dealloc = (destructor)thread_dealloc,
 };
 
+static void
+legacy_dealloc(Legacy *legacy)
+{
+    Py_CLEAR(legacy->entered_last);
+    PyObject_Free(legacy);
+}
+
+static PyTypeObject legacy_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "sample_profiler.profiling._core.Legacy",
+    .tp_basicsize = sizeof(Legacy),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)legacy_dealloc,
+};
+
 /* ---- Module ---- */
 
 static PyObject *
@@ -1474,7 +1610,7 @@ core_get_open_blocks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     if (thread == NULL)
         return NULL;
     int failed;
-    Block *innermost = innermost_open(thread, is_in_own_context(thread), &failed);
+    Block *innermost = innermost_open(thread, PyThreadState_Get(), &failed);
     if (failed)
         return NULL;
     PyObject *blocks = PyList_New(0);
@@ -1555,7 +1691,8 @@ static struct PyModuleDef core_module = {
 PyMODINIT_FUNC
 PyInit__core(void)
 {
-    if (PyType_Ready(&recorder_type) < 0 || PyType_Ready(&block_type) < 0 || PyType_Ready(&thread_type) < 0)
+    if (PyType_Ready(&recorder_type) < 0 || PyType_Ready(&block_type) < 0 || PyType_Ready(&thread_type) < 0 ||
+        PyType_Ready(&legacy_type) < 0 || find_variables() < 0)
         return NULL;
     if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
         PyErr_NoMemory();

@@ -22,6 +22,9 @@ class _NoBlock:
     ) -> None:
         pass
 
+    def path(self) -> tuple[str, ...]:
+        return ()
+
 
 _NO_BLOCK = _NoBlock()
 

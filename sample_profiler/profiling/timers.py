@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -23,25 +22,11 @@ from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_entered_last: ContextVar[_OpenTimer | None] = ContextVar("sample_profiler_timer_entered_last", default=None)
-_get_entered_last = _entered_last.get
-_set_entered_last = _entered_last.set
-_get_thread = threading.get_ident
-
 
 class _OpenTimer:
-    """One pass through a timer: a block of the recorder that also knows the path of its node.
+    """One pass through a timer: a block of the recorder, which also tells the path of its node."""
 
-    The path goes by the rule of the recorder: inside the innermost timer of the same tree and thread that is open when
-    this one is entered, in whatever order they are left.
-    """
-
-    __slots__ = ("_block", "_is_open", "_name", "_outer", "_path", "_recording", "_thread")
-
-    _outer: _OpenTimer | None
-    _path: tuple[str, ...]
-    _thread: int
-    _is_open: bool
+    __slots__ = ("_block", "_name", "_recording")
 
     def __init__(self, name: str, recording: Recording) -> None:
         self._name = name
@@ -51,36 +36,15 @@ class _OpenTimer:
         self._block = timing.add_time(name)
 
     def __enter__(self) -> TimerNode:
-        thread = _get_thread()
-        outer = _get_entered_last()
-        while outer is not None and not outer._is_open:
-            outer = outer._outer
-        if outer is not None and outer._outer is not None and not outer._outer._is_open:
-            # Tasks that start each other would chain closed timers for ever.
-            outer._outer = _find_open(outer._outer)
-        parent = outer
-        while parent is not None and (parent._recording is not self._recording or parent._thread != thread):
-            parent = _find_open(parent._outer)
-        path = (self._name,) if parent is None else (*parent._path, self._name)
         self._block.__enter__()
-        self._outer = outer
-        self._path = path
-        self._thread = thread
-        self._is_open = True
-        _set_entered_last(self)
-        return TimerNode(self._recording, path)
+        path = self._block.path()
+        # Without a path, recording is off: what is done to the node has to stay apart from what was recorded.
+        return TimerNode(self._recording, path) if path else TimerNode(path=(self._name,))
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._block.__exit__(exc_type, exc, traceback)
-        self._is_open = False
-
-
-def _find_open(timer: _OpenTimer | None) -> _OpenTimer | None:
-    while timer is not None and not timer._is_open:
-        timer = timer._outer
-    return timer
 
 
 def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> AbstractContextManager[TimerNode]:

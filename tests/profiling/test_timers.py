@@ -154,6 +154,39 @@ def test_ml1_timers_of_two_stacks_do_not_nest_in_each_other(stack, clock):
     assert node.total == 1.0
 
 
+def test_ml1_the_node_of_a_task_that_is_older_than_the_open_timer_is_where_it_is_recorded(stack, clock):
+    nodes = []
+
+    async def poll():
+        with hierarchical_timer("poll", stack) as node:
+            clock.pass_s(1)
+            await asyncio.sleep(0)
+        nodes.append(node)
+
+    loop = asyncio.new_event_loop()
+    with hierarchical_timer("outer", stack):
+        older = loop.create_task(poll())
+    with hierarchical_timer("step", stack) as step:
+        loop.run_until_complete(asyncio.gather(older, poll()))
+    loop.close()
+    assert [(node.count, node.total) for node in nodes] == [(1, 2.0), (1, 1.0)]
+    assert list(stack.root.children) == ["outer", "step", "poll"]
+    assert list(step.children) == ["poll"]
+
+
+def test_ml1_while_recording_is_off_nodes_stay_apart_from_what_was_recorded(run_python):
+    code = (
+        "from sample_profiler.profiling import set_recording_enabled\n"
+        "from sample_profiler.timers import *\n"
+        "with hierarchical_timer('a'): pass\n"
+        "set_recording_enabled(False)\n"
+        "with hierarchical_timer('a') as node: node.merge(get_timer_root())\n"
+        "set_recording_enabled(True)\n"
+        "print(node.name, node.count, get_timer_root().children['a'].count)"
+    )
+    assert run_python(code) == "a 1 1"
+
+
 def test_ml1_a_name_that_is_no_string_is_an_error_that_leaves_nothing_open(stack):
     with pytest.raises(TimingError, match="key of a block is 3"), hierarchical_timer(3, stack):
         pytest.fail("the block must not be entered")
