@@ -21,6 +21,7 @@ from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
 from sample_profiler.reports.video import VideoWriter
+from sample_profiler.runtime.ending_signals import write_to_nowhere
 from sample_profiler.runtime.machine import draw_seed
 
 if TYPE_CHECKING:
@@ -57,18 +58,21 @@ def enjoy(
         print(format_help(extra_parts=parts, defaults=defaults))
         return 0
     episodes: list[PlayedEpisode] = []
+    status = 0
     try:
-        config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
-        _check(config)
-        _play(config, episodes)
-    except SampleProfilerError as error:
-        print(error, file=sys.stderr)
-        return _BAD_USAGE
-    except KeyboardInterrupt:
-        print(describe_episodes(episodes))
-        return _INTERRUPTED
-    print(describe_episodes(episodes))
-    return 0
+        try:
+            config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
+            _check(config)
+            _play(config, episodes)
+        except SampleProfilerError as error:
+            print(error, file=sys.stderr)
+            return _BAD_USAGE
+        except KeyboardInterrupt:
+            status = _INTERRUPTED
+        print(describe_episodes(episodes), flush=True)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        write_to_nowhere(1)
+    return status
 
 
 def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:

@@ -6,11 +6,15 @@ import contextlib
 import logging
 import logging.handlers
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any, cast
 
 from rich.console import Console
 
-__all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file"]
+from sample_profiler.runtime.ending_signals import write_to_nowhere
+
+__all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file", "make_console"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,46 @@ class RunFormatter(logging.Formatter):
         return text
 
 
+class _Output:
+    """Standard output as long as it can be written to: a reader that ends, as `head` does, does not end the run.
+
+    Nothing is logged here: whoever writes may hold locks that the handlers of the log wait for.
+
+    Args:
+        file: where to write.
+
+    Attributes:
+        problem: why it is not written to any more; empty: it is.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.problem = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, or drop it."""
+        with self._surviving():
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Have written what waits for it, or drop that."""
+        with self._surviving():
+            self._file.flush()
+
+    @contextlib.contextmanager
+    def _surviving(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            with contextlib.suppress(OSError, ValueError):  # it may be no file of the system
+                write_to_nowhere(self._file.fileno())
+
+
 class ConsoleHandler(logging.Handler):
     """Writes records to a rich console, above whatever progress it shows.
 
@@ -42,7 +86,17 @@ class ConsoleHandler(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
+        self._has_told_of_loss = False
         self.setFormatter(RunFormatter())
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Write one record; if the console cannot be written to any more, leave word for the other handlers."""
+        is_handled = super().handle(record)
+        problem = getattr(self._console.file, "problem", "")
+        if problem and not self._has_told_of_loss:
+            self._has_told_of_loss = True
+            logger.warning("Nothing more is written to standard output: %s; the run goes on", problem)
+        return is_handled
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
@@ -73,6 +127,12 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         """Close the file; what did not fit before does not fit now."""
         with contextlib.suppress(OSError):
             super().close()
+
+
+def make_console() -> Console:
+    """Return a console for standard output, whose end ends nothing else."""
+    # Without one, as after `>&-`, rich writes to nowhere by itself.
+    return Console(file=cast("IO[str]", _Output(sys.stdout)) if sys.stdout else None, soft_wrap=True)
 
 
 def log_to_console(console: Console) -> logging.Handler:

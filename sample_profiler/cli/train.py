@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from sample_profiler import __version__
-from sample_profiler.cli.logs import log_to_console, log_to_file
+from sample_profiler.cli.logs import log_to_console, log_to_file, make_console
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
@@ -86,7 +86,7 @@ def train(
     if wants_help(argv):
         print(format_help(extra_parts=extra_parts, defaults=defaults))
         return 0
-    console = Console(soft_wrap=True)
+    console = make_console()
     handlers = [log_to_console(console)]
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_handlers, handlers)

@@ -18,6 +18,7 @@ __all__ = [
     "drop_dead_terminal",
     "prepare_for_signals",
     "signals_held",
+    "write_to_nowhere",
 ]
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,8 +102,13 @@ class EndRequests:
 def drop_dead_terminal() -> None:
     """Write to nowhere instead of a terminal that was closed: any write there fails, Python's last one included."""
     for descriptor in filter(_is_dead, (1, 2)):
-        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), descriptor)
+        write_to_nowhere(descriptor)
+
+
+def write_to_nowhere(descriptor: int) -> None:
+    """Let what is written to a descriptor from now on, and what waits to be, go nowhere."""
+    with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), descriptor)
 
 
 def _is_dead(descriptor: int) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -169,3 +172,29 @@ def test_a_checkpoint_of_another_network_is_one_error_that_says_why(clock_run, c
     error = capsys.readouterr().err
     assert "is [8, 3] in the checkpoint and [9, 3] in the network" in error
     assert "register the same encoder" in error
+
+
+PLAYS_ON = """
+import itertools
+from sample_profiler.cli import enjoy
+enjoy.parse_run_config, enjoy._check = lambda *_, **__: None, lambda _: None
+def play(*_):
+    for number in itertools.count():
+        print("Episode", number, flush=True)
+        {then}
+enjoy._play = play
+raise SystemExit(enjoy.enjoy([]))
+"""
+
+
+@pytest.mark.parametrize(("then", "status"), [("input()", 0), ("input(); raise KeyboardInterrupt", 130)])
+def test_playing_ends_quietly_when_nobody_reads_its_output(then, status):
+    script = PLAYS_ON.format(then=then)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as playing:
+        assert playing.stdout.readline() == "Episode 0\n"
+        playing.stdout.close()
+        playing.stdin.write("go on\n" * 9)
+        playing.stdin.close()
+        assert playing.stderr.read() == ""
+        assert playing.wait(60) == status

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
+import sys
 
 import pytest
 from rich.console import Console
 
 from sample_profiler.cli import logs
-from sample_profiler.cli.logs import RunFormatter, log_to_console, log_to_file
+from sample_profiler.cli.logs import RunFormatter, log_to_console, log_to_file, make_console
 
 
 def make_record(level, message, *args):
@@ -67,6 +69,40 @@ def test_a_console_that_cannot_be_written_to_does_not_end_the_run(added, monkeyp
     monkeypatch.setattr(logging, "raiseExceptions", False)
     added.append(log_to_console(console))
     logging.getLogger("sample_profiler.test").info("hello")
+
+
+def broken_pipe():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize(
+    ("open_output", "problem"),
+    [(broken_pipe, "Broken pipe"), (lambda: os.open("/dev/full", os.O_WRONLY), "No space left")],
+)
+def test_a_standard_output_that_is_gone_or_full_is_given_up_once_and_the_run_goes_on(
+    added, monkeypatch, tmp_path, capfd, open_output, problem
+):
+    with open(open_output(), "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        console = make_console()
+        added.extend([log_to_console(console), log_to_file(tmp_path / "log.txt")])
+        with console.status("as a progress bar"):
+            for number in range(3):
+                logging.getLogger("sample_profiler.test").info("record %d", number)
+    lines = (tmp_path / "log.txt").read_text().splitlines()
+    assert [f"record {number}" in "".join(lines) for number in range(3)] == [True] * 3
+    assert ["written to standard output" in line and problem in line for line in lines].count(True) == 1
+    assert len(lines) == 4
+    assert capfd.readouterr().err == ""
+
+
+def test_without_a_standard_output_nothing_is_shown(added, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "stdout", None)
+    added.append(log_to_console(make_console()))
+    logging.getLogger("sample_profiler.test").info("hello")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_file_gets_every_record_after_those_that_are_there(added, tmp_path):
