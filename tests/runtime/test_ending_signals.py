@@ -57,6 +57,22 @@ def test_signals_are_held_for_a_while_in_the_main_thread():
     assert held_signals() == before
 
 
+SPAWN = """
+import multiprocessing, signal
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
+with signals_held():
+    process = multiprocessing.get_context("spawn").Process(target=int)
+    process.start()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+process.join()
+raise SystemExit(held != set(ENDING_SIGNALS))
+"""
+
+
+def test_signals_are_still_held_once_the_first_process_of_all_was_spawned():
+    assert subprocess.run([sys.executable, "-c", SPAWN], timeout=60).returncode == 0
+
+
 def test_in_another_thread_nothing_is_held():
     held = []
 

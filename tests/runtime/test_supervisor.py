@@ -6,6 +6,7 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -15,8 +16,10 @@ from spawned_components import has_ended
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.child import ChildSettings, Finished
 from sample_profiler.runtime.commands import Command, CommandResult
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.supervisor import Child
 
 
 def settings(name="Spawned"):
@@ -46,6 +49,14 @@ def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report
     assert [child.exit_code for child in children] == [0, 0, 0]
     assert [child.describe_exit() for child in children] == ["exited with status 0"] * 3
     assert sum(isinstance(report, Finished) for report in received) == 3
+
+
+def test_a_child_is_started_while_signals_are_held():
+    held = []
+    process = SimpleNamespace(start=lambda: held.append(signal.pthread_sigmask(signal.SIG_BLOCK, ())), pid=os.getpid())
+    Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
+    assert held == [set(ENDING_SIGNALS)]
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await_report):
