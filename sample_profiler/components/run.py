@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 import threading
 import time
@@ -31,7 +32,7 @@ from sample_profiler.model.registry import recurrent_state_size, registered_part
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, drop_dead_terminal, signals_held
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, SAME_SIGNAL_S, drop_dead_terminal, signals_held
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
@@ -328,18 +329,23 @@ def _log_flattened(config: Config, observation_spaces: Mapping[str, gymnasium.Sp
 def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
     """Let the first signal end the run in order, and a second Ctrl+C or SIGTERM at once.
 
-    SIGHUP may come several times, from the kernel and from the shell, and before or after a SIGTERM: it hurries nobody.
-    Who has had it ignored, as nohup, wants the run to go on.
+    One order may come twice: `timeout` sends it to its child and then to all of its group. SIGHUP may come several
+    times, from the kernel and from the shell, and before or after a SIGTERM: it hurries nobody. Who has had it ignored,
+    as nohup, wants the run to go on.
     """
-    received: list[int] = []
+    is_ending = False
+    first_s = math.inf  # when the first Ctrl+C or SIGTERM came
 
     def handle(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        if len(received) == 1:
+        nonlocal is_ending, first_s
+        was_ending, is_ending = is_ending, True
+        if not was_ending:
             interrupt(number)
-        elif sum(other != signal.SIGHUP for other in received) > 1:
-            kill()
-            raise KeyboardInterrupt
+        if number != signal.SIGHUP:
+            first_s = min(first_s, time.monotonic())
+            if was_ending and time.monotonic() - first_s > SAME_SIGNAL_S:
+                kill()
+                raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals; who runs us elsewhere takes care of them

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Iterator
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from sample_profiler.components import run as run_module
 from sample_profiler.components.run import _log_flattened, _signals_calling, check_spaces
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec
@@ -29,13 +32,18 @@ def earlier_handlers() -> Iterator[dict]:
         signal.signal(number, handler)
 
 
-def run_with(*numbers: int) -> tuple[list[int], int]:
+def run_with(*numbers: int, apart_s: float = 1.0) -> tuple[list[int], int]:
     """Raise signals in a run; return those that ended it in order, and how often it was ended at once."""
-    ended, kills = [], []
+    ended, kills, now_s = [], [], 100.0
+    clock = SimpleNamespace(monotonic=lambda: now_s)
     try:
-        with _signals_calling(ended.append, lambda: kills.append(None)):
+        with (
+            patch.object(run_module, "time", clock),
+            _signals_calling(ended.append, lambda: kills.append(None)),
+        ):
             for number in numbers:
                 signal.raise_signal(number)
+                now_s += apart_s
     except KeyboardInterrupt:
         assert kills
     return ended, len(kills)
@@ -50,6 +58,12 @@ def test_the_first_signal_ends_a_run_in_order(number, earlier_handlers):
 @pytest.mark.parametrize("numbers", [(INT, INT), (TERM, TERM), (INT, TERM), (HUP, INT, INT), (INT, HUP, TERM)])
 def test_a_second_one_ends_it_at_once(numbers):
     assert run_with(*numbers) == ([numbers[0]], 1)
+
+
+@pytest.mark.parametrize("numbers", [(TERM, TERM), (INT, INT), (HUP, TERM, TERM)])
+def test_an_order_that_comes_twice_at_once_is_one(numbers):
+    """As that of `timeout`, which sends it to its child and then to all of its group."""
+    assert run_with(*numbers, apart_s=0.1) == ([numbers[0]], 0)
 
 
 @pytest.mark.parametrize("numbers", [(HUP, HUP, HUP), (HUP, TERM), (TERM, HUP), (TERM, HUP, HUP)])
