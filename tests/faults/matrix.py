@@ -72,19 +72,25 @@ class Case:
 def is_possible(fault: str, victim: str, mode: str) -> bool:
     """A game runs no Python, and with inference in the workers there is nobody else to draw actions.
 
-    In serial mode nobody is left to act but when a game has died: nobody watches the one process, and a game that is
-    told to terminate stays, and answers no more.
+    In serial mode nobody watches the one process, so it has to be left to act itself: when a game is told to end or has
+    died, when it is told to end itself, and when a component raises.
     """
     if mode == "serial":
-        return (fault, victim) == ("kill", "game")
+        told = (fault, victim) in (("kill", "game"), ("terminate", "game"), ("terminate", "Runner"))
+        return told or (fault == "exception" and victim != "game")
     if victim == "game" and fault not in SIGNALS:
         return False
     return not (mode == "own inference" and victim.startswith("InferenceWorker"))
 
 
-def is_replaced(victim: str, mode: str) -> bool:
+def goes_on(fault: str, victim: str) -> bool:
+    """A game leaves requests to end to its owner, in all modes."""
+    return (fault, victim) == ("terminate", "game")
+
+
+def is_replaced(fault: str, victim: str, mode: str) -> bool:
     """A worker that is lost is replaced, also through its game; in serial mode there is no process to be replaced."""
-    return victim in ("RolloutWorker_w0", "game") and mode != "serial"
+    return victim in ("RolloutWorker_w0", "game") and mode != "serial" and not goes_on(fault, victim)
 
 
 @contextmanager
@@ -151,15 +157,17 @@ def run_case(fault: str, victim: str, mode: str, after_s: float, *, measures: bo
     """Run one case."""
     case = Case(fault, victim, mode, after_s, problems=[])
     shared_memory = unused_shared_memory()
-    is_measured = measures and is_replaced(victim, mode)
+    is_measured = measures and is_replaced(fault, victim, mode)
     before = undisturbed_throughput(victim, mode, folder / "undisturbed") if is_measured else 0.0
     with injected_run(victim, mode, folder) as live:
         live.wait_until_training()
         time.sleep(after_s)
         live.everybody()
         inject(live, fault, victim, folder)
-        if is_replaced(victim, mode):
+        if is_replaced(fault, victim, mode):
             _expect_replacement(case, live, before)
+        elif goes_on(fault, victim):
+            _expect_nothing(case, live)
         else:
             _expect_end(case, live)
         case.problems += [f"left over: {left}" for left in live.left_over(patience_s=HANG_TIMEOUT_S + _MORE_S)]
@@ -184,11 +192,7 @@ def _expect_replacement(case: Case, live: LiveRun, before: float) -> None:
             case.problems.append(f"not replaced; exit status {live.process.poll()}")
             return
         time.sleep(0.1)
-    frames = num_frames(live)
-    while num_frames(live) <= frames and time.monotonic() - begin_s < limit_s + _MORE_S:
-        time.sleep(0.2)
-    if num_frames(live) <= frames:
-        case.problems.append("it does not train on")
+    _expect_training(case, live, begin_s + limit_s + _MORE_S)
     if before:
         case.throughput = 0.0
         while time.monotonic() - begin_s < _BACK_S - _WINDOW_S:
@@ -197,6 +201,25 @@ def _expect_replacement(case: Case, live: LiveRun, before: float) -> None:
                 break
         if case.throughput < _BACK_SHARE:
             case.problems.append(f"{case.throughput:.0%} of the throughput {_BACK_S:g} s after the worker was lost")
+    _end_in_order(case, live)
+
+
+def _expect_nothing(case: Case, live: LiveRun) -> None:
+    _expect_training(case, live, time.monotonic() + HANG_TIMEOUT_S + _MORE_S)
+    if "takes its place" in live.output:
+        case.problems.append("a worker was replaced")
+    _end_in_order(case, live)
+
+
+def _expect_training(case: Case, live: LiveRun, deadline_s: float) -> None:
+    frames = num_frames(live)
+    while num_frames(live) <= frames and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    if num_frames(live) <= frames:
+        case.problems.append("it does not train on")
+
+
+def _end_in_order(case: Case, live: LiveRun) -> None:
     live.everybody()  # successors and what they have started have to be gone in the end, too
     live.process.send_signal(signal.SIGINT)
     try:

@@ -34,6 +34,8 @@ FEW = [
     ("exception", "RolloutWorker_w0", "async", 0),
     ("stop", "game", "async", 0),
     ("kill", "game", "serial", 0),
+    ("terminate", "game", "serial", 0),
+    ("exception", "Learner_0", "serial", 0),
     ("stop", "Learner_0", "async", 0),
     ("terminate", "Batcher_0", "async", 0),
     ("terminate", "RolloutWorker_w0", "own inference", 0),
@@ -75,6 +77,13 @@ def test_the_share_of_runs_that_are_as_fast_as_before_is_told() -> None:
     )
     assert text.endswith("the lowest ratio is 0.60")
     assert describe_throughput(cases[:1]) == "No throughput was measured after a replacement"
+
+
+def test_what_a_game_does_not_die_of_replaces_nobody() -> None:
+    cases = [(victim, mode) for victim in VICTIMS for mode in MODES if is_possible("terminate", victim, mode)]
+    replaced = [case for case in cases if matrix.is_replaced("terminate", *case)]
+    assert replaced == [("RolloutWorker_w0", mode) for mode in MODES if mode != "serial"]
+    assert [case for case in cases if case[1] == "serial"] == [("Runner", "serial"), ("game", "serial")]
 
 
 class Live:
