@@ -252,8 +252,7 @@ def execute_run(
             runner.fail(Failure.from_exception(wiring.active_component(), error))
         finally:
             with runner.timing.add_time("stop_components"):
-                recording.update()
-                steady = records.end_steady_part()
+                steady = _end_steady_part(recording, records)
                 wiring.stop()
     with runner.timing.add_time("finish"):
         recording.update()
@@ -261,6 +260,16 @@ def execute_run(
     runner.timings[runner.name] = runner.timing.to_dict()
     recording.close()
     return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
+
+
+def _end_steady_part(recording: Recording, records: RunRecords) -> Session:
+    """Return the steady part; whatever comes in between, components still have to be stopped."""
+    try:
+        recording.update()
+        return records.end_steady_part()
+    except Exception as error:
+        logger.warning("There are no figures of the steady part: %s: %s", type(error).__name__, error)
+        return Session(created_s=time.time())
 
 
 def _make_result(

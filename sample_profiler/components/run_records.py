@@ -18,6 +18,7 @@ from typing import Any
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
+from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import (
     KEPT_EVENTS_S,
     Session,
@@ -34,6 +35,7 @@ from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.timers import get_timer_root
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline_capture import TimelineRecorder
 from sample_profiler.storage.checkpoint_names import has_trained
 
@@ -80,6 +82,7 @@ class RunRecords:
         self._begun_s = time.monotonic()
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
+        self._num_unreadable = 0
         self._history: dict[str, list[tuple[float, float]]] = {}
         self._noted: dict[tuple[str, str, int, int], Mapping[str, GaugeNode]] = {}
         self._timeline: TimelineRecorder | None = None
@@ -113,13 +116,22 @@ class RunRecords:
         yield from session_path(self._folder).parent.glob(f"*.json{_ASIDE}")
 
     def _remove_earlier(self) -> None:
-        for path in list(self._set_aside()):
-            path.unlink(missing_ok=True)
+        try:
+            for path in list(self._set_aside()):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("Recordings of the earlier run stay: %s", error)
 
-    def _put_earlier_back(self) -> None:
-        self._remove_own()
-        for path in list(self._set_aside()):
-            path.rename(path.with_suffix(""))
+    def put_earlier_back(self) -> None:
+        """Leave the folder as it was before this run, which has trained nothing; without `keeps_earlier` do nothing."""
+        if not self.keeps_earlier:
+            return
+        try:
+            self._remove_own()
+            for path in list(self._set_aside()):
+                path.rename(path.with_suffix(""))
+        except OSError as error:
+            logger.warning("Recordings of the earlier run keep names that end in %s: %s", _ASIDE, error)
         with contextlib.suppress(OSError):
             self._live.rmdir()
 
@@ -139,11 +151,13 @@ class RunRecords:
         """
         if self._warm_up is None:
             update_recording()
-            self._warm_up = read_live(self._folder, with_events=False, with_histograms=False)
+            self._warm_up = self._read(with_events=False, with_histograms=False)
 
     def end_steady_part(self) -> Session:
         """Return what has been recorded since the steady part began, for `write_session`."""
-        session = read_live(self._folder, with_events=False)
+        session = self._read(with_events=False)
+        if session is None:
+            return Session(created_s=time.time())
         if self._warm_up is None:
             session.processes.clear()
         else:
@@ -151,12 +165,24 @@ class RunRecords:
             session.run["start_s"] = self._warm_up.created_s - self._begun_wall_s
         return session
 
+    def _read(self, **options: Any) -> Session | None:
+        """Read what there is; None, and a warning now and then, if that cannot be done: no reason to end a run."""
+        try:
+            return read_live(self._folder, **options)
+        except SessionError as error:
+            self._num_unreadable += 1
+            if is_logged(self._num_unreadable):
+                logger.warning("Figures of this moment are missing: %s", error)
+            return None
+
     def write_timers(self) -> None:
         """Write the timers and gauges of all processes, and gauges over time; a full disk is no reason to end a run.
 
         With `keeps_earlier` nothing is written.
         """
-        session = read_live(self._folder, with_events=False)
+        session = self._read(with_events=False)
+        if session is None:
+            return
         self._note(session)
         if self.keeps_earlier:
             return
@@ -271,10 +297,12 @@ class RunRecords:
         """
         if self._writing is not None:
             self._writing.join()
-        session = read_live(self._folder, latest_s=KEPT_EVENTS_S)
+        session = self._read(latest_s=KEPT_EVENTS_S)
+        if session is None:
+            session = Session(created_s=time.time(), problems=[f"the record files in {self._live}"])
         session.run |= {**facts, **self._history_facts()}
         if self.keeps_earlier:
-            self._put_earlier_back()
+            self.put_earlier_back()
             return session
         path = session_path(self._folder)
         try:

@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from sample_profiler.components import run as run_module
-from sample_profiler.components.run import _log_flattened, _signals_calling, check_spaces
+from sample_profiler.components.run import _end_steady_part, _log_flattened, _signals_calling, check_spaces
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import ConfigError
@@ -112,3 +112,9 @@ def test_the_log_says_what_is_taken_for_a_vector_that_one_may_take_for_an_image(
     monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
     _log_flattened(config, seeing(grid=GRID).observation_space)
     assert len(caplog.messages) == 1
+
+
+def test_figures_that_cannot_be_had_do_not_keep_components_from_being_stopped(caplog):
+    recording = SimpleNamespace(update=lambda: 1 / 0)
+    assert _end_steady_part(recording, SimpleNamespace()).processes == []
+    assert "no figures of the steady part: ZeroDivisionError" in caplog.text

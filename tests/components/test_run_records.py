@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 
@@ -12,6 +13,7 @@ from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling import session as session_module
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import history_path, live_folder, read_live, read_session, steady_path
 
@@ -224,3 +226,24 @@ def test_a_run_that_had_learned_nothing_is_not_kept(earlier):
     end(begin(earlier))
     assert [path.name for path in live_folder(earlier).iterdir()] == ["Runner.2.rec"]
     assert read_session(earlier).run["reason"] == "it failed"
+
+
+def test_recordings_that_cannot_be_listed_are_a_warning_now_and_then_and_end_nothing(tmp_path, monkeypatch, caplog):
+    live_folder(tmp_path).mkdir(parents=True)
+    RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0).close()
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+
+    def fail(*_):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(session_module, "_read_live", fail)
+        for _ in range(3):
+            records.begin_steady_part(lambda: None)
+            records.write_timers()
+        steady = records.end_steady_part()
+        session = records.write_session({"reason": "enough"}, steady, is_clean=True)
+    assert caplog.text.count("Stale file handle") == 1
+    assert (steady.processes, session.run["reason"]) == ([], "enough")
+    assert live_folder(tmp_path).exists(), "they may be read one day"
+    assert read_session(tmp_path).run["reason"] == "enough"
