@@ -43,6 +43,7 @@ from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.runtime.folder_lock import folder_locked
 from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["train"]
 
@@ -144,12 +145,15 @@ def _train(
     summaries = TensorBoardSummaries(
         folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
     )
-    result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns, metadata)
-    if earlier_config is not None and (result.keeps_earlier or (result.failure and not result.fps)):
-        # Flags that nothing was trained with stay out of what is told of the earlier run; those that a run could not
-        # even begin with, such as those of another network, are no part of it either.
-        with contextlib.suppress(OSError), written_whole(config_path(folder)) as partial:
-            partial.write_bytes(earlier_config)
+    steps = newest_steps(folder, config.sampling.num_policies)
+    try:
+        result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns, metadata)
+    except BaseException:  # a second Ctrl+C, too
+        if newest_steps(folder, config.sampling.num_policies) == steps:
+            _put_back(earlier_config, config_path(folder))
+        raise
+    if result.keeps_earlier or (result.failure and not result.fps):
+        _put_back(earlier_config, config_path(folder))
     _conclude(config, folder, result)
     return _exit_status(result)
 
@@ -238,6 +242,16 @@ def _replace_config(config: Config, path: Path) -> bytes | None:
         problem = f"cannot write {path}: {error.strerror or error}: free space, or use another --train_dir"
         raise ConfigError([problem]) from error
     return earlier
+
+
+def _put_back(earlier: bytes | None, path: Path) -> None:
+    """Keep flags that nothing was trained with out of what is told of the earlier run, if there was one.
+
+    Those that a run could not even begin with, such as those of another network, are no part of it either.
+    """
+    if earlier is not None:
+        with contextlib.suppress(OSError), written_whole(path) as partial:
+            partial.write_bytes(earlier)
 
 
 def _log_start(config: Config, folder: Path) -> None:

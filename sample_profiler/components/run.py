@@ -228,7 +228,19 @@ def execute_run(
     _log_layout(blueprint, seed)
     records = RunRecords(run_folder, config.profiling, metadata)
     records.set_earlier_aside()
-    recording = Recording(recording_options(config, run_folder), "Serial" if is_serial else "Runner")
+    try:
+        return _run_to_the_end(blueprint, observers, records, started_ns, seed)
+    except BaseException:  # a second Ctrl+C, too
+        records.put_earlier_back()
+        raise
+
+
+def _run_to_the_end(
+    blueprint: Blueprint, observers: Sequence[RunObserver], records: RunRecords, started_ns: int, seed: int
+) -> RunResult:
+    is_serial = blueprint.config.sampling.serial_mode
+    options = recording_options(blueprint.config, blueprint.run_folder)
+    recording = Recording(options, "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
 
     def interrupt(number: int) -> None:

@@ -77,6 +77,7 @@ def runs(monkeypatch):
 
     class Runs(list):
         result = make_result()
+        saves = False
 
     runs = Runs()
 
@@ -84,7 +85,10 @@ def runs(monkeypatch):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)
-        if isinstance(runs.result, Exception):
+        if runs.saves:
+            (folder / "checkpoint_p0").mkdir()
+            (folder / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
+        if isinstance(runs.result, BaseException):
             raise runs.result
         return runs.result
 
@@ -397,6 +401,20 @@ def test_flags_of_a_resumed_run_that_trained_nothing_are_not_kept(start, runs, t
     runs.result = make_result(fps=0.0, interrupted_by=15)
     assert start("--gamma=0.5") == 143
     assert (tmp_path / "mine" / "config.json").read_bytes() != before, "there was nothing of the earlier run to keep"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt(), 130), (OSError(errno.EAGAIN, "Resource temporarily unavailable"), 2)]
+)
+def test_flags_of_a_resumed_run_that_was_cut_off_are_kept_only_if_it_has_saved(start, runs, tmp_path, error, status):
+    assert start("--gamma=0.9") == 0
+    before = (tmp_path / "mine" / "config.json").read_bytes()
+    runs.result = error
+    assert start("--gamma=0.5") == status
+    assert (tmp_path / "mine" / "config.json").read_bytes() == before
+    runs.saves = True
+    assert start("--gamma=0.5") == status
+    assert (tmp_path / "mine" / "config.json").read_bytes() != before
 
 
 def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypatch):

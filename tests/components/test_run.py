@@ -8,16 +8,25 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from sample_profiler.components import run as run_module
-from sample_profiler.components.run import _end_steady_part, _log_flattened, _signals_calling, check_spaces
+from sample_profiler.components.run import (
+    _end_steady_part,
+    _log_flattened,
+    _signals_calling,
+    check_spaces,
+    execute_run,
+    probe_env,
+)
 from sample_profiler.config import parse_config
-from sample_profiler.envs import EnvSpec
+from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import registry as model_registry
+from sample_profiler.profiling.session import live_folder
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -118,3 +127,25 @@ def test_figures_that_cannot_be_had_do_not_keep_components_from_being_stopped(ca
     recording = SimpleNamespace(update=lambda: 1 / 0)
     assert _end_steady_part(recording, SimpleNamespace()).processes == []
     assert "no figures of the steady part: ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path, monkeypatch, error):
+    config = parse_config(["--env=CartPole-v1", "--device=cpu", "--num_workers=1", "--serial_mode=True"])
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("CartPole-v1", lambda name, *_, **__: gymnasium.make(name))
+    (tmp_path / "checkpoint_p0").mkdir()
+    (tmp_path / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
+    record = live_folder(tmp_path) / "Runner.1.rec"
+    record.parent.mkdir(parents=True)
+    record.write_text("of the earlier run")
+
+    def fail(*_):
+        assert not record.exists()
+        raise error
+
+    monkeypatch.setattr(run_module, "SerialWiring", fail)
+    with pytest.raises(error):
+        execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    assert [path.name for path in record.parent.iterdir()] == [record.name]
+    assert record.read_text() == "of the earlier run"
