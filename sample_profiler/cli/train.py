@@ -57,6 +57,13 @@ _OF_PROCESSES = (
     *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
 )
 """Flags about processes of a component's own, as far as there are such."""
+_CURES = {
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
+    errno.EAGAIN: "raise the limit of processes (ulimit -u, pids.max of a container), or use a smaller --num_workers",
+    errno.ENOMEM: "free memory, or use a smaller --num_workers",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space, or use another --train_dir"),
+}
+"""Of what the system refuses, by its number."""
 
 
 def train(
@@ -100,11 +107,9 @@ def train(
             # Its own message says what is wrong; a foreign cause needs its traceback.
             logger.error("%s", error, exc_info=error.__cause__)
             return _BAD_USAGE
-        except OSError as error:  # of the run's folder: everything else is part of the run, whose failures are reports
-            is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
-            space = "free space, or use another --train_dir"
-            cure = "raise the limit of open files (ulimit -n)" if is_out_of_files else space
-            logger.error("%s: %s", error, cure)
+        except OSError as error:  # of the run's folder or its processes: later failures are part of the run's report
+            cure = _CURES.get(error.errno or 0, "use another --train_dir" if error.filename else "")
+            logger.error("%s%s", error, f": {cure}" if cure else "", exc_info=not cure)
             return _BAD_USAGE
         except KeyboardInterrupt:
             logger.error("Interrupted again: everything was ended at once")

@@ -210,6 +210,23 @@ def test_an_error_of_the_package_within_the_run_is_told_without_a_traceback(star
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("number", "path", "cure"),
+    [
+        (errno.EAGAIN, None, "Resource temporarily unavailable: raise the limit of processes (ulimit -u"),
+        (errno.ENOMEM, None, "Cannot allocate memory: free memory, or use a smaller --num_workers"),
+        (errno.EMFILE, None, "Too many open files: raise the limit of open files (ulimit -n)"),
+        (errno.ENOSPC, "/x", "No space left on device: '/x': free space, or use another --train_dir"),
+        (errno.EROFS, "/x", "Read-only file system: '/x': use another --train_dir"),
+        (errno.EPROTO, None, "Protocol error\nTraceback"),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_its_own_cure(start, runs, caplog, number, path, cure):
+    runs.result = OSError(number, os.strerror(number), path)
+    assert start() == 2
+    assert cure in caplog.text
+
+
 def fill(folder):
     folder.mkdir()
     (folder / "old.txt").write_text("old")
