@@ -128,10 +128,10 @@ class SerialWiring:
         answers = LocalReports()
         runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
         runner.introduce()
-        if not runner.reason:
-            timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-            self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
-            runner.stop_loop = self._loop.stop
+        timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+        self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
+        runner.stop_loop = self._loop.stop
+        if not runner.reason:  # looked at last: a signal from now on stops the loop
             keep_course(self._blueprint, self._components, self._loop, runner)
             self._loop.run()
 

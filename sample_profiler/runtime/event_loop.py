@@ -179,6 +179,8 @@ class EventLoop:
     def start(self) -> None:
         """Start every component, and the intervals of the timers."""
         for component in self._components:
+            if self._stopping:  # the others may have a long way to their start
+                break
             self.activate(component)
             component.start()
         now_s = time.monotonic()

@@ -11,9 +11,11 @@ from unittest.mock import patch
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.components import run as run_module
+from sample_profiler.components import wiring as wiring_module
 from sample_profiler.components.run import (
     _end_steady_part,
     _log_flattened,
@@ -26,7 +28,9 @@ from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import registry as model_registry
+from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.profiling.session import live_folder
+from sample_profiler.runtime.event_loop import EventLoop
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -129,11 +133,32 @@ def test_figures_that_cannot_be_had_do_not_keep_components_from_being_stopped(ca
     assert "no figures of the steady part: ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path, monkeypatch, error):
-    config = parse_config(["--env=CartPole-v1", "--device=cpu", "--num_workers=1", "--serial_mode=True"])
+@pytest.fixture
+def config(monkeypatch):
+    """That of a small serial run."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("CartPole-v1", lambda name, *_, **__: gymnasium.make(name))
+    flags = ["--env=CartPole-v1", "--device=cpu", "--num_workers=1", "--serial_mode=True", "--async_rl=False"]
+    flags += ["--num_envs_per_worker=2", "--rollout=8", "--batch_size=16", "--train_for_seconds=3"]
+    timing = get_timing()
+    yield parse_config([*flags, "--encoder_mlp_layers", "8"])
+    set_timing(timing, process_wide=True)
+    torch.set_flush_denormal(False)  # as networks of a run want it
+
+
+def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path, monkeypatch, config):
+    class LateLoop(EventLoop):
+        def __init__(self, components, *arguments, **named):
+            super().__init__(components, *arguments, **named)
+            components[0].interrupt("interrupted by SIGTERM")
+
+    monkeypatch.setattr(wiring_module, "EventLoop", LateLoop)
+    result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    assert (result.reason, result.fps) == ("interrupted by SIGTERM", 0.0)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path, monkeypatch, config, error):
     (tmp_path / "checkpoint_p0").mkdir()
     (tmp_path / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
     record = live_folder(tmp_path) / "Runner.1.rec"

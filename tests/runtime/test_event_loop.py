@@ -170,6 +170,15 @@ def test_a_loop_stopped_while_starting_dispatches_nothing():
     assert component.log == [("recorder", "start", [])]
 
 
+def test_a_loop_stopped_while_starting_starts_nobody_else():
+    log = []
+    first, second = Recorder("first", log=log), Recorder("second", log=log)
+    loop = EventLoop([first, second], LocalWaiter)
+    first.to_do["start"] = loop.stop
+    loop.run()
+    assert log == [("first", "start", [])]
+
+
 def test_a_serial_run_in_which_nobody_has_anything_to_do_is_an_error_at_once():
     component = Recorder()
     component.channels[0].send([1])
