@@ -111,8 +111,8 @@ def train(
             cure = _CURES.get(error.errno or 0, "use another --train_dir" if error.filename else "")
             logger.error("%s%s", error, f": {cure}" if cure else "", exc_info=not cure)
             return _BAD_USAGE
-        except KeyboardInterrupt:
-            logger.error("Interrupted again: everything was ended at once")
+        except KeyboardInterrupt as error:  # without a message it came before the run or after it
+            logger.error("%s", str(error) or "Interrupted")
             return _KILLED_BY_SIGNAL + signal.SIGINT
 
 

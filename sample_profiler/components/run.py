@@ -366,7 +366,7 @@ def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None])
             first_s = min(first_s, time.monotonic())
             if was_ending and time.monotonic() - first_s > SAME_SIGNAL_S:
                 kill()
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt("Interrupted again: everything was ended at once")
 
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals; who runs us elsewhere takes care of them

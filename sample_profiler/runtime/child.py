@@ -286,9 +286,9 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     if recording is not None:
         recording.close()
     end_descendants(existed_before)
-    with contextlib.suppress(OSError):  # whoever read them may be gone
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is None
+        with contextlib.suppress(OSError, ValueError):  # whoever read it may be gone
+            stream.flush()
     if end_requests is not None and not failed:
         end_requests.die_of_signal()
     # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.

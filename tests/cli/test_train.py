@@ -227,6 +227,13 @@ def test_what_the_system_refuses_is_told_with_its_own_cure(start, runs, caplog, 
     assert cure in caplog.text
 
 
+@pytest.mark.parametrize("message", ["", "Interrupted again: everything was ended at once"])
+def test_only_a_second_interruption_of_the_run_is_called_one(start, runs, caplog, message):
+    runs.result = KeyboardInterrupt(message) if message else KeyboardInterrupt()
+    assert start() == 130
+    assert caplog.messages[-1] == (message or "Interrupted")
+
+
 def fill(folder):
     folder.mkdir()
     (folder / "old.txt").write_text("old")

@@ -57,8 +57,9 @@ def run_with(*numbers: int, apart_s: float = 1.0) -> tuple[list[int], int]:
             for number in numbers:
                 signal.raise_signal(number)
                 now_s += apart_s
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         assert kills
+        assert str(error).startswith("Interrupted again")
     return ended, len(kills)
 
 

@@ -106,6 +106,10 @@ def raise_unprintable(_: PipeReports) -> None:
     raise UnprintableError
 
 
+def lose_its_output(reports: PipeReports) -> None:
+    sys.stdout = None  # as where the program was started with >&-
+
+
 def leave_with_success(_: PipeReports) -> None:
     sys.exit(0)
 

@@ -147,6 +147,13 @@ def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, report
     assert set(timing) == {"start_up", "start", "wait_test", "receive", "finish"}
 
 
+def test_2_a_component_without_a_standard_output_ends_in_order(supervisor, reports_until_end):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.lose_its_output))
+    child.stop()
+    reports_until_end(child)
+    assert child.exit_code == 0
+
+
 def test_3_ctrl_c_does_not_reach_a_child(supervisor, await_report, reports_until_end):
     channel = PipeChannel()
     child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, channel=channel))
