@@ -17,6 +17,7 @@ import psutil
 
 __all__ = [
     "become_subreaper",
+    "descendants_of",
     "end_descendants",
     "end_sessions",
     "is_subreaper",
@@ -63,10 +64,35 @@ def end_descendants(existed_before: Collection[str]) -> None:
     unlink_unused(names, existed_before, ignore_pid=os.getpid())
 
 
-def end_sessions(leaders: Iterable[int]) -> set[str]:
-    """Kill what is left of the sessions whose leaders were these children; return the shared memory that it mapped."""
+def descendants_of(children: Collection[int]) -> dict[int, set[psutil.Process]]:
+    """Return what these children of this process, and theirs, have started and still runs, by child.
+
+    One look at the system's processes for all of them: there may be many.
+    """
+    owners = {pid: pid for pid in children}
+    found: dict[int, set[psutil.Process]] = {pid: set() for pid in children}
+    for process in psutil.Process().children(recursive=True):  # a parent comes before its own children
+        with contextlib.suppress(psutil.NoSuchProcess):
+            owner = owners.get(process.ppid())
+            if owner is not None and process.pid not in owners:
+                owners[process.pid] = owner
+                found[owner].add(process)
+    return found
+
+
+def end_sessions(leaders: Iterable[int], others: Iterable[psutil.Process] = ()) -> set[str]:
+    """Kill what is left of the sessions whose leaders were these children.
+
+    Args:
+        leaders: process numbers of the children.
+        others: that they had started, in sessions of their own, and that may be gone.
+
+    Returns:
+        The shared memory that it mapped.
+    """
     wanted = set(leaders)
     left = [process for process in psutil.Process().children(recursive=True) if _session_of(process.pid) in wanted]
+    left += [process for process in others if process.is_running()]  # not another one of that number
     names = mapped_shared_memory(process.pid for process in left)
     _kill(left)
     return names

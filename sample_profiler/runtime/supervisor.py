@@ -20,6 +20,7 @@ from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.heartbeats import RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
+    descendants_of,
     end_sessions,
     is_subreaper,
     list_shared_memory,
@@ -162,6 +163,7 @@ class Supervisor:
         self._lifeline, self._lifeline_write = make_pipe()
         self._pulse = RunnerPulse()
         self._shared_memory: set[str] = set()
+        self._descendants: dict[int, set[psutil.Process]] = {}
         self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
 
@@ -184,23 +186,28 @@ class Supervisor:
 
     def bury(self, child: Child) -> None:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
-        self.note_shared_memory()
+        self.note_belongings()
         child.kill()
         child._process.join(timeout=3)
         self.children.remove(child)
-        left = mapped_shared_memory([child.pid]) | end_sessions([child.pid])
+        left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
         self._unlink(left | self._shared_memory)
 
-    def note_shared_memory(self) -> None:
-        """Remember what named shared memory the children use now, to remove it should they be killed."""
-        self._shared_memory |= mapped_shared_memory(child.pid for child in self.children if child.is_alive())
+    def note_belongings(self) -> None:
+        """Remember what the children have started and what named shared memory they use, should they be killed."""
+        pids = [child.pid for child in self.children if child.is_alive()]
+        self._shared_memory |= mapped_shared_memory(pids)
+        for pid, found in descendants_of(pids).items():
+            # Somebody in between may have ended, and what it had started has another parent now.
+            earlier = self._descendants.get(pid, set())
+            self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
 
     def beat(self) -> None:
         """Show the children that this process goes on, and look after them from time to time; call it often."""
         self._pulse.beat()
         if time.monotonic() >= self._next_note_s:
             self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
-            self.note_shared_memory()
+            self.note_belongings()
 
     def stop(self, grace_s: float, while_waiting: Callable[[], None]) -> list[Child]:
         """Ask all children to finish, kill those that have not after their time, and clean up.
@@ -212,7 +219,7 @@ class Supervisor:
         Returns:
             The children that had to be killed.
         """
-        self.note_shared_memory()
+        self.note_belongings()
         for child in self.children:
             if child.is_alive():
                 child.stop()
@@ -230,12 +237,13 @@ class Supervisor:
     def kill(self) -> list[Child]:
         """Kill the children that still live and everything that any child has left behind; return who was killed."""
         killed = [child for child in self.children if child.is_alive()]
-        self.note_shared_memory()
+        self.note_belongings()
         for child in killed:
             child.kill()
         for child in killed:
             child._process.join(timeout=3)
-        self._shared_memory |= end_sessions(child.pid for child in self.children)
+        noted = set().union(*self._descendants.values())
+        self._shared_memory |= end_sessions((child.pid for child in self.children), noted)
         self._unlink(self._shared_memory)
         self._active.discard(id(self))
         if not self._active and not self._was_subreaper:

@@ -102,6 +102,7 @@ def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_
     waiter = PipeWaiter([child.exit])
     assert waiter.wait(0) == []
     assert child.describe_exit() == "is still running"
+    supervisor.note_belongings()
     os.kill(child.pid, signal.SIGKILL)
     assert waiter.wait(30) == [child.exit]
     assert child.exit.receive() == [child]
@@ -109,8 +110,7 @@ def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_
     assert not has_ended(game)
     supervisor.kill()
     wait_until(lambda: has_ended(game))
-    os.kill(abandoned, signal.SIGKILL)  # left the session on purpose: the test of the child's guarantee 4 has that case
-    os.waitpid(abandoned, 0)
+    assert has_ended(abandoned), "it had left the session on purpose"
 
 
 def test_games_of_a_child_that_ends_in_order_end_with_it(supervisor, await_report):
@@ -120,11 +120,23 @@ def test_games_of_a_child_that_ends_in_order_end_with_it(supervisor, await_repor
     assert all(map(has_ended, games))
 
 
+def test_what_one_child_has_started_is_not_ended_with_another(supervisor, await_report, wait_until):
+    start = partial(spawned.make_spawned, start=spawned.start_games)
+    lost, good = (supervisor.spawn(settings(name), start) for name in ("Lost", "Good"))
+    of_lost, of_good = (await_report(child, lambda report: isinstance(report, list))[1:] for child in (lost, good))
+    supervisor.note_belongings()
+    os.kill(lost.pid, signal.SIGKILL)
+    wait_until(lambda: not lost.is_alive())
+    supervisor.bury(lost)
+    assert all(map(has_ended, of_lost))
+    assert not any(map(has_ended, of_good))
+
+
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_shared_memory_that_a_child_leaves_behind_is_removed(is_killed, supervisor, await_report, names, wait_until):
     child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names))
     await_report(child, lambda report: report == "mapped")
-    supervisor.note_shared_memory()
+    supervisor.note_belongings()
     if is_killed:
         os.kill(child.pid, signal.SIGKILL)
         wait_until(lambda: not child.is_alive())
@@ -183,7 +195,7 @@ def test_shared_memory_that_somebody_else_uses_stays(supervisor, await_report, n
 
 def test_the_beat_notes_shared_memory_now_and_then(supervisor, monkeypatch):
     notes = []
-    monkeypatch.setattr(supervisor, "note_shared_memory", lambda: notes.append(None))
+    monkeypatch.setattr(supervisor, "note_belongings", lambda: notes.append(None))
     now_s = 1000.0
     monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now_s)
     for now_s in (1000.0, 1000.1, 1001.9, 1002.0, 1003.9, 1010.0, 1010.1):  # noqa: B007 (the clock reads it)
@@ -229,7 +241,6 @@ def test_a_lost_child_is_buried_with_its_games_and_the_others_go_on(supervisor, 
     supervisor.bury(lost)
     assert supervisor.children == [good]
     assert has_ended(game)
+    assert has_ended(abandoned), "it had left the session on purpose"
     assert good.is_alive()
     assert supervisor.stop(30, lambda: None) == []
-    os.kill(abandoned, signal.SIGKILL)  # left the session on purpose
-    os.waitpid(abandoned, 0)
