@@ -8,4 +8,8 @@ trap '' HUP INT TERM
 cd "$SAMPLE_PROFILER_GAME_FOLDER" || exit 1
 # Games of a match write about their connection all the time.
 case " $* " in *" -host "* | *" -join "*) exec >/dev/null 2>&1 ;; esac
+# A game does not outlive who plays it, however that ends; not every system has the means.
+if setpriv --pdeathsig KILL true 2>/dev/null; then
+    exec setpriv --pdeathsig KILL -- "$SAMPLE_PROFILER_GAME_PROGRAM" "$@"
+fi
 exec "$SAMPLE_PROFILER_GAME_PROGRAM" "$@"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -275,6 +277,35 @@ def test_game_leaves_requests_to_end_to_its_owner(make_doom, number):
     for _ in range(10):
         env.step(IDLE)
     assert find_games() == [game]
+
+
+PLAYS = """
+import psutil, threading
+from sf_examples.vizdoom.doom_env import DoomEnv
+from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
+env = DoomEnv(DOOM_SCENARIOS["doom_basic"], VizdoomOptions(), 4)
+thread = threading.Thread(target=env.reset)
+thread.start()
+thread.join()
+for _ in range(100):  # the game outlives the thread in which it was begun
+    env.step(0)
+print(psutil.Process().children(recursive=True)[0].pid, flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="nobody here can tie a game to its player")
+def test_game_does_not_outlive_a_player_that_is_killed():
+    segments = find_segments()
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", PLAYS], stdin=pipe, stdout=pipe, text=True) as player:
+        game = psutil.Process(int(player.stdout.readline()))
+        assert game.name() == "vizdoom"
+        player.kill()
+    game.wait(10)
+    for name in find_segments() - segments:  # nobody is left to do that
+        os.unlink(f"/dev/shm/{name}")
 
 
 def test_game_runs_one_thread_and_without_sound(make_doom):
