@@ -11,6 +11,7 @@
     ├── RecordError            a record file that cannot be read
     ├── SessionError           a session, or a run's folder, that cannot be read
     ├── CommandError           a command to a component that failed there, or was not answered
+    │   └── RunEndedError      a component is asked for something, and the run has ended
     ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
     ├── ModelError             a part of a network of one's own that cannot be used
@@ -82,6 +83,10 @@ class SessionError(SampleProfilerError):
 
 class CommandError(SampleProfilerError):
     """A command to a component that raised there, or that was not answered in time."""
+
+
+class RunEndedError(CommandError):
+    """A component is asked for something, and the run has ended."""
 
 
 class CaptureError(SampleProfilerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.errors import RunEndedError
 
 if TYPE_CHECKING:
     from sample_profiler.components.runner import Runner
 
 __all__ = ["Audience", "MessageHandler"]
+
+logger = logging.getLogger(__name__)
 
 MessageHandler = Callable[["Runner", Any], None]
 
@@ -21,7 +25,8 @@ MessageHandler = Callable[["Runner", Any], None]
 class Audience:
     """Observers and message handlers of a run.
 
-    What a user has written may raise. Whoever does is told of nothing more, but that the run ends.
+    What a user has written may raise. Whoever does is told of nothing more, but that the run ends. Who asks components
+    for something when the run has ended is not to blame: nobody can know that before.
 
     Args:
         observers: who is told how the run goes.
@@ -74,6 +79,8 @@ class Audience:
     def _survive(self, call: Callable[[], None]) -> bool:
         try:
             call()
+        except RunEndedError as error:
+            logger.warning("An observer or message handler asked too late: %s", error)
         except Exception as error:
             self._fail(error)
             return False

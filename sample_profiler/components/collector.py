@@ -7,6 +7,7 @@ import logging
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -174,6 +175,17 @@ class Collector(CapturesRollouts):
         if not self.config.sampling.serial_mode:
             self._call_components("set_profiling_enabled", dict.fromkeys(self._backend.components(), (is_enabled,)))
 
+    def disable_profile(self) -> list[Path]:
+        """End all captures that are on, and return the traces that this has written; without any, do nothing.
+
+        A collector that was shut down has ended its captures, too.
+
+        Raises:
+            CommandError: a trace cannot be written.
+            CollectorError: a worker has failed, or does not answer.
+        """
+        return [] if self._is_shut_down else super().disable_profile()
+
     def shutdown(self) -> None:
         """End all workers, and captures with them; doing so again does nothing."""
         if self._is_shut_down:
@@ -181,7 +193,7 @@ class Collector(CapturesRollouts):
         self._is_shut_down = True
         try:
             # While workers still have all the time that they want: a long trace takes a while to write.
-            self.disable_profile()
+            super().disable_profile()
         except Exception as error:
             logger.debug("Captures are left to the ends of the workers: %s", error)
         finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from sample_profiler.errors import CommandError
+from sample_profiler.errors import CommandError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.commands import Command, Commanded, CommandResult, run_command
@@ -104,8 +104,10 @@ class Crew:
             timeout_s: for all of them together; a component answers between two turns.
 
         Raises:
-            CommandError: there is no such component, it raised, has died, did not answer in time, or the run is over.
+            CommandError: there is no such component, it raised, has died, or did not answer in time.
+            RunEndedError: the run is over.
         """
+        self._check_goes_on(method, arguments)
         unknown = set(arguments) - set(self.names())
         if unknown:
             raise CommandError(f"unknown components {sorted(unknown)}; allowed are {', '.join(self.names())}")
@@ -153,8 +155,7 @@ class Crew:
         deadline_s = time.monotonic() + timeout_s
         dead = self._take_and_find_dead(arguments)
         while missing := [component for component in arguments if component not in answers]:
-            if reason := self._end_reason():
-                raise CommandError(f"{', '.join(missing)} cannot answer {method!r} any more: {reason}")
+            self._check_goes_on(method, missing)
             if lost := [component for component in missing if component in dead]:
                 raise CommandError(f"{', '.join(lost)} cannot answer {method!r} any more: the process has ended")
             if time.monotonic() > deadline_s:
@@ -164,6 +165,11 @@ class Crew:
                 )
             time.sleep(_POLL_S)
             dead = self._take_and_find_dead(arguments)
+
+    def _check_goes_on(self, method: str, asked: Iterable[str]) -> None:
+        # Components of this process could be asked after their end, and would take what they can do nothing about.
+        if reason := self._end_reason():
+            raise RunEndedError(f"{', '.join(asked)} cannot answer {method!r} any more: {reason}")
 
     def _take_and_find_dead(self, asked: Container[str]) -> set[str]:
         """Take reports, and return whose process had ended before: all that these have reported is taken."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sample_profiler.components.asking import AsksComponents
 from sample_profiler.components.audience import Audience
 from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.components.control import Control
@@ -27,7 +28,6 @@ from sample_profiler.components.messages import (
 )
 from sample_profiler.components.observers import RunObserver, SummaryWriter
 from sample_profiler.components.rescue import Rescue
-from sample_profiler.components.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.config import Config
@@ -47,14 +47,13 @@ __all__ = ["Runner"]
 logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
-_ANSWER_S = 30.0
 _CONTROL_INTERVAL_S = 0.2
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
 
 
-class Runner(CapturesRollouts):
+class Runner(AsksComponents):
     """Watches a run.
 
     Args:
@@ -205,38 +204,6 @@ class Runner(CapturesRollouts):
         """
         self._audience.tell(lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer))
 
-    def call(
-        self,
-        method: str,
-        arguments: tuple[Any, ...] = (),
-        components: Iterable[str] | None = None,
-        timeout_s: float = _ANSWER_S,
-    ) -> dict[str, Any]:
-        """Call a method of components of the running run, and return what each returned.
-
-        For the thread that the Runner's loop runs in, such as an observer's.
-
-        Args:
-            method: a command of the components, or one that every process has.
-            arguments: of the call.
-            components: who is asked; None: all.
-            timeout_s: for all answers together.
-
-        Raises:
-            CommandError: a component raised, has died, did not answer in time or is not there, or the run has ended.
-            ValueError: the arguments cannot be sent to another process.
-        """
-        names = self.crew.names() if components is None else components
-        return self.crew.call(method, dict.fromkeys(names, arguments), timeout_s)
-
-    def set_profiling_enabled(self, is_enabled: bool) -> None:
-        """Turn named ranges on or off in every process; the errors are those of `call`."""
-        self.call("set_profiling_enabled", (is_enabled,))
-
-    def set_recording_enabled(self, is_enabled: bool) -> None:
-        """Turn recording on or off in every process; the errors are those of `call`."""
-        self.call("set_recording_enabled", (is_enabled,))
-
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
         self._end(reason)
@@ -381,9 +348,6 @@ class Runner(CapturesRollouts):
         status = self.statistics.status()
         self._audience.tell(lambda observer: observer.on_summaries(status))
         self.records.write_timers()
-
-    def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
-        return list(self.crew.call(method, arguments, ANSWER_S).values())
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

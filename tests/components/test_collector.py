@@ -282,6 +282,7 @@ def test_a_collector_that_was_shut_down_takes_no_commands(make_collector):
     collector.shutdown()
     with pytest.raises(CollectorError, match="has been shut down: make a new one"):
         collector.set_post_collect_hook(None)
+    assert collector.disable_profile() == [], "its captures have ended with it"
 
 
 def test_shutting_down_in_the_loop_ends_it(make_collector):

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from sample_profiler.components.crew import Crew
-from sample_profiler.errors import CommandError
+from sample_profiler.errors import CommandError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.commands import CommandResult
 
@@ -60,7 +60,7 @@ def test_what_was_answered_before_the_death_counts():
 
 def test_where_the_run_has_ended_that_is_why_nobody_answers():
     crew = make_crew(Member("RolloutWorker_w1", dies=True, answers=False), end_reason="Learner_0 failed")
-    with pytest.raises(CommandError, match="any more: Learner_0 failed"):
+    with pytest.raises(RunEndedError, match="any more: Learner_0 failed"):
         ask(crew)
 
 

@@ -11,6 +11,7 @@ import pytest
 from sample_profiler.components.collector import Collector
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.messages import Counters
+from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.errors import CommandError
@@ -53,9 +54,9 @@ def make_runner(tmp_path):
     """Make a Runner in command of two workers, or of the members given."""
     runners = []
 
-    def make(members=None):
+    def make(members=None, observers=()):
         config = parse_config(["--env=fake", "--num_workers=2"])
-        runner = Runner(config, Counters(2, 1), [], [], [], time.monotonic(), tmp_path / "run", [1])
+        runner = Runner(config, Counters(2, 1), [], [], observers, time.monotonic(), tmp_path / "run", [1])
         runner.workers, answers = [Worker(0), Worker(1)], LocalReports()
         runner.command(members or [LocalMember(worker, answers) for worker in runner.workers], answers)
         runners.append(runner)
@@ -113,3 +114,55 @@ def test_a_runner_that_waits_for_an_answer_shows_that_it_goes_on(make_runner):
     with pytest.raises(CommandError, match="did not answer"):
         runner.call("disable_profile", timeout_s=0.02)
     assert len(beats) > 1
+
+
+@pytest.mark.parametrize("is_serial", [True, False], ids=["serial", "parallel"])
+def test_tr13_a_run_that_has_ended_has_ended_its_captures_and_begins_none(make_runner, caplog, is_serial):
+    runner = make_runner(None if is_serial else [SilentWorker()])
+    runner.interrupt("it has trained enough")
+    assert runner.disable_profile() == []
+    assert caplog.messages == []
+    runner.enable_profile()
+    runner.set_profiling_enabled(False)
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "enable_profile() does nothing, the run has ended",
+        "set_profiling_enabled() does nothing, the run has ended",
+    ]
+    assert all("cannot answer" in message and "it has trained enough" in message for message in caplog.messages)
+    if is_serial:
+        assert runner.workers[0].requests == [], "a worker that has finished would accept it and do nothing"
+
+
+def test_a_run_that_ends_while_an_answer_is_waited_for_does_not_fail(make_runner, caplog, monkeypatch):
+    runner = make_runner([SilentWorker()])
+    monkeypatch.setattr(time, "sleep", lambda _: runner.interrupt("it has trained enough"))
+    runner.enable_profile()
+    assert "enable_profile() does nothing, the run has ended: RolloutWorker_w0 cannot answer" in caplog.text
+
+
+class Asking(RunObserver):
+    """Asks components for something whenever it is told of anything."""
+
+    def __init__(self):
+        self.num_told = 0
+
+    def on_training_step(self, runner, training_iteration):
+        self.num_told += 1
+        runner.call("disable_profile")
+
+    def on_stop(self, runner):
+        self.on_training_step(runner, 0)
+
+    def on_summaries(self, status):
+        self.num_told += 1
+
+
+def test_an_observer_that_asks_at_the_end_of_a_run_does_not_fail_it(make_runner, caplog):
+    observer = Asking()
+    runner = make_runner(observers=[observer])
+    runner._counters.training_iterations[0] = 1
+    runner.interrupt("it has trained enough")
+    runner.finish()
+    assert runner.failure is None
+    assert observer.num_told == 3, "it listens on"
+    assert caplog.text.count("asked too late: RolloutWorker_w0, RolloutWorker_w1 cannot answer 'disable_profile'") == 2
