@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sample_profiler.profiling.process_gauges import process_gauges
 from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, describe_dropped_nodes
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.recorder import ClockNs
+from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks
 from sample_profiler.profiling.timing import Timing
 
@@ -21,9 +20,6 @@ logger = logging.getLogger(__name__)
 _MOST_THREADS = 32
 """Slots are never given back: threads that come and go must not take those of threads that come later and stay."""
 
-_GAUGE_INTERVAL_NS = 50_000_000
-"""Between two writes of a gauge, but for updates: a write costs several times what setting it does."""
-
 
 class ProcessRecording:
     """Keeps a record file up to date.
@@ -32,15 +28,15 @@ class ProcessRecording:
     threads; blocks beyond that are recorded and not shown, and counted as such. The other half of the slots is for the
     components and the main thread, whatever threads do. Timers that are reset keep their slots.
 
+    Gauges are those that are set while this is there, over all threads; one begins anew when a thread that has set it
+    resets its timers.
+
     Args:
         file: of this process.
-        clock_ns: Returns integer nanoseconds that never go back; for tests.
     """
 
-    def __init__(self, file: RecordFile, *, clock_ns: ClockNs = time.monotonic_ns) -> None:
+    def __init__(self, file: RecordFile) -> None:
         self._file = file
-        self._clock_ns = clock_ns
-        self._gauges_written_ns: dict[str, int] = {}
         self._lock = threading.Lock()
         self._shown: dict[str, Timing] = {}
         self._threads: dict[str, TimerStack] = {}
@@ -68,14 +64,17 @@ class ProcessRecording:
                 _MOST_THREADS,
             )
 
-    def show_gauge(self, name: str) -> None:
-        """Write a gauge of the timers: it is new, or was not written for 50 ms, and the process may be killed.
+    def set_gauge(self, name: str, number: float, set_ns: int) -> None:
+        """Write what some thread has set a gauge to, at once: the process may be killed."""
+        self._file.add_to_gauge(name, number, set_ns)
 
-        Otherwise the next update does, or whoever sets it after that time.
-        """
-        written_ns = self._gauges_written_ns.get(name)
-        if written_ns is None or self._clock_ns() - written_ns >= _GAUGE_INTERVAL_NS:
-            self._write_gauge(name)
+    def merge_gauge(self, name: str, gauge: GaugeNode) -> None:
+        """Write a gauge that was merged into that of some thread."""
+        self._file.merge_gauge(name, gauge)
+
+    def forget_gauges(self, names: Iterable[str]) -> None:
+        """Begin anew with gauges of a thread that has reset its timers."""
+        self._file.forget_gauges(names)
 
     def update(self, gauges: Mapping[str, float]) -> None:
         """Write what does not write itself, and whatever the pure-Python recorder holds back.
@@ -86,8 +85,6 @@ class ProcessRecording:
         for name, value in (process_gauges() | dict(gauges)).items():
             self._file.set_gauge(name, value)
         stacks = get_thread_stacks()
-        for name in stacks.main.gauges | stacks.thread_gauges():  # also those from before there was this file
-            self._write_gauge(name)
         self._show(TIMERS, stacks.main)
         with self._lock:
             threads = dict(self._threads)
@@ -100,10 +97,6 @@ class ProcessRecording:
                 self._let_go(name, ended_ns)
         self._file.flush()
         self._tell_of_dropped_nodes()
-
-    def _write_gauge(self, name: str) -> None:
-        self._gauges_written_ns[name] = self._clock_ns()
-        self._file.write_gauge(name, get_thread_stacks().merged_gauge)
 
     def _tell_of_dropped_nodes(self) -> None:
         num_dropped = self._file.num_nodes_dropped

@@ -12,8 +12,9 @@ import logging
 import mmap
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_writing import TreeWriter
 from sample_profiler.profiling.recorder import Recorder
 from sample_profiler.profiling.thread_names import thread_names
-from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.profiling.timer_nodes import GaugeNode, gauge_number
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -75,7 +76,6 @@ class RecordFile:
         self._pid = os.getpid()
         self._attached: dict[str, Timing] = {}
         self._writers: dict[str, TreeWriter] = {}
-        self._gauges: dict[str, GaugeNode] = {}
         self._has_told_of_gauge = False
         text = json.dumps({"process_name": process_name, "host": host_name(), **(metadata or {})}).encode()
         sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
@@ -145,28 +145,36 @@ class RecordFile:
         Raises:
             TimingError: `value` is no number.
         """
-        with self._lock:
-            gauge = self._gauges.setdefault(name, GaugeNode())
-            gauge.update(value)
-        self.write_gauge(name, lambda _: gauge)
+        number = gauge_number(value)
+        if number == number:
+            self.add_to_gauge(name, number, time.time_ns())
 
-    def write_gauge(self, name: str, read: Callable[[str], GaugeNode]) -> None:
-        """Show a gauge that somebody else sets.
+    def add_to_gauge(self, name: str, number: float, set_ns: int) -> None:
+        """Set a gauge to what `gauge_number` returned, if that is no NaN, at a moment of the wall clock."""
+        memory = self._memory
+        if memory is not None and not memory.set_gauge(name, number, set_ns):
+            self._tell_of_gauge(name)
 
-        Args:
-            name: of the gauge.
-            read: returns it as it is now, by its name; called when nobody else writes, so that the latest one stays.
-        """
-        is_left_out = False
+    def merge_gauge(self, name: str, other: GaugeNode) -> None:
+        """Add what somebody else has recorded of a gauge."""
+        has_room = True
         with self._lock:
-            gauge = read(name)
-            if self._memory is not None and gauge.count and self._memory.begin():
+            if self._memory is not None and self._memory.begin():
                 try:
-                    is_left_out = not self._memory.write_gauge(name, gauge)
+                    has_room = self._memory.merge_gauge(name, other)
                 finally:
                     self._memory.end()
-        if is_left_out:
+        if not has_room:
             self._tell_of_gauge(name)
+
+    def forget_gauges(self, names: Iterable[str]) -> None:
+        """Begin anew with these gauges when they are next set; until then the file has what they were."""
+        with self._lock:
+            if self._memory is not None and self._memory.begin():
+                try:
+                    self._memory.forget_gauges(names)
+                finally:
+                    self._memory.end()
 
     @property
     def num_nodes_dropped(self) -> int:
@@ -183,6 +191,7 @@ class RecordFile:
                 writer.flush()
             if self._memory.begin():
                 try:
+                    self._memory.write_gauges()
                     self._memory.write_thread_names(thread_names())
                     self._memory.mark_flushed(anchor_now().monotonic_ns)
                     self._memory.prepare_ring()

@@ -9,7 +9,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.process_record import Anchor
@@ -21,6 +21,8 @@ _LIVE = layout.HEADER_LIVE_OFFSET // 8
 _NUM_NODES, _STRINGS_USED, _NUM_GAUGES, _METADATA_USED, _EVENTS_WRITTEN, _NODES_DROPPED = range(_LIVE, _LIVE + 6)
 _FLUSHED_NS, _IS_CLOSED, _NUM_THREADS = range(_LIVE + 6, _LIVE + 9)
 _THREAD_NAMES = (_LIVE + 9) * 2
+_GAUGE_COPIES = (layout.GAUGE_VALUES_OFFSET, layout.GAUGE_VALUES_OFFSET + layout.GAUGE_VALUES.size)
+_pack_gauge = layout.GAUGE_VALUES.pack_into
 _END_ANCHORS = (layout.HEADER_FIXED.size - 4 * 8) // 8
 
 # A page of a mapped file that is written to for the first time, or again after the kernel has saved it, is a fault
@@ -28,6 +30,16 @@ _END_ANCHORS = (layout.HEADER_FIXED.size - 4 * 8) // 8
 # once are 4 µs each. Linux has a call for that since 5.14, which Python has no name for.
 _POPULATE_WRITE = 23 if sys.platform == "linux" else None
 _LEAST_EVENTS_AHEAD = 8192
+
+
+class _Gauge(GaugeNode):
+    """A gauge, and where it is in the file; 0: nowhere, there is no room for it; None: it was not written yet."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int | None = None) -> None:
+        super().__init__()
+        self.offset = offset
 
 
 class RecordMemory:
@@ -54,7 +66,7 @@ class RecordMemory:
         self._view = memoryview(memory)
         self._words = self._view.cast("Q")
         self._halves = self._view.cast("I")
-        self._gauges: dict[str, int | None] = {}
+        self._gauges: dict[str, _Gauge] = {}
         self._num_threads_named = 0
         self._num_events_seen = 0
         self._populate_write = _POPULATE_WRITE
@@ -183,18 +195,65 @@ class RecordMemory:
         slot = self._slot(index) // 8
         self._words[slot + 6], self._words[slot + 7], self._words[slot + 8] = total_ns, count, num_unresolved
 
-    def write_gauge(self, name: str, gauge: GaugeNode) -> bool:
-        """Write a gauge; return False for one that is left out, since there is no room for it."""
-        if name not in self._gauges:
-            self._gauges[name] = self._add_gauge(name)
-        offset = self._gauges[name]
+    def set_gauge(self, name: str, number: float, set_ns: int) -> bool:
+        """Set a gauge; return False for one that is left out, since there is no room for it.
+
+        It may be called at any time. Code sets gauges in every step, so this does all at once what others do between
+        `begin` and `end`.
+
+        Args:
+            name: of the gauge.
+            number: is not NaN.
+            set_ns: when, on the wall clock.
+        """
+        if os.getpid() != self._pid:
+            return True
+        with self._lock:
+            gauge = self._gauges.get(name) or self._gauges.setdefault(name, _Gauge())
+            gauge.add(number, set_ns)
+            if self._is_busy or self._is_released:  # in a signal handler amid another write, the next flush writes it
+                return True
+            self._is_busy = True
+            try:
+                return self._write_gauge(name, gauge)
+            finally:
+                self._is_busy = False
+
+    def merge_gauge(self, name: str, other: GaugeNode) -> bool:
+        """Add to a gauge what somebody else has recorded; as `set_gauge`, but between `begin` and `end`."""
+        gauge = self._gauges.setdefault(name, _Gauge())
+        gauge.merge(other)
+        return not gauge.count or self._write_gauge(name, gauge)
+
+    def forget_gauges(self, names: Iterable[str]) -> None:
+        """Begin anew with gauges when they are next set; until then the file has what they were."""
+        for name in names:
+            if name in self._gauges:
+                self._gauges[name] = _Gauge(self._gauges[name].offset)
+
+    def write_gauges(self) -> None:
+        """Write what is not written yet of gauges."""
+        for name, gauge in list(self._gauges.items()):
+            if gauge.count:
+                self._write_gauge(name, gauge)
+
+    def _write_gauge(self, name: str, gauge: _Gauge) -> bool:
+        offset = gauge.offset
         if offset is None:
+            offset = gauge.offset = self._add_gauge(name)
+        if not offset:
             return False
-        sequence = self._words[offset // 8]
-        copy = offset + layout.GAUGE_VALUES_OFFSET + (sequence + 1) % 2 * layout.GAUGE_VALUES.size
-        values = (gauge.value, gauge.min_value, gauge.max_value, gauge.count, gauge.updated_ns)
-        layout.GAUGE_VALUES.pack_into(self._memory, copy, *values)
-        self._words[offset // 8] = sequence + 1
+        sequence = self._words[offset // 8] + 1
+        _pack_gauge(
+            self._memory,
+            offset + _GAUGE_COPIES[sequence & 1],
+            gauge.value,
+            gauge.min_value,
+            gauge.max_value,
+            gauge.count,
+            gauge.updated_ns,
+        )
+        self._words[offset // 8] = sequence
         return True
 
     def write_event(self, start_ns: int, end_ns: int, node: int, thread: int, flow: int) -> None:
@@ -258,13 +317,13 @@ class RecordMemory:
     def _slot(self, index: int) -> int:
         return self._sizes.slots_offset + index * layout.SLOT_SIZE
 
-    def _add_gauge(self, name: str) -> int | None:
+    def _add_gauge(self, name: str) -> int:
         index = self._words[_NUM_GAUGES]
         if index >= self._sizes.num_gauges:
-            return None
+            return 0
         key = self._add_string(name)
         if key == layout.NO_KEY:
-            return None
+            return 0
         offset = self._sizes.gauges_offset + index * layout.GAUGE_SIZE
         layout.GAUGE_HEAD.pack_into(self._memory, offset, 0, key, 0)
         layout.GAUGE_VALUES.pack_into(self._memory, offset + layout.GAUGE_VALUES_OFFSET, 0, 0, 0, 0, 0)

@@ -229,24 +229,18 @@ class GaugeNode:
         Raises:
             TimingError: `value` is no number, or none that a float can hold.
         """
-        try:
-            number = float(value)
-        except (TypeError, ValueError) as error:
-            raise TimingError(
-                f"the value of a gauge is {value!r}; allowed are numbers: convert it with float() first"
-            ) from error
-        except OverflowError as error:
-            raise TimingError(
-                f"the value of a gauge is a number of type {type(value).__name__} that is too large for a float; "
-                f"allowed are numbers up to {sys.float_info.max:.2g}: divide it first, or set its logarithm"
-            ) from error
-        if math.isnan(number):
-            return
-        self.value = number
-        self.min_value = min(self.min_value, number)
-        self.max_value = max(self.max_value, number)
+        number = gauge_number(value)
+        if number == number:
+            self.add(number, time.time_ns())
+
+    def add(self, number: float, set_ns: int) -> None:
+        """Set the value to one that `gauge_number` returned and that is a number, set at a moment of the wall clock."""
+        self.value, self.updated_ns = number, set_ns
+        if number < self.min_value:
+            self.min_value = number
+        if number > self.max_value:
+            self.max_value = number
         self.count += 1
-        self.updated_ns = time.time_ns()
 
     def merge(self, other: GaugeNode) -> None:
         """Add another gauge: the value set later wins, the extremes and counts combine; `other` stays as it is."""
@@ -272,6 +266,25 @@ class GaugeNode:
             "max": _to_finite(self.max_value),
             "count": self.count,
         }
+
+
+def gauge_number(value: float) -> float:
+    """Return the value that a gauge is set to; NaN is not a number (`value != value`).
+
+    Raises:
+        TimingError: `value` is no number, or none that a float can hold.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TimingError(
+            f"the value of a gauge is {value!r}; allowed are numbers: convert it with float() first"
+        ) from error
+    except OverflowError as error:
+        raise TimingError(
+            f"the value of a gauge is a number of type {type(value).__name__} that is too large for a float; "
+            f"allowed are numbers up to {sys.float_info.max:.2g}: divide it first, or set its logarithm"
+        ) from error
 
 
 def merge_trees(target: TreeNode, source: TreeNode) -> None:

@@ -6,13 +6,13 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.timer_metadata import describe_process
-from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
+from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode, gauge_number
 
 
 class StackWatcher(Protocol):
@@ -22,9 +22,42 @@ class StackWatcher(Protocol):
         """Take note of the stack of a thread; called in that thread, before its first timer."""
         ...
 
-    def show_gauge(self, name: str) -> None:
-        """Take note that a gauge of some thread has been set; called at each time, so it has to be quick."""
+    def set_gauge(self, name: str, number: float, set_ns: int) -> None:
+        """Take what some thread has set a gauge to, and when on the wall clock; at each time, so it has to be quick."""
         ...
+
+    def merge_gauge(self, name: str, gauge: GaugeNode) -> None:
+        """Take a gauge that was merged into that of some thread."""
+        ...
+
+    def forget_gauges(self, names: Iterable[str]) -> None:
+        """Take note that a thread has reset its timers, and had these gauges."""
+        ...
+
+
+class Watchers:
+    """Who watches and is still there.
+
+    Attributes:
+        refs: to them; replaced as a whole, so that nobody who looks needs a lock.
+    """
+
+    __slots__ = ("refs",)
+
+    def __init__(self) -> None:
+        self.refs: tuple[weakref.ref[StackWatcher], ...] = ()
+
+    def add(self, watcher: StackWatcher) -> None:
+        """Let one more watch."""
+        self.refs = (*(ref for ref in self.refs if ref() is not None), weakref.ref(watcher))
+
+    def clear(self) -> None:
+        """Let nobody watch any more."""
+        self.refs = ()
+
+    def __iter__(self) -> Iterator[StackWatcher]:
+        """Yield them."""
+        return iter([watcher for ref in self.refs if (watcher := ref()) is not None])
 
 
 class TimerStack:
@@ -32,13 +65,11 @@ class TimerStack:
 
     Args:
         clock_ns: Returns integer nanoseconds that never go back; for tests.
-        watchers: Returns who is told of gauges.
+        watchers: Who is told of gauges; None: nobody.
     """
 
-    def __init__(
-        self, *, clock_ns: ClockNs = time.perf_counter_ns, watchers: Callable[[], Iterable[StackWatcher]] = tuple
-    ) -> None:
-        self._watchers = watchers
+    def __init__(self, *, clock_ns: ClockNs = time.perf_counter_ns, watchers: Watchers | None = None) -> None:
+        self._watchers = watchers or Watchers()
         self._lock = threading.RLock()
         self.recording = Recording(clock_ns=clock_ns)
         self._forget()
@@ -51,8 +82,11 @@ class TimerStack:
     def reset(self) -> None:
         """Start again with nothing. Blocks that are open end with what was; those entered from now on are new."""
         with self._lock:
+            names = list(self._gauges)
             self.recording = self.recording.renew()
             self._forget()
+        for watcher in self._watchers:
+            watcher.forget_gauges(names)
 
     @property
     def root(self) -> TimerNode:
@@ -78,15 +112,20 @@ class TimerStack:
             TimingError: `name` is no string, or `value` is no number, or none that a float can hold.
         """
         _check_name("name of a gauge", name)
+        number = gauge_number(value)
+        if number != number:
+            return
+        set_ns = time.time_ns()
         with self._lock:
             gauge = self._gauges.get(name)
-            if gauge is not None:
-                gauge.update(value)
-            elif (gauge := GaugeNode(value)).count:
-                self._gauges[name] = gauge
-            else:
-                return
-        self._tell_of(name)
+            if gauge is None:
+                gauge = self._gauges[name] = GaugeNode()
+            gauge.add(number, set_ns)
+        # Not under the lock: whoever writes it into a file has one of its own.
+        for ref in self._watchers.refs:  # without a call for the loop: gauges are set in every step
+            watcher = ref()
+            if watcher is not None:
+                watcher.set_gauge(name, number, set_ns)
 
     def merge_gauges(self, gauges: Mapping[str, GaugeNode]) -> None:
         """Add gauges of another thread or process.
@@ -98,15 +137,9 @@ class TimerStack:
             _check_name("name of a gauge", name)
         with self._lock:
             merge_gauges_into(self._gauges, gauges)
-        for name, gauge in gauges.items():
-            if gauge.count:
-                self._tell_of(name)
-
-    def merge_gauge_into(self, target: GaugeNode, name: str) -> None:
-        """Add a gauge of this stack to another one, if there is any of this name."""
-        with self._lock:
-            if name in self._gauges:
-                target.merge(self._gauges[name])
+        for watcher in self._watchers:
+            for name, gauge in gauges.items():
+                watcher.merge_gauge(name, gauge)
 
     def add_metadata(self, key: str, value: str) -> None:
         """Note something about this recording; other values than strings become strings.
@@ -117,11 +150,6 @@ class TimerStack:
         _check_name("key of a note", key)
         with self._lock:
             self._metadata[key] = str(value)
-
-    def _tell_of(self, gauge: str) -> None:
-        # Not under the lock: whoever writes it into a file asks all stacks.
-        for watcher in self._watchers():
-            watcher.show_gauge(gauge)
 
 
 def _check_name(what: str, name: object) -> None:
@@ -158,29 +186,24 @@ class ThreadStacks:
     """The default stacks of this process: one for each thread, that of the main thread from the beginning."""
 
     def __init__(self) -> None:
-        self.main = TimerStack(watchers=self.watchers)
+        self._watchers = Watchers()
+        self.main = TimerStack(watchers=self._watchers)
         self._local = threading.local()
         self._lock = threading.RLock()
         self._others: list[tuple[weakref.ref[threading.Thread], TimerStack]] = []
-        # Replaced as a whole, so that nobody who looks needs the lock.
-        self._watchers: tuple[weakref.ref[StackWatcher], ...] = ()
         self._forget()
 
     def watch(self, watcher: StackWatcher) -> None:
         """Tell of the stacks of threads other than the main one, of those there are and of new ones; and of gauges."""
         with self._lock:
-            self._watchers = (*(ref for ref in self._watchers if ref() is not None), weakref.ref(watcher))
+            self._watchers.add(watcher)
             stacks = [stack for _, stack in self._others]
         for stack in stacks:
             watcher.add_stack(stack)
 
-    def watchers(self) -> list[StackWatcher]:
-        """Return who watches and is still there."""
-        return [watcher for ref in self._watchers if (watcher := ref()) is not None]
-
     def leave(self) -> None:
         """Tell nobody any more: in a forked child, whose watchers are those of its parent."""
-        self._watchers = ()
+        self._watchers.clear()
 
     def _forget(self) -> None:
         self._settled = TimerNode()
@@ -214,17 +237,6 @@ class ThreadStacks:
                 _merge_used(merged, stack)
         return merged if merged.count else None
 
-    def merged_gauge(self, name: str) -> GaugeNode:
-        """Return a gauge over all threads; without a value if there is none of this name."""
-        gauge = GaugeNode()
-        with self._lock:
-            self.main.merge_gauge_into(gauge, name)
-            if name in self._settled_gauges:
-                gauge.merge(self._settled_gauges[name])
-            for _, stack in self._others:
-                stack.merge_gauge_into(gauge, name)
-        return gauge
-
     def thread_gauges(self) -> dict[str, GaugeNode]:
         """Return the gauges of all threads but the main one, merged."""
         with self._lock:
@@ -237,22 +249,25 @@ class ThreadStacks:
     def reset_all(self) -> None:
         """Reset the stacks of all threads, and drop those of threads that have ended."""
         with self._lock:
+            names = list(self.thread_gauges())
             self._others = [(thread, stack) for thread, stack in self._others if _is_alive(thread())]
             self._forget()
             for _, stack in self._others:
                 stack.reset()
+        for watcher in self._watchers:
+            watcher.forget_gauges(names)
         self.main.reset()
 
     def _make_stack(self) -> TimerStack:
         thread = threading.current_thread()
         if thread is threading.main_thread():
             return self.main
-        stack = TimerStack(watchers=self.watchers)
+        stack = TimerStack(watchers=self._watchers)
         self._local.end = _ThreadEnd(stack)
         with self._lock:
             self._settle_forgotten()
             self._others.append((weakref.ref(thread), stack))
-            watchers = self.watchers()
+            watchers = list(self._watchers)
         for watcher in watchers:
             watcher.add_stack(stack)
         return stack

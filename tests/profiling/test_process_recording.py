@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import os
+import subprocess
 import sys
 import threading
 
@@ -19,6 +20,7 @@ from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timer_documents import worker_timers
 from sample_profiler.profiling.timer_stacks import TimerStack
+from sample_profiler.profiling.twins import ENVIRONMENT_VARIABLE
 
 
 @pytest.fixture(autouse=True)
@@ -28,25 +30,11 @@ def _fresh_timers():
     timers.reset_timers()
 
 
-class Clock:
-    """Stands until a test moves it on."""
-
-    now_ns = 0
-
-    def __call__(self):
-        return self.now_ns
-
-
 @pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def process(tmp_path, clock):
+def process(tmp_path):
     file = RecordFile(tmp_path / "main.1.rec", process_name="main", ring_bytes=0)
     file.attach(Timing("main"), "main")
-    yield ProcessRecording(file, clock_ns=clock), file
+    yield ProcessRecording(file), file
     file.close()
 
 
@@ -298,31 +286,81 @@ def test_ml13_timers_after_a_reset_are_in_the_file_before_the_next_update(proces
     assert list(read(file)[1].root.children) == ["after"]
 
 
-def test_ml13_gauges_are_in_the_file_before_the_next_update(process, clock):
+def values(gauge):
+    return gauge.value, gauge.min_value, gauge.max_value, gauge.count
+
+
+def test_ml13_gauges_are_in_the_file_before_the_next_update(process):
     _, file = process
-    for value in (5, 1, 3):
+    for number, value in enumerate((5, 1, 3), 1):
         timers.set_gauge("loss", value)
-    clock.now_ns += 50_000_000
+        assert values(read(file)[0].gauges["loss"])[::3] == (value, number)
     in_thread(lambda: timers.set_gauge("loss", 9))
     timers.merge_gauges({"lag": timer_nodes.GaugeNode(2.0), "none": timer_nodes.GaugeNode()})
+    timers.merge_gauges({"lag": timer_nodes.GaugeNode(1.0)})
     timers.set_gauge("nothing", float("nan"))
     gauges = read(file)[0].gauges
-    loss = gauges["loss"]
-    assert (loss.value, loss.min_value, loss.max_value, loss.count) == (9.0, 1.0, 9.0, 4)
-    assert gauges["lag"].value == 2.0
+    assert values(gauges["loss"]) == (9.0, 1.0, 9.0, 4)
+    assert values(gauges["lag"]) == (1.0, 1.0, 2.0, 2)
     assert not {"nothing", "none"} & set(gauges)
 
 
-def test_a_gauge_that_is_set_again_and_again_is_written_every_50_ms_and_by_each_update(process, clock):
+KILLED_PROGRAM = """
+import os, signal, sys
+
+from sample_profiler import timers
+from sample_profiler.profiling.process_recording import ProcessRecording
+from sample_profiler.profiling.record_file import RecordFile
+
+file = RecordFile(sys.argv[1], process_name="main", ring_bytes=0)
+recording = ProcessRecording(file)
+for value in (5, 1, 3):
+    timers.set_gauge("loss", value)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("is_pure", ["0", "1"])
+def test_ml13_a_killed_process_loses_no_value_of_a_gauge(is_pure, tmp_path):
+    path = tmp_path / "main.1.rec"
+    environment = {**os.environ, ENVIRONMENT_VARIABLE: is_pure}
+    subprocess.run([sys.executable, "-c", KILLED_PROGRAM, str(path)], env=environment, timeout=60)
+    assert values(read_record_file(path).gauges["loss"]) == (3.0, 1.0, 5.0, 3)
+
+
+def test_a_gauge_set_in_a_signal_handler_amid_another_write_is_written_by_the_next_update(process):
     recording, file = process
-    shown = []
-    for value in range(1, 7):
-        timers.set_gauge("loss", value)
-        shown.append(read(file)[0].gauges["loss"].value)
-        clock.now_ns += 20_000_000
-    assert shown == [1, 1, 1, 4, 4, 4]
+    timers.set_gauge("loss", 1)
+    file._memory.begin()
+    timers.set_gauge("loss", 2)
+    file._memory.end()
+    assert values(read(file)[0].gauges["loss"]) == (1.0, 1.0, 1.0, 1)
     recording.update({})
-    assert read(file)[0].gauges["loss"].value == 6
+    assert values(read(file)[0].gauges["loss"]) == (2.0, 1.0, 2.0, 2)
+
+
+def test_ml17_a_gauge_begins_anew_when_a_thread_that_has_set_it_resets_its_timers(process):
+    recording, file = process
+
+    def set_and_reset():
+        timers.set_gauge("queue", 9)
+        timers.reset_timers()
+        timers.set_gauge("queue", 4)
+
+    in_thread(lambda: timers.set_gauge("rows", 7))
+    in_thread(set_and_reset)
+    assert values(read(file)[0].gauges["queue"]) == (4.0, 4.0, 4.0, 1)
+    timers.set_gauge("loss", 1)
+    recording.update({"fps": 100.0})
+    timers.reset_timers()
+    recording.update({"fps": 200.0})
+    for name in ("loss", "queue", "rows"):
+        timers.set_gauge(name, 2)
+    gauges = read(file)[0].gauges
+    assert {name: values(gauges[name]) for name in ("loss", "queue", "rows")} == dict.fromkeys(
+        ("loss", "queue", "rows"), (2.0, 2.0, 2.0, 1)
+    )
+    assert values(gauges["fps"]) == (200.0, 100.0, 200.0, 2), "it is none of the timers'"
 
 
 def test_the_first_number_of_a_gauge_is_written_at_once_though_it_was_set_to_nan_before(process):
@@ -358,9 +396,8 @@ def test_gauges_may_be_set_after_the_file_is_closed_and_in_a_forked_child(proces
     assert read(file)[0].gauges["loss"].value == 1.0
 
 
-def test_gauges_that_several_threads_set_end_with_the_last_value(process, monkeypatch):
+def test_gauges_that_several_threads_set_end_with_the_last_value(process):
     _, file = process
-    monkeypatch.setattr("sample_profiler.profiling.process_recording._GAUGE_INTERVAL_NS", 0)
 
     def work():
         for value in range(300):
