@@ -19,6 +19,7 @@ from sample_profiler.analysis.window import process_identity, window, with_recen
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.earlier_timers import take_off
 from sample_profiler.profiling.session import (
     KEPT_EVENTS_S,
     Session,
@@ -75,6 +76,7 @@ class RunRecords:
     def __init__(self, run_folder: Path, options: ProfilingOptions, metadata: Mapping[str, str] | None = None) -> None:
         self._folder = run_folder
         self._begun_metadata = get_thread_stacks().current().metadata if metadata is None else metadata
+        self._begun_timers = get_timer_root().to_tree()
         self._live = live_folder(run_folder, options.profile_dir)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
@@ -188,7 +190,7 @@ class RunRecords:
             return
         workers = [worker for record in session.processes for worker in worker_timers(record)]
         # Without record files at least what this process has recorded.
-        root = self._root() if workers else get_timer_root()
+        root = self._root() if workers else self._own_timers()
         document = make_run_document(root, {}, self._metadata(), workers)
         try:
             write_document(document, self._timers_path)
@@ -208,6 +210,13 @@ class RunRecords:
         """Return a node that has been open since the run began, to merge others into."""
         tree = TreeNode()
         tree.statistics.add([round((time.monotonic() - self._begun_s) * NS_PER_S)])
+        return TimerNode.from_tree(tree)
+
+    def _own_timers(self) -> TimerNode:
+        """Return what this process has recorded since the run began."""
+        tree = get_timer_root().to_tree()
+        if tree.statistics.total_ns >= self._begun_timers.statistics.total_ns:  # else they were reset
+            take_off(tree, self._begun_timers)
         return TimerNode.from_tree(tree)
 
     def _note(self, session: Session) -> None:

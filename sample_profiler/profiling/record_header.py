@@ -21,7 +21,7 @@ __all__ = ["Header", "LiveCounters", "OpenRecord"]
 _CURE = "give the .rec file of a run that this version of sample_profiler made"
 _SWAPPED_BYTE_ORDER = int.from_bytes(layout.BYTE_ORDER.to_bytes(4, "little"), "big")
 _LENGTH_SIZE = 4
-_MAX_METADATA = 1 << 20
+_MAX_METADATA = 1 << 24
 
 
 class Header(NamedTuple):

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.earlier_timers import EARLIER_TIMERS, read_earlier_timers, take_off
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, make_kind
-from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord, ProcessState
+from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord, ProcessState, is_timers
 from sample_profiler.profiling.process_state import process_state
 from sample_profiler.profiling.record_events import EventFollower, last_event, read_events
 from sample_profiler.profiling.record_header import LiveCounters, OpenRecord
@@ -107,6 +108,7 @@ def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: 
     elif state in ("gone", "unknown"):
         now_ns = _last_sign_of_life_ns(record, live, slots)
     nodes = _Nodes(record, strings, slots, now_ns, with_histograms)
+    _take_off_earlier(record, nodes, metadata)
     return ProcessRecord(
         name=metadata.get("process_name") or _name_of_file(record),
         pid=header.pid,
@@ -131,6 +133,18 @@ def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: 
     )
 
 
+def _take_off_earlier(record: OpenRecord, nodes: _Nodes, metadata: dict[str, str]) -> None:
+    """Leave in the timers what they have recorded since the file began, and out of the metadata what was before."""
+    try:
+        earlier = read_earlier_timers(metadata)
+    except (ValueError, RecursionError) as error:
+        raise record.damaged(str(error)) from error
+    metadata.pop(EARLIER_TIMERS, None)
+    for component, began_ns in nodes.began_ns.items():
+        if is_timers(component) and began_ns in earlier:
+            take_off(nodes.trees[component], earlier[began_ns])
+
+
 class _Nodes:
     """Makes trees of slots.
 
@@ -143,6 +157,7 @@ class _Nodes:
 
     Attributes:
         trees, titles, paths, open_blocks: as in `ProcessRecord`.
+        began_ns: when each tree began, by component.
 
     Raises:
         KeyError: one of them has no name.
@@ -154,6 +169,7 @@ class _Nodes:
     ) -> None:
         self.trees: dict[str, TreeNode] = {}
         self.titles: dict[str, str] = {}
+        self.began_ns: dict[str, int] = {}
         self.paths: list[tuple[str, ...]] = []
         self.open_blocks: list[OpenBlock] = []
         self._record = record
@@ -183,6 +199,8 @@ class _Nodes:
         # A Timing that was begun anew takes the place of the one before.
         self.trees[component] = node
         self.titles[component] = title
+        # One whose thread is over has lasted for so long.
+        self.began_ns[component] = slot.started_ns or slot.figures.last_end_ns - slot.figures.last_ns
         self.paths.append((component,))
         self._fill(node.statistics, slot)
         if slot.started_ns and not slot.figures.num_open:

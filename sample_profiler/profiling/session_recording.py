@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling import device_clock
+from sample_profiler.profiling.earlier_timers import describe_earlier_timers
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
@@ -43,7 +44,7 @@ class ScriptRecording:
         self.timing = Timing(name)
         self._pid = os.getpid()
         path = folder / f"{name}.{self._pid}.rec"
-        self._file = RecordFile(path, process_name=name)
+        self._file = RecordFile(path, process_name=name, metadata=describe_earlier_timers())
         self._recording = ProcessRecording(self._file)
         self._file.attach(self.timing, name)
         self._update()

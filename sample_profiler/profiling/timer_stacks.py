@@ -194,12 +194,17 @@ class ThreadStacks:
         self._forget()
 
     def watch(self, watcher: StackWatcher) -> None:
-        """Tell of the stacks of threads other than the main one, of those there are and of new ones; and of gauges."""
+        """Tell of the stacks of threads other than the main one, of living and of new ones; and of gauges."""
         with self._lock:
             self._watchers.add(watcher)
-            stacks = [stack for _, stack in self._others]
-        for stack in stacks:
-            watcher.add_stack(stack)
+        for stack in self.living():
+            if stack is not self.main:
+                watcher.add_stack(stack)
+
+    def living(self) -> list[TimerStack]:
+        """Return the stacks of the main thread and of all that are not over."""
+        with self._lock:
+            return [self.main, *(stack for _, stack in self._others if stack.recording.ended_ns is None)]
 
     def leave(self) -> None:
         """Tell nobody any more: in a forked child, whose watchers are those of its parent."""

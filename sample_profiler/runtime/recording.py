@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sample_profiler.profiling import device_clock
+from sample_profiler.profiling.earlier_timers import describe_earlier_timers
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import DEFAULT_RING_BYTES, RecordFile
 from sample_profiler.runtime.event_loop import Component
@@ -55,7 +56,8 @@ class Recording:
         path = folder / f"{process_name}.{os.getpid()}.rec"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = RecordFile(path, process_name=process_name, ring_bytes=options.ring_bytes)
+            earlier = describe_earlier_timers()
+            self._file = RecordFile(path, process_name=process_name, metadata=earlier, ring_bytes=options.ring_bytes)
             self._recording = ProcessRecording(self._file)
         except OSError as error:
             with contextlib.suppress(OSError):

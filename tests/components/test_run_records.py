@@ -73,6 +73,21 @@ def _fresh_timers():
 
 
 @pytest.mark.usefixtures("_fresh_timers")
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_run_without_record_files_has_the_timers_of_its_process_since_it_began(tmp_path, is_reset):
+    with timers.hierarchical_timer("before"):
+        time.sleep(0.01)
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    if is_reset:
+        timers.reset_timers()
+    with timers.hierarchical_timer("within"):
+        pass
+    records.write_timers()
+    document = json.loads((tmp_path / "summary" / f"{tmp_path.name}_timers.json").read_text())
+    assert (list(document["children"]), document["count"]) == (["within"], 1)
+
+
+@pytest.mark.usefixtures("_fresh_timers")
 @pytest.mark.parametrize("is_given", [False, True])
 def test_ml9_notes_from_before_a_run_outlive_an_environment_that_resets_the_timers(tmp_path, monkeypatch, is_given):
     live_folder(tmp_path).mkdir(parents=True)
