@@ -30,6 +30,7 @@ from sample_profiler.profiling.rollout_profiler import (
     disable_profile,
     enable_profile,
     end_profile,
+    num_rollouts_left,
     replace_hook,
     tell_hook,
 )
@@ -121,7 +122,7 @@ class RolloutWorker:
         self.slowdown = Slowdown()
         self._num_rollouts = 0
         self._has_begun = False
-        self._at_boundary: Callable[[], None] | None = None
+        self._at_boundary: tuple[Callable[[], None], int] | None = None
         self._waiting: deque[SteppingGroup] = deque()
         self._to_request: list[list[int]] = [[] for _ in ports.requests]
         self._groups: dict[int, SteppingGroup] = {}
@@ -170,7 +171,7 @@ class RolloutWorker:
         return {
             "set_post_collect_hook": self.set_post_collect_hook,
             "enable_profile": partial(enable_profile, self, self._index),
-            "disable_profile": partial(disable_profile, self),
+            "disable_profile": self.disable_profile,
             "set_slowdown": slowdown_command({"env": self.slowdown}),
         }
 
@@ -182,6 +183,18 @@ class RolloutWorker:
         raises ends the worker.
         """
         replace_hook(self, hook)
+
+    def disable_profile(self) -> str | None:
+        """End a capture that is on, and return the name of its trace; groups that it held back go on.
+
+        Raises:
+            OSError: the trace cannot be written.
+        """
+        try:
+            return disable_profile(self)
+        finally:
+            self._begin_rollouts()
+            self._send_requests()
 
     def start(self) -> None:
         """Reset all environments, decorrelate them as asked, and ask for the first actions; unless on a course."""
@@ -250,12 +263,14 @@ class RolloutWorker:
             for group in self._groups.values():
                 group.episodes.clear()
 
-    def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
+    def at_rollout_boundary(self, callback: Callable[[], None], most_begun: int | None = None) -> None:
         """Call `callback` as soon as no rollout is under way, and let none begin before.
 
-        A rollout that has begun and whose first step has not been taken is not under way yet.
+        Args:
+            callback: called once.
+            most_begun: how many rollouts may have begun without a step taken: these are not under way yet. None: all.
         """
-        self._at_boundary = callback
+        self._at_boundary = callback, len(self._groups) if most_begun is None else most_begun
         self._begin_rollouts()
         self._send_requests()
 
@@ -315,15 +330,20 @@ class RolloutWorker:
     def _begin_rollouts(self) -> None:
         """Let waiting groups begin, first come first served, as far as there are slots for them.
 
+        While rollouts are captured no more begin than the capture still counts: it shall have no part of others.
+
         The order matters beyond fairness: a group takes its last observations over from its old slots, which may be
         filled again only after that; as long as an earlier group waits, no later one takes a slot.
         """
         if self._at_boundary is not None:
-            if any(0 < group.step_index < self._sampling.rollout for group in self._groups.values()):
+            callback, most_begun = self._at_boundary
+            if self._num_begun > most_begun or any(
+                0 < group.step_index < self._sampling.rollout for group in self._groups.values()
+            ):
                 return
-            callback, self._at_boundary = self._at_boundary, None
+            self._at_boundary = None
             callback()
-        while self._waiting:
+        while self._waiting and self._num_begun < num_rollouts_left(self):
             group = self._waiting[0]
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
                 return
@@ -331,6 +351,10 @@ class RolloutWorker:
             with self.timing.add_time("overhead"):
                 group.begin_rollout(np.array([self._free[p].popleft() for p in group.policies], dtype=np.int32))
             self._request_actions(group)
+
+    @property
+    def _num_begun(self) -> int:
+        return len(self._groups) - len(self._waiting)
 
     def _request_actions(self, group: SteppingGroup) -> None:
         """Note that a group wants actions; `_send_requests` tells inference."""

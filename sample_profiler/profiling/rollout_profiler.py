@@ -2,7 +2,7 @@
 
 A capture is the worker's post-collect hook while it is on. It begins when no rollout is under way, so every rollout
 that it counts is whole, and no warm-up rollout reaches into the trace. Where a worker has several groups of
-environments, these wait for each other once, and the trace ends with beginnings of rollouts that end after it.
+environments, these wait for each other once; and at the end, so that no further rollout begins in the trace.
 
 PyTorch is imported when a capture is asked for, not before.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ __all__ = [
     "disable_profile",
     "enable_profile",
     "end_profile",
+    "num_rollouts_left",
     "replace_hook",
     "tell_hook",
 ]
@@ -59,8 +61,8 @@ class ProfiledWorker(Protocol):
     post_collect_hook: PostCollectHook | None
     timing: Timing
 
-    def at_rollout_boundary(self, callback: Callable[[], None]) -> None:
-        """Call `callback` as soon as no rollout is under way, and let none begin before."""
+    def at_rollout_boundary(self, callback: Callable[[], None], most_begun: int | None = None) -> None:
+        """Call `callback` as soon as no rollout is under way, and at most so many have begun; let none begin before."""
 
 
 class RolloutProfiler:
@@ -91,6 +93,12 @@ class RolloutProfiler:
         self._is_over = False
         self._num_warmup = 0
         self._rollouts: list[int] = []
+        self._num_wanted = request.num_rollouts - request.warmup_rollouts
+
+    @property
+    def num_left(self) -> float:
+        """How many rollouts are still to be captured; infinity while the capture has not begun."""
+        return math.inf if self._profiler is None or self._is_over else self._num_wanted - len(self._rollouts)
 
     def install(self) -> None:
         """Become the worker's hook; without warm-up, begin before its next rollout does."""
@@ -112,7 +120,7 @@ class RolloutProfiler:
             return
         self._rollouts.append(rollout)
         _mark(ROLLOUT_END)
-        if len(self._rollouts) == self._request.num_rollouts - self._request.warmup_rollouts:
+        if not self.num_left:
             end_profile(self._worker)
 
     def finish(self) -> Path | None:
@@ -154,7 +162,7 @@ class RolloutProfiler:
     def _begin_at_boundary(self) -> None:
         # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
         if not _is_torch_capturing():
-            self._worker.at_rollout_boundary(self._begin)
+            self._worker.at_rollout_boundary(self._begin, self._num_wanted)
 
     def _begin(self) -> None:
         if self._is_over or self._profiler is not None or _is_torch_capturing():
@@ -236,6 +244,12 @@ def tell_hook(worker: ProfiledWorker, worker_idx: int, rollout: int) -> None:
     elif hook is not None:
         with worker.timing.add_time(_HOOK_BLOCK):
             hook(worker_idx, rollout)
+
+
+def num_rollouts_left(worker: ProfiledWorker) -> float:
+    """Return how many more rollouts of this worker belong into a capture that is on; without one, infinity."""
+    hook = worker.post_collect_hook
+    return hook.num_left if isinstance(hook, RolloutProfiler) else math.inf
 
 
 def end_profile(worker: ProfiledWorker) -> None:

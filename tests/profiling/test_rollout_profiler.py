@@ -39,7 +39,7 @@ class Worker:
         self.num_boundaries = 0
         self.work = work
 
-    def at_rollout_boundary(self, callback):
+    def at_rollout_boundary(self, callback, most_begun=None):
         self.num_boundaries += 1
         callback()
 
@@ -198,7 +198,7 @@ def test_tr14_an_end_during_the_warm_up_says_that_there_is_no_trace(worker, requ
 def test_a_capture_without_warm_up_begins_where_the_worker_says_that_a_rollout_ends(worker, request_for):
     """The worker decides when it is between two rollouts; until then nothing counts and nothing is recorded."""
     waiting = []
-    worker.at_rollout_boundary = waiting.append
+    worker.at_rollout_boundary = lambda callback, most_begun: waiting.append(callback)
     request = request_for(num_rollouts=2, warmup_rollouts=0)
     enable_profile(worker, 4, request)
     worker.collect(2)
@@ -209,7 +209,7 @@ def test_a_capture_without_warm_up_begins_where_the_worker_says_that_a_rollout_e
 
 def test_a_capture_that_ended_before_its_boundary_never_begins(worker, request_for):
     waiting = []
-    worker.at_rollout_boundary = waiting.append
+    worker.at_rollout_boundary = lambda callback, most_begun: waiting.append(callback)
     enable_profile(worker, 4, request_for(num_rollouts=1, warmup_rollouts=0))
     assert disable_profile(worker) is None
     waiting[0]()
