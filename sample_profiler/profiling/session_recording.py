@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import threading
@@ -15,8 +16,11 @@ from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timing import Timing, set_timing
+from sample_profiler.profiling.twins import TWIN
 
 __all__ = ["ScriptRecording"]
+
+logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 2.0
 
@@ -49,6 +53,7 @@ class ScriptRecording:
         self._file.attach(self.timing, name)
         self._update()
         self._previous = set_timing(self.timing, process_wide=True)
+        logger.info("Recording %s, recorder: %s: %s", name, TWIN, path)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._keep_up_to_date, name="sample_profiler recording", daemon=True)
         self._thread.start()

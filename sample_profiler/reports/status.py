@@ -56,7 +56,9 @@ def _headline(session: Session) -> str:
     else:
         state = "has ended"
     reason = f" ({session.run['reason']})" if session.run.get("reason") else ""
-    return f"The run {state}{reason}; {format_duration(wall_ns / NS_PER_S)}; processes: {counts}"
+    lasted = format_duration(wall_ns / NS_PER_S)
+    recorders = " and ".join(dict.fromkeys("compiled" if record.is_compiled else "pure Python" for record in records))
+    return f"The run {state}{reason}; {lasted}; processes: {counts}" + (recorders and f"; recorder: {recorders}")
 
 
 def _component_table(records: Sequence[ProcessRecord]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
-from sample_profiler.profiling import get_timing
+from sample_profiler.profiling import TWIN, get_timing
 from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
 
 
@@ -73,6 +74,13 @@ def test_device_time_of_a_script_is_known_while_it_goes_on(tmp_path, device, mon
         while timing.snapshot().children["forward"].device is None:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
+
+
+def test_the_log_says_which_recorder_there_is(tmp_path, caplog):
+    with caplog.at_level(logging.INFO), profile_session(tmp_path, "mine"):
+        pass
+    (path,) = live_folder(tmp_path).iterdir()
+    assert caplog.messages == [f"Recording mine, recorder: {TWIN}: {path}"]
 
 
 def test_it_can_be_read_while_it_goes_on(tmp_path):

@@ -45,7 +45,7 @@ def test_a_component_shows_its_state_its_block_and_its_time():
     gauges = {"memory_mib": 1234.5, "cpu_s": 75.0, "run_delay_s": 1.25, "Runner/fps": 5160.25}
     text = format_status(make_session(make_record(gauges=gauges)))
     headline, components, processes, gauge = text.split("\n\n")
-    assert headline == "The run is running; 1 min 40 s; processes: 1 alive"
+    assert headline == "The run is running; 1 min 40 s; processes: 1 alive; recorder: compiled"
     assert components.splitlines()[1].split() == [
         *("RolloutWorker_w0", "alive", "60%", "1.0%", "env_step", "250", "ms", "inference", "37%"),
     ]
@@ -70,6 +70,15 @@ def test_the_headline_says_whether_the_run_lives(states, headline):
     assert text.startswith(f"The run {headline}")
     assert all(f"1 {state}" in text or f"2 {state}" in text for state in states)
     assert is_running(session) == any(state in ("alive", "stopped") for state in states)
+
+
+def test_the_headline_says_which_recorder_there_was():
+    records = [make_record(f"A{number}") for number in range(3)]
+    for record in records:
+        record.is_compiled = False
+    assert format_status(make_session(*records)).split("\n")[0].endswith("; recorder: pure Python")
+    records[1].is_compiled = True
+    assert format_status(make_session(*records)).split("\n")[0].endswith("; recorder: pure Python and compiled")
 
 
 def make_timers(wall_s, **seconds):
