@@ -137,14 +137,16 @@ class JudgedRun:
 
         The wait of a worker is one for the Learner only while none of its groups has memory to write to. While one of
         them is under way, all others may wait for the Learner, and the worker waits for actions. So a Learner that
-        never waits itself is enough, unless it works for so long because processors are used up.
+        never waits itself is enough, unless it works for so long because it waits for a processor.
         """
         if self.learner is None or self.learner.busy < NEARLY_ALL:
             return False
         if self.waits_for_learner >= LITTLE:
             return True
-        may_hide = self.num_groups > 1 and self.learner_waits < _NEVER
-        return may_hide and not self.is_saturated and self.own_work(self.learner) >= OWN_WORK
+        # On used-up processors one thread that waits for one holds up all others of the Learner.
+        starved = (self.learner.starved or 0.0) if self.is_saturated else 0.0
+        own_work = min(self.own_work(self.learner), self.learner.busy - starved)
+        return self.num_groups > 1 and self.learner_waits < _NEVER and own_work >= OWN_WORK
 
     def describe_waits_for_learner(self) -> list[str]:
         """Tell how long workers wait for the Learner, and what of that their waits do not show."""

@@ -14,7 +14,7 @@ __all__ = ["slow_environment", "slow_worker"]
 _SLOW_ENV_RATIO, _SLOW_ENV_SHARE = 4.0, 0.2
 _SLOW_WORKER_RATIO = 1.7
 _LEAST_LOST = 0.1  # of the wall of its worker, in the slow environment
-_BUSY = 0.5  # of its wall: a worker that waits for longer is not what its environments hold up
+_BUSY = 0.4  # of its wall: a worker that waits for longer is not what its environments hold up
 _WORTH_NAMING = 1.05  # by which factor the run would be faster without it; below that others matter more
 
 

@@ -31,7 +31,8 @@ def test_a_learner_that_never_waits_sets_the_pace_though_workers_seem_to_wait_fo
     [
         (0.88, 0.2, 0.99, "learner"),
         (0.88, 1.0, 0.99, "balanced"),  # it waits for a processor half of its time, as everybody does
-        (0.95, 0.2, 0.99, "processor"),
+        (0.95, 0.5, 0.99, "processor"),
+        (1.0, 0.3, 1.0, "learner"),  # other programs use the processors up, and it would work for as long without them
         (0.5, 0.2, 0.9, "balanced"),  # it waits for data now and then
     ],
 )
