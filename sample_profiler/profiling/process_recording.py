@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 
+from sample_profiler.profiling.further_threads import FurtherThreads
 from sample_profiler.profiling.process_gauges import process_gauges
 from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, describe_dropped_nodes
 from sample_profiler.profiling.record_file import RecordFile
@@ -24,9 +25,10 @@ _MOST_THREADS = 32
 class ProcessRecording:
     """Keeps a record file up to date.
 
-    The timers of threads are in it as far as they fit into the first half of its slots, and those of the first 32
-    threads; blocks beyond that are recorded and not shown, and counted as such. The other half of the slots is for the
-    components and the main thread, whatever threads do. Timers that are reset keep their slots.
+    The timers of threads are in it as far as they fit into the first half of its slots: those of each of the first 32
+    threads as they record, those of further ones as they were at the latest update, added up in one tree. Blocks beyond
+    that are recorded and not shown, and counted as such. The other half of the slots is for the components and the main
+    thread, whatever threads do. Timers that are reset keep their slots.
 
     Gauges are those that are set while this is there, over all threads; one begins anew when a thread that has set it
     resets its timers.
@@ -41,6 +43,7 @@ class ProcessRecording:
         self._shown: dict[str, Timing] = {}
         self._threads: dict[str, TimerStack] = {}
         self._num_threads = 0
+        self._further = FurtherThreads(file, f"{THREAD_TIMERS}others")
         self._has_told_of_dropped = False
         self._show(TIMERS, get_thread_stacks().main)
         get_thread_stacks().watch(self)
@@ -48,21 +51,17 @@ class ProcessRecording:
     def add_stack(self, stack: TimerStack) -> None:
         """Show the timers of a thread from its first one on: it may be over, or killed, before the next update."""
         with self._lock:
-            if stack in self._threads.values():
+            if stack in self._threads.values() or stack in self._further:
                 return
             self._num_threads += 1
             number = self._num_threads  # of this thread: another one may come as soon as the lock is free
             name = f"{THREAD_TIMERS}{number}"
             if number <= _MOST_THREADS:
                 self._threads[name] = stack
+            else:
+                self._further.add(stack)
         if number <= _MOST_THREADS:
             self._show(name, stack)
-        elif number == _MOST_THREADS + 1:
-            logger.warning(
-                "More than %d threads of this process have used timers: those of further ones are not recorded. Give "
-                "the work to threads that stay, such as those of a pool",
-                _MOST_THREADS,
-            )
 
     def set_gauge(self, name: str, number: float, set_ns: int) -> None:
         """Write what some thread has set a gauge to, at once: the process may be killed."""
@@ -86,6 +85,7 @@ class ProcessRecording:
             self._file.set_gauge(name, value)
         stacks = get_thread_stacks()
         self._show(TIMERS, stacks.main)
+        self._further.update()
         with self._lock:
             threads = dict(self._threads)
         for name, stack in threads.items():

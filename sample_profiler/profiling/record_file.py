@@ -27,6 +27,7 @@ from sample_profiler.profiling.record_writing import TreeWriter
 from sample_profiler.profiling.recorder import Recorder
 from sample_profiler.profiling.thread_names import thread_names
 from sample_profiler.profiling.timer_nodes import GaugeNode, gauge_number
+from sample_profiler.profiling.tree import TreeNode
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -126,6 +127,21 @@ class RecordFile:
             else:
                 recorder.attach(self._map, component, timing.name, num_slots)
             self._attached[component] = timing
+
+    def write_tree(self, component: str, tree: TreeNode) -> None:
+        """Let the tree of an attached Timing that records nothing itself be as this one; `tree` stays as it is."""
+        with self._lock:
+            timing, writer = self._attached.get(component), self._writers.get(component)
+            if timing is None or self._memory is None:
+                return
+            timing._recorder.adopt(_without_figures(tree), is_parallel=False)  # it gets slots for what is new
+            if writer is not None:
+                writer.flush()
+            if self._memory.begin():
+                try:
+                    self._memory.write_tree(component, tree)
+                finally:
+                    self._memory.end()
 
     def end_tree(self, component: str, ended_ns: int) -> None:
         """Let a tree be as it is from now on: its root lasts until `ended_ns`, on the clock of blocks."""
@@ -249,6 +265,17 @@ class RecordFile:
         self._attached.clear()
         self._writers.clear()
         self._let_go()
+
+
+def _without_figures(source: TreeNode) -> TreeNode:
+    tree = TreeNode(source.key)
+    stack = [(tree, source)]
+    while stack:
+        node, other = stack.pop()
+        for key, child in other.children.items():
+            node.children[key] = TreeNode(key)
+            stack.append((node.children[key], child))
+    return tree
 
 
 def _string_adder() -> Callable[[Any, str], int] | None:

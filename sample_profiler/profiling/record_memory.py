@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.process_record import Anchor
 from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["RecordMemory"]
 
@@ -161,6 +162,28 @@ class RecordMemory:
                 self.write_root(index, 0)
                 self.write_node(index, (1, *[duration_ns] * 4, ended_ns, 0, 0, 0, 0), {}, [], 0)
                 return
+
+    def write_tree(self, name: str, tree: TreeNode) -> None:
+        """Write all figures of a tree that has slots, and that nobody else writes; blocks that are not in it get zeros.
+
+        Args:
+            name: of the tree.
+            tree: what it is; several threads have recorded it.
+        """
+        nodes: dict[int, TreeNode] = {}
+        for index in range(self._words[_NUM_NODES]):
+            _, parent, key, *_ = layout.SLOT_HEAD.unpack_from(self._memory, self._slot(index))
+            if parent < 0 and self._string(key) == name:
+                nodes[index] = tree
+            elif parent in nodes:
+                nodes[index] = nodes[parent].children.get(self._string(key)) or TreeNode()
+            else:
+                continue
+            of = nodes[index].statistics
+            # From when to when its root lasted nobody can say: it is several.
+            last_ns, last_end_ns = (of.last_ns, of.last_end_ns) if parent >= 0 else (0, 0)
+            figures = (of.count, of.total_ns, of.min_ns, of.max_ns, last_ns, last_end_ns, 0, 0, 0, 0)
+            self.write_node(index, figures, of.histogram, [], layout.FLAG_PARALLEL)
 
     def write_node(
         self, index: int, figures: Sequence[int], histogram: Mapping[int, int], recent_ns: Sequence[int], flags: int

@@ -135,6 +135,32 @@ def test_threads_that_go_on_count_from_there_and_those_that_are_over_not_at_all(
     assert timers.get_timer_tree()["children"]["threads"]["children"]["x"]["count"] == 4
 
 
+def test_of_more_threads_than_have_trees_of_their_own_each_counts_from_there(record):
+    num_threads = 35
+    barrier = threading.Barrier(num_threads + 1, timeout=20)
+
+    def work_on():
+        for _ in range(3):
+            work()
+            barrier.wait()
+            barrier.wait()
+
+    threads = [threading.Thread(target=work_on, daemon=True) for _ in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    for _ in range(2):
+        with record() as read:
+            barrier.wait()
+            barrier.wait()
+            trees = read().trees
+            assert sum(tree.children["x"].statistics.count for tree in trees.values() if tree.children) == num_threads
+            assert trees["timers.others"].children["x"].statistics.count == num_threads - 32
+    barrier.wait()
+    for thread in threads:
+        thread.join()
+
+
 def test_what_is_left_of_extremes_is_as_near_as_the_histogram_tells():
     tree, earlier = TreeNode(), TreeNode()
     block = tree.children["block"] = TreeNode("block")

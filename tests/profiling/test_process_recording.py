@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 
 from sample_profiler import timers
 from sample_profiler.errors import TimingError
-from sample_profiler.profiling import Timing, timer_nodes
+from sample_profiler.profiling import Timing, further_threads, timer_nodes
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
@@ -36,6 +35,20 @@ def process(tmp_path):
     file.attach(Timing("main"), "main")
     yield ProcessRecording(file), file
     file.close()
+
+
+@pytest.fixture
+def process_of_twin(make_timing, monkeypatch, process):
+    """A process whose timers are recorded by each of the recorders in turn."""
+    recording, file = process
+    file.attach(Timing(), "timers")  # lets the timers go, so that a reset begins with another recorder
+    for module in (timer_nodes, further_threads):
+        monkeypatch.setattr(module, "Timing", make_timing)
+    timers.reset_timers()
+    recording.update({})
+    yield process
+    file.attach(Timing(), "timers")
+    monkeypatch.undo()
 
 
 def in_thread(work):
@@ -113,15 +126,70 @@ def test_a_thread_that_goes_on_is_shown_after_a_reset_too(process):
     assert worker.gauges["queue"].value == 5.0
 
 
-def test_threads_without_end_take_no_room_from_the_components(process, caplog):
-    recording, file = process
-    with caplog.at_level(logging.WARNING):
-        for _ in range(40):
-            in_thread(help_out)
+def test_ml14_further_threads_are_added_up_and_take_no_room_from_the_components(process_of_twin, caplog):
+    recording, file = process_of_twin
+    go_on, have_begun = threading.Event(), threading.Semaphore(0)
+
+    def begin_and_go_on():
+        help_out()
+        have_begun.release()
+        go_on.wait()
+        for _ in range(2):
+            help_out()
+
+    for _ in range(40):
+        in_thread(help_out)
+    others = [threading.Thread(target=begin_and_go_on) for _ in range(2)]
+    for thread in others:
+        thread.start()
+        have_begun.acquire()
     recording.update({})
-    assert read(file)[1].root.children["threads"].count == 32
-    assert [message for message in caplog.messages if "More than 32 threads" in message] == caplog.messages
-    assert len(caplog.messages) == 1
+    _, worker = read(file)
+    threads = worker.root.children["threads"]
+    assert (threads.count, threads.children["fetch"].children["decode"].count) == (42, 42)
+    num_slots = len(read(file)[0].paths)
+    go_on.set()
+    for thread in others:
+        thread.join()
+    for _ in range(5):
+        in_thread(help_out)
+    for _ in range(2):
+        recording.update({})
+    threads = read(file)[1].root.children["threads"]
+    assert (threads.count, threads.children["fetch"].count) == (47, 51)
+    document = timers.get_timer_tree()["children"]["threads"]
+    assert (document["count"], document["children"]["fetch"]["count"]) == (47, 51)
+    assert threads.total == pytest.approx(document["total"], abs=0.05)
+    assert len(read(file)[0].paths) == num_slots
+    assert caplog.messages == []
+
+
+def test_ml17_further_threads_that_are_reset_begin_anew(process_of_twin):
+    recording, file = process_of_twin
+    go_on, has_begun = threading.Event(), threading.Event()
+
+    def begin_and_go_on():
+        for name in ("before", "both"):
+            with timers.hierarchical_timer(name):
+                pass
+        recording.update({})
+        assert set(read(file)[1].root.children["threads"].children) == {"fetch", "before", "both"}
+        timers.reset_timers()
+        has_begun.set()
+        go_on.wait()
+        with timers.hierarchical_timer("both"):
+            pass
+
+    for _ in range(32):
+        in_thread(help_out)
+    thread = threading.Thread(target=begin_and_go_on)
+    thread.start()
+    has_begun.wait()
+    go_on.set()
+    thread.join()
+    recording.update({})
+    threads = read(file)[1].root.children["threads"]
+    assert {name: child.count for name, child in threads.children.items()} == {"fetch": 32, "both": 1}
 
 
 def test_of_two_record_files_one_has_a_thread_and_both_let_it_go(process, tmp_path):
@@ -154,7 +222,7 @@ class _LockThatLetsAnotherThreadIn:
 
 
 @pytest.mark.parametrize("num_before", [31, 32])
-def test_threads_that_come_at_once_are_counted_one_by_one(process, caplog, num_before):
+def test_threads_that_come_at_once_are_counted_one_by_one(process, num_before):
     recording, _ = process
     stacks = [TimerStack() for _ in range(num_before + 2)]
     for stack in stacks[:num_before]:
@@ -162,7 +230,7 @@ def test_threads_that_come_at_once_are_counted_one_by_one(process, caplog, num_b
     recording._lock = _LockThatLetsAnotherThreadIn(lambda: recording.add_stack(stacks[-1]))
     recording.add_stack(stacks[-2])
     assert [stack.recording.timing.is_shown for stack in stacks[:32]] == [True] * 32
-    assert len(caplog.messages) == 1
+    assert sum(stack in recording._further for stack in stacks) == num_before + 2 - 32
 
 
 def test_a_thread_that_is_over_before_the_next_update_keeps_what_it_did_after_a_reset(process):
@@ -214,19 +282,6 @@ def test_blocks_of_threads_leave_room_for_those_of_the_components(tmp_path):
     # Half of the slots are 256: with two roots in them, that many are left for the threads' 20 blocks and root each.
     assert worker.root.children["threads"].children
     assert record.num_nodes_dropped == 30 * 21 - (256 - 2)
-
-
-@pytest.fixture
-def process_of_twin(make_timing, monkeypatch, process):
-    """A process whose timers are recorded by each of the recorders in turn."""
-    recording, file = process
-    file.attach(Timing(), "timers")  # lets the timers go, so that a reset begins with another recorder
-    monkeypatch.setattr(timer_nodes, "Timing", make_timing)
-    timers.reset_timers()
-    recording.update({})
-    yield process
-    file.attach(Timing(), "timers")
-    monkeypatch.undo()
 
 
 def play_episode():
