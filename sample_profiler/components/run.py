@@ -242,21 +242,28 @@ def _run_to_the_end(
     options = recording_options(blueprint.config, blueprint.run_folder)
     recording = Recording(options, "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
+    wiring: ParallelWiring | SerialWiring | None = None
 
     def interrupt(number: int) -> None:
         interrupted.append(number)
         drop_dead_terminal()
-        runner.interrupt(f"interrupted by {signal.Signals(number).name}")
+        if wiring is not None:
+            wiring.runner.interrupt(_describe_signal(number))
 
-    with contextlib.ExitStack() as stack:
-        with signals_held():
+    def kill() -> None:
+        if wiring is not None:
+            wiring.kill()
+
+    with _signals_calling(interrupt, kill):
+        with signals_held():  # by this thread; another one, as of a library, may take a signal all the same
             make_wiring = SerialWiring if is_serial else ParallelWiring
             wiring = make_wiring(blueprint, observers, recording, started_ns)
             runner = wiring.runner
             recording.attach(runner)
             runner.records = records
             runner.update_recording = recording.update
-            stack.enter_context(_signals_calling(interrupt, wiring.kill))
+        if interrupted:  # before there was a Runner to be told
+            runner.interrupt(_describe_signal(interrupted[0]))
         try:
             with runner.timing.add_time("main_loop"):
                 wiring.run()
@@ -272,6 +279,10 @@ def _run_to_the_end(
     runner.timings[runner.name] = runner.timing.to_dict()
     recording.close()
     return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
+
+
+def _describe_signal(number: int) -> str:
+    return f"interrupted by {signal.Signals(number).name}"
 
 
 def _end_steady_part(recording: Recording, records: RunRecords) -> Session:

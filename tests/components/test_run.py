@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -24,6 +27,7 @@ from sample_profiler.components.run import (
     execute_run,
     probe_env,
 )
+from sample_profiler.components.wiring import SerialWiring
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import ConfigError
@@ -156,6 +160,23 @@ def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path,
     monkeypatch.setattr(wiring_module, "EventLoop", LateLoop)
     result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
     assert (result.reason, result.fps) == ("interrupted by SIGTERM", 0.0)
+
+
+def test_a_signal_that_another_thread_takes_while_processes_are_started_ends_a_run_in_order(
+    tmp_path, monkeypatch, config
+):
+    def make_wiring(*arguments):
+        os.kill(os.getpid(), TERM)
+        time.sleep(0.1)  # the other thread takes it, and this one handles it
+        return SerialWiring(*arguments)
+
+    take_signals = threading.Event()
+    other = threading.Thread(target=take_signals.wait, daemon=True)  # begun before anything is held
+    other.start()
+    monkeypatch.setattr(run_module, "SerialWiring", make_wiring)
+    result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    take_signals.set()
+    assert (result.reason, result.interrupted_by, result.fps) == ("interrupted by SIGTERM", TERM, 0.0)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
