@@ -7,11 +7,12 @@ from pathlib import Path
 
 from sample_profiler.config import FlagDescription, describe_parts
 from sample_profiler.config.parts import EvaluationOptions
+from sf_examples.atari.atari_env import ATARI_DEFAULTS
 from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 
-FAMILIES = {"ViZDoom": VIZDOOM_DEFAULTS, "MuJoCo": MUJOCO_DEFAULTS, "Gymnasium": GYM_DEFAULTS}
+FAMILIES = {"ViZDoom": VIZDOOM_DEFAULTS, "MuJoCo": MUJOCO_DEFAULTS, "Atari": ATARI_DEFAULTS, "Gymnasium": GYM_DEFAULTS}
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sample_profiler.config import Config, parse_config
+from sf_examples.atari.atari_env import ATARI_DEFAULTS
+from sf_examples.atari.train_atari import register_atari_envs
 from sf_examples.custom import train_custom_env, two_agents  # noqa: F401 (they register their environments)
 from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.gym.train_gym import register_gym_envs
@@ -28,6 +30,7 @@ class _Family:
 
 _FAMILIES = (
     _Family("doom_", register_vizdoom_envs, VIZDOOM_DEFAULTS, (VizdoomOptions,)),
+    _Family("atari_", register_atari_envs, ATARI_DEFAULTS),
     _Family("mujoco_", register_mujoco_envs, MUJOCO_DEFAULTS),
     _Family("", register_gym_envs, GYM_DEFAULTS),
 )

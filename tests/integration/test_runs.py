@@ -98,6 +98,16 @@ def test_mujoco_trains_in_one_process(tmp_path: Path) -> None:
         assert f"{name} profile tree view:" in result.stdout
 
 
+def test_an_atari_game_trains_with_the_familys_defaults_and_is_played(tmp_path: Path) -> None:
+    result = run("sf_examples.atari.train_atari", "--env=atari_pong", "--train_for_env_steps=4096", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert collected(result.stdout) == {0: 4096}, "8 trajectories of 128 steps of 4 frames"
+    assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] == 16
+    flags = ("--env=atari_pong", "--no_render", "--max_num_frames=40")
+    played = run("sf_examples.atari.enjoy_atari", *flags, folder=tmp_path)
+    assert played.returncode == 0, played.stdout
+
+
 @pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
 def test_two_policies_learn_in_an_env_of_two_agents(serial: bool, tmp_path: Path) -> None:
     result = run(

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 
 from sample_profiler.envs import registry
+from sf_examples.atari import train_atari
+from sf_examples.atari.atari_env import ATARI_ENVS
 from sf_examples.custom import train_custom_env, two_agents
 from sf_examples.gym import train_gym, train_gym_vector
 from sf_examples.mujoco import train_mujoco
@@ -21,6 +23,7 @@ from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
+    "atari.train_atari",
     "custom.train_custom_env",
     "custom.two_agents",
     "gym.train_gym",
@@ -51,7 +54,7 @@ def calls(monkeypatch):
 def test_import_brings_in_neither_torch_nor_a_simulation(module):
     code = (
         f"import sys, sf_examples.{module}; "
-        "print([name for name in ('torch', 'vizdoom', 'mujoco', 'pygame') if name in sys.modules])"
+        "print([name for name in ('torch', 'vizdoom', 'mujoco', 'pygame', 'ale_py', 'cv2') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert result.stdout.strip() == "[]", result.stderr
@@ -70,6 +73,12 @@ def test_mujoco(calls):
     assert calls[0][0] is None
     assert calls[0][2]["learning_rate"] == 0.00295
     assert registry.registered_envs() == sorted(MUJOCO_ENVS)
+
+
+def test_atari(calls):
+    assert train_atari.main(["--env=atari_pong"]) == 7
+    assert calls[0][2]["learning_rate"] == 0.00025
+    assert registry.registered_envs() == sorted(ATARI_ENVS)
 
 
 def test_gym(calls):

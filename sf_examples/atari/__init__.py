@@ -1,0 +1,1 @@
+"""Atari: the games of the Arcade Learning Environment."""
