@@ -1,4 +1,7 @@
-"""Trains on games of copying: the observation says what each part of the action has to be, an episode is one step."""
+"""Trains on games of copying: the observation says what each part of the action has to be, an episode is one step.
+
+`copy_*` have actions of every kind, `tell_*` observations of every kind.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,33 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler import register_env, train
-from sample_profiler.spaces import action_parts, part_width
+from sample_profiler.spaces import action_parts, as_dict_space, part_width
 
 ACTION_SPACES = {
     "multi": spaces.MultiDiscrete([3, 4], start=[0, 2]),
     "hybrid": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)]),
+    "combined": spaces.Tuple(
+        [spaces.Discrete(3), spaces.MultiDiscrete([2, 4], start=[1, 0]), spaces.Box(-1, 1, (2,), np.float32)]
+    ),
     "nested": spaces.Tuple([spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])]), spaces.Discrete(3)]),
+}
+
+OBSERVATION_SPACES = {
+    "discrete": spaces.Discrete(2, start=3),
+    "bits": spaces.MultiBinary(2),
+    "number": spaces.Box(-1, 1, (), np.float32),
+    "matrix": spaces.Box(-1, 1, (3, 2), np.float32),
+    "image": spaces.Box(0, 255, (3, 36, 40), np.uint8),
+    "rank_4": spaces.Box(-1, 1, (2, 2, 1, 3), np.float32),
+    "image_and_vector": spaces.Dict(
+        {"image": spaces.Box(0, 255, (1, 40, 36), np.uint8), "vector": spaces.Box(-1, 1, (3,), np.float32)}
+    ),
+    "inner": spaces.Dict(
+        {
+            "place": spaces.Dict({"room": spaces.Discrete(2), "doors": spaces.MultiBinary([2, 2])}),
+            "time": spaces.Box(-1, 1, (), np.float32),
+        }
+    ),
 }
 
 
@@ -74,6 +98,34 @@ def _flat(action):
     return list(action) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
 
 
+class Tell(gymnasium.Env):
+    """Each entry of the observation shows its lowest or its highest value; the reward is the share told rightly."""
+
+    def __init__(self, kind: str) -> None:
+        self.observation_space = OBSERVATION_SPACES[kind]
+        self.action_space = spaces.MultiDiscrete([2] * len(as_dict_space(self.observation_space)))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._shown = self.np_random.integers(2, size=len(self.action_space))
+        self._observation = _show(self.observation_space, iter(self._shown))
+        return self._observation, {}
+
+    def step(self, action):
+        return self._observation, float(np.mean(action == self._shown)), True, False, {}
+
+
+def _show(space, shown):
+    if isinstance(space, spaces.Dict):
+        return {name: _show(entry, shown) for name, entry in space.items()}
+    is_high = next(shown)
+    if isinstance(space, spaces.Discrete):
+        return space.start + is_high
+    if isinstance(space, spaces.MultiBinary):
+        return np.full(space.shape, is_high, np.int8)
+    return np.where(is_high, space.high, space.low).astype(space.dtype)[()]
+
+
 def make_vector(kind, mode):
     return SyncVectorEnv([lambda: Copy(kind, is_masked=False)] * 16, autoreset_mode=mode)
 
@@ -86,8 +138,12 @@ for kind in ACTION_SPACES:
         name = f"copy_{kind}_vector_{mode.name.lower()}"
         register_env(name, lambda *_, kind=kind, mode=mode, **__: make_vector(kind, mode))
 
+for kind in OBSERVATION_SPACES:
+    register_env(f"tell_{kind}", lambda *_, kind=kind, **__: Tell(kind))
+
 if __name__ == "__main__":
     small = {"use_rnn": False, "encoder_mlp_layers": (32,), "num_workers": 1, "num_envs_per_worker": 16}
+    image = {"encoder_conv_architecture": "convnet_atari", "encoder_conv_mlp_layers": (32,)}
     learning = {"learning_rate": 0.01, "rollout": 8, "batch_size": 256, "num_epochs": 4, "exploration_loss_coeff": 0.0}
     stable = {"initial_stddev": 0.3, "ppo_clip_ratio": 0.2, "gamma": 0.5, "stats_avg": 500}
-    raise SystemExit(train(sys.argv[1:], defaults={**small, **learning, **stable}))
+    raise SystemExit(train(sys.argv[1:], defaults={**small, **image, **learning, **stable}))

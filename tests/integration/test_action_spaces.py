@@ -1,4 +1,7 @@
-"""Every kind of action trains: parts are drawn, masked, stored, handed to the environment and learned as one action."""
+"""Every kind of action and of observation trains.
+
+Parts of actions are drawn, masked, stored, handed to the environment and learned as one action; observations are read.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,23 @@ def reward_of(output: str) -> float:
     return float(re.findall(r"reward (-?[\d.]+)", output)[-1])
 
 
-@pytest.mark.parametrize("kind", ["multi", "hybrid", "nested"])
+@pytest.mark.parametrize("kind", ["multi", "combined", "nested"])
 def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: Path) -> None:
     flags = (f"--env=copy_{kind}", "--train_for_env_steps=60000", *SERIAL, *SUMMARY)
     result = train(*flags, tmp_path)
     assert result.returncode == 0, result.stdout
     assert reward_of(result.stdout) > 0.85, result.stdout
+
+
+@pytest.mark.parametrize(
+    "kind", ["discrete", "bits", "number", "matrix", "image", "rank_4", "image_and_vector", "inner"]
+)
+def test_every_entry_of_an_observation_is_read(kind: str, tmp_path: Path) -> None:
+    # Pixels that are all alike add up in a convolution: larger steps undo what was learned.
+    rate = ("--learning_rate=0.002",) if "image" in kind else ()
+    result = train(f"--env=tell_{kind}", "--train_for_env_steps=5000", *rate, *SERIAL, *SUMMARY, tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert reward_of(result.stdout) > 0.9, f"a half by guessing\n{result.stdout}"
 
 
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
