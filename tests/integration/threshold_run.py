@@ -1,4 +1,8 @@
-"""Trains on two small games that every trainer has to solve within few steps."""
+"""Trains on two games that users of such trainers expect to be solved within few steps; after `enjoy`, plays them.
+
+Both show images of noise, which say nothing, to an encoder of their own and a recurrent core: one action has to be
+found that is right whatever is seen.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +12,90 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from sample_profiler import register_env, train
-from sf_examples.custom.two_agents import MatchingEnv
+from sample_profiler import enjoy, register_encoder, register_env, train
 
 
-class Follow(gymnasium.Env):
-    """A hundred steps, each of which earns 1 for the action that the observation shows: 10 of 100 by guessing."""
+class Ladder(gymnasium.Env):
+    """A thousand steps, each of which earns a hundredth of its action's number, 0 to 9: 90 at best, 45 by guessing."""
 
-    observation_space = spaces.Box(0, 1, (10,), np.float32)
+    observation_space = spaces.Box(0, 1, (1, 10, 10), np.float32)
     action_space = spaces.Discrete(10)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._num_steps = 0
-        return self._show(), {}
+        return self._noise(), {}
 
     def step(self, action):
-        reward = float(action == self._shown)
         self._num_steps += 1
-        return self._show(), reward, False, self._num_steps == 100, {}
+        is_over = self._num_steps == 1000
+        return self._noise(), 0.01 * action, is_over, is_over, {}
 
-    def _show(self):
-        self._shown = int(self.np_random.integers(10))
-        return np.eye(10, dtype=np.float32)[self._shown]
+    def _noise(self):
+        return self.np_random.random((1, 10, 10), np.float32)
 
 
-class Regret(MatchingEnv):
-    """The matching game with what is missed for a reward: an episode returns 0 at best, -0.75 by guessing."""
+class Agree:
+    """Ten steps in which two agents each lose 1 whenever their actions differ: 0 at best, -5 by guessing.
+
+    Each agent always sees the same image. Now and then one is inactive for a while, and loses nothing then.
+    """
+
+    num_agents = 2
+    observation_space = spaces.Box(0, 1, (1, 8, 8), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self):
+        self._images = None
+        self._inactive_steps = [3, 3]
+
+    def reset(self, *, seed=None, options=None):
+        if self._images is None:
+            self._rng = np.random.default_rng(seed)
+            self._images = [self._rng.random((1, 8, 8), np.float32) for _ in range(2)]
+        self._num_steps = 0
+        return self._images, [{}, {}]
 
     def step(self, actions):
-        observations, rewards, *rest = super().step(actions)
-        return observations, [(reward - 1.0) / self._num_steps for reward in rewards], *rest
+        are_active = [self._is_active(agent) for agent in range(2)]
+        rewards = [-float(is_active and actions[0] != actions[1]) for is_active in are_active]
+        self._num_steps += 1
+        is_over = [self._num_steps == 10] * 2
+        return self._images, rewards, is_over, is_over, [{"is_active": is_active} for is_active in are_active]
+
+    def close(self):
+        """Nothing."""
+
+    def _is_active(self, agent):
+        if self._inactive_steps[agent]:
+            self._inactive_steps[agent] -= 1
+        elif self._rng.random() < 0.005:
+            self._inactive_steps[agent] = int(self._rng.integers(1, 49))
+        return not self._inactive_steps[agent]
 
 
-register_env("follow", lambda *_, **__: Follow())
-register_env("regret", lambda *_, **__: Regret())
+def make_encoder(cfg, observation_space):
+    import torch
+    from torch import nn
+
+    class SmallImage(nn.Module):
+        def __init__(self):
+            super().__init__()
+            first, second = nn.Conv2d(1, 8, 3, stride=2), nn.Conv2d(8, 16, 2)
+            self.layers = nn.Sequential(first, nn.ELU(), second, nn.ELU(), nn.Flatten())
+            self.output_size = self.layers(torch.zeros(1, *observation_space["obs"].shape)).shape[1]
+
+        def forward(self, observations):
+            return self.layers(observations["obs"])
+
+    return SmallImage()
+
+
+register_env("ladder", lambda *_, **__: Ladder())
+register_env("agree", lambda *_, **__: Agree())
+register_encoder(make_encoder)
 
 if __name__ == "__main__":
-    small = {"use_rnn": False, "encoder_mlp_layers": (64,), "nonlinearity": "tanh", "normalize_input": False}
-    learning = {"learning_rate": 0.003, "batch_size": 512, "num_epochs": 2, "exploration_loss_coeff": 0.0}
-    raise SystemExit(train(sys.argv[1:], defaults={**small, **learning, "gamma": 0.9, "ppo_clip_ratio": 0.2}))
+    defaults = {"rnn_size": 128, "learning_rate": 0.001, "decorrelate_envs_on_one_worker": False}
+    is_playing = sys.argv[1:2] == ["enjoy"]
+    raise SystemExit((enjoy if is_playing else train)(sys.argv[1 + is_playing :], defaults=defaults))
