@@ -89,10 +89,11 @@ def make_atari_env(
 @functools.cache
 def _import_simulation(full_env_name: str) -> None:
     try:
-        import ale_py  # noqa: F401 (registers the games)
+        import ale_py  # registers the games
         import cv2
     except ImportError as error:
         raise EnvError(
             f"--env={full_env_name} needs {error.name}, which is not installed: install sample-profiler[atari]"
         ) from error
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # else every process greets
     cv2.setNumThreads(1)  # images this small are shrunk sooner than threads begin
