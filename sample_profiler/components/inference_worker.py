@@ -184,12 +184,7 @@ class InferenceWorker:
     def _answer(self, groups: list[int]) -> None:
         # Around the call, so that letting go of its arrays is part of the block.
         with self.timing.add_time("handle_policy_step"), torch.inference_mode():
-            if self.slowdown.share:
-                begin = self.slowdown.begin()
-                self._handle_policy_step(groups)
-                self.slowdown.add_to(begin)
-            else:
-                self._handle_policy_step(groups)
+            self.slowdown.around(self._handle_policy_step, groups)
 
     @profile_range("InferenceWorker.update_model")
     def _update_model(self) -> None:

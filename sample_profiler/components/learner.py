@@ -212,17 +212,7 @@ class Learner:
             steps = _recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
         with self.timing.add_time("train", device=True):
-            begin = self._slowdown.begin() if self._slowdown.share else None
-            for _ in range(sampling.num_epochs):
-                with self.timing.add_time("epoch_init"):
-                    minibatches = self._draw_minibatches(dataset.num_chunks)
-                for chunks in minibatches:
-                    self._pulse.beat(self._patience_s)
-                    self._patience_s = 0.0
-                    self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
-                self._trainer.end_epoch()
-            if begin is not None:
-                self._slowdown.add_to(begin)
+            self._slowdown.around(self._train_epochs, dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):
@@ -234,6 +224,16 @@ class Learner:
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time("report_statistics"):
                 self._report_statistics(dataset, lag)
+
+    def _train_epochs(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
+        for _ in range(self._options.sampling.num_epochs):
+            with self.timing.add_time("epoch_init"):
+                minibatches = self._draw_minibatches(dataset.num_chunks)
+            for chunks in minibatches:
+                self._pulse.beat(self._patience_s)
+                self._patience_s = 0.0
+                self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
+            self._trainer.end_epoch()
 
     @profile_range("Learner.prepare")
     def _make_targets(self, dataset: Dataset, steps: RecordedSteps) -> Targets:

@@ -72,7 +72,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
         plan=blueprint.plan,
         sampling=sampling,
         value_bootstrap=config.loss.value_bootstrap,
-        frameskip=frames_per_step(config),
+        frames_per_step=frames_per_step(config),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
         counters=blueprint.counters,

@@ -31,7 +31,7 @@ class EpisodeStatistics:
     Attributes:
         policy: that the agent followed.
         episode_return: sum of the environment's own rewards.
-        length_frames: agent steps × frameskip.
+        length_frames: agent steps × frames per step.
         extra: what the environment reports of itself: `true_objective` and `episode_extra_stats` of its last info.
     """
 

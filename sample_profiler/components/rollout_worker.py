@@ -81,7 +81,7 @@ class RolloutWorker:
         plan: who samples what.
         sampling: its part of the configuration.
         value_bootstrap: whether truncated episodes need the value of their final observation.
-        frameskip: frames per agent step, for statistics.
+        frames_per_step: what one agent step counts for in statistics.
         make_env: builds an environment.
         trajectories: memory to write to.
         counters: where steps are counted.
@@ -100,7 +100,7 @@ class RolloutWorker:
         plan: SamplingPlan,
         sampling: SamplingOptions,
         value_bootstrap: bool,
-        frameskip: int,
+        frames_per_step: int,
         make_env: MakeAgentsEnv,
         trajectories: Trajectories,
         counters: Counters,
@@ -141,7 +141,7 @@ class RolloutWorker:
                     trajectories=trajectories,
                     timing=self.timing,
                     value_bootstrap=value_bootstrap,
-                    frameskip=frameskip,
+                    frames_per_step=frames_per_step,
                     bad_numbers=bad_numbers,
                 )
         except BaseException:
@@ -299,12 +299,7 @@ class RolloutWorker:
         timing = self.timing
         with timing.add_time("env_step"):
             timing.mark_flow(flow_point(END, REQUEST, group.index))
-            if self.slowdown.share:
-                begin = self.slowdown.begin()
-                group.step()
-                self.slowdown.add_to(begin)
-            else:
-                group.step()
+            self.slowdown.around(group.step)
             timing.mark_flow(flow_point(START, REQUEST, group.index))
         with timing.add_time("overhead"):
             for policy, num_rows in group.rows_of_policy:

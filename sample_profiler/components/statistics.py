@@ -142,7 +142,7 @@ class RunStatistics:
         counters: that the components share.
         num_agents: that follow each policy.
         options: when the run ends, and by which statistic the best policy is chosen.
-        frameskip: frames per agent step.
+        frames_per_step: what one agent step counts for.
         num_averaged: how many of the latest episodes means are taken over.
         start_s: when the first component was started (monotonic clock).
     """
@@ -152,13 +152,13 @@ class RunStatistics:
         counters: Counters,
         num_agents: Sequence[int],
         options: SavingOptions,
-        frameskip: int,
+        frames_per_step: int,
         num_averaged: int,
         start_s: float,
     ) -> None:
         self._counters = counters
         self._target_frames = options.train_for_env_steps
-        self._frameskip = frameskip
+        self._frames_per_step = frames_per_step
         self._num_averaged = num_averaged
         self._num_agents = num_agents
         self._metric = options.save_best_metric
@@ -254,7 +254,7 @@ class RunStatistics:
             frames={policy: int(counters.trained_frames[policy]) for policy in policies},
             target_frames=self._target_frames,
             fps={window: self.throughput.rate(window) for window in FPS_WINDOWS_S},
-            sampled_frames=int(counters.agent_steps.sum()) * self._frameskip,
+            sampled_frames=int(counters.agent_steps.sum()) * self._frames_per_step,
             episodes={
                 policy: {name: fmean(values) for name, values in self._episodes[policy].latest.items()}
                 for policy in policies

@@ -35,7 +35,7 @@ class SteppingGroup:
         trajectories: memory to write to.
         timing: of the worker.
         value_bootstrap: whether truncated episodes need the value of their final observation.
-        frameskip: frames per agent step, for statistics.
+        frames_per_step: what one agent step counts for in statistics.
         bad_numbers: what follows where an environment returns numbers that are not finite.
 
     Attributes:
@@ -56,7 +56,7 @@ class SteppingGroup:
         trajectories: Trajectories,
         timing: Timing,
         value_bootstrap: bool,
-        frameskip: int,
+        frames_per_step: int,
         bad_numbers: BadNumbers,
     ) -> None:
         self.index = group.index
@@ -74,7 +74,7 @@ class SteppingGroup:
         self._trajectories = trajectories
         self._timing = timing
         self._value_bootstrap = value_bootstrap
-        self._frameskip = frameskip
+        self._frames_per_step = frames_per_step
         self._bad_numbers = bad_numbers
         self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
         # Rows whose observation for the next step had to be replaced.
@@ -393,5 +393,5 @@ class SteppingGroup:
             array[slot, step] = observation[key]
 
     def _describe_episode(self, row: int, extra: dict[str, float]) -> EpisodeStatistics:
-        num_frames = self._lengths[row] * self._frameskip
+        num_frames = self._lengths[row] * self._frames_per_step
         return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)

@@ -6,9 +6,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["MOST_SECONDS", "MOST_SHARE", "Pass", "Slowdown", "slowdown_command"]
+__all__ = ["MOST_SECONDS", "MOST_SHARE", "Slowdown", "slowdown_command"]
 
 MOST_SHARE = 10.0
 MOST_SECONDS = 600.0
@@ -16,8 +16,11 @@ _NS_PER_S = 1e9
 _SHORTEST_SLEEP_NS = 200_000  # a sleep is some 50 microseconds longer than asked for
 _MOST_AHEAD_NS = 100_000_000
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
-class Pass(NamedTuple):
+
+class _Pass(NamedTuple):
     """How a pass of a stage began.
 
     Attributes:
@@ -65,12 +68,23 @@ class Slowdown:
         self._until_ns = time.perf_counter_ns() + round(seconds * _NS_PER_S)
         self._owed_ns = 0.0
 
-    def begin(self) -> Pass:
-        """Return how a pass of the stage begins, for `add_to`, in the same thread."""
-        asked_ns, delayed_ns = time.thread_time_ns(), _delayed_ns()
-        return Pass(asked_ns, time.perf_counter_ns(), time.thread_time_ns(), delayed_ns)
+    def around(
+        self, function: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Result:
+        """Call a function that is a pass of the stage, and spend what is to be added to it."""
+        if not self.share:
+            return function(*args, **kwargs)
+        begin = self._begin()
+        result = function(*args, **kwargs)
+        self._add_to(begin)
+        return result
 
-    def add_to(self, begin: Pass) -> None:
+    def _begin(self) -> _Pass:
+        """Return how a pass of the stage begins, for `_add_to`, in the same thread."""
+        asked_ns, delayed_ns = time.thread_time_ns(), _delayed_ns()
+        return _Pass(asked_ns, time.perf_counter_ns(), time.thread_time_ns(), delayed_ns)
+
+    def _add_to(self, begin: _Pass) -> None:
         """Spend what is to be added to a pass of the stage that began like that and is over now."""
         now_ns, computed_ns = time.perf_counter_ns(), time.thread_time_ns()
         if now_ns > self._until_ns:

@@ -80,7 +80,7 @@ def clock(monkeypatch):
 def make_statistics(counters, clock):
     def make(metric="reward"):
         options = SavingOptions(train_for_env_steps=1000, save_best_metric=metric)
-        return RunStatistics(counters, (1, 4), options, frameskip=4, num_averaged=3, start_s=100.0)
+        return RunStatistics(counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0)
 
     return make
 
@@ -148,7 +148,7 @@ def test_a_metric_is_unknown_before_as_many_episodes_have_ended_as_there_are_age
 
 
 def test_a_metric_of_long_episodes_need_not_wait_until_its_mean_is_over_all_that_are_wanted(counters):
-    run_statistics = RunStatistics(counters, (1,), SavingOptions(), frameskip=1, num_averaged=10**6, start_s=0.0)
+    run_statistics = RunStatistics(counters, (1,), SavingOptions(), frames_per_step=1, num_averaged=10**6, start_s=0.0)
     run_statistics.add_episodes([episode(0, 1.0)] * 19)
     assert run_statistics.metric(0) is None
     run_statistics.add_episodes([episode(0, 3.0)])

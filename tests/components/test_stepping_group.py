@@ -19,7 +19,7 @@ from sample_profiler.profiling import Timing
 class Driver:
     """A group, its environments, and a policy that writes recognizable actions and states."""
 
-    def __init__(self, make_run, envs, *, value_bootstrap=True, frameskip=1, num_random_steps=0, **options):
+    def __init__(self, make_run, envs, *, value_bootstrap=True, frames_per_step=1, num_random_steps=0, **options):
         num_agents = envs[0].num_agents
         options = {"num_envs_per_worker": len(envs), "num_batches_to_accumulate": 1} | options
         self.plan, self.memory = make_run(num_agents=num_agents, **options)
@@ -28,7 +28,7 @@ class Driver:
         self.envs = envs
         self.timing = Timing("worker")
         self.group = SteppingGroup(
-            spec, envs, self.memory, self.timing, value_bootstrap, frameskip, BadNumbers("scripted", stops=False)
+            spec, envs, self.memory, self.timing, value_bootstrap, frames_per_step, BadNumbers("scripted", stops=False)
         )
         self.group.reset(num_random_steps)
 
@@ -248,7 +248,7 @@ def test_an_episode_goes_on_until_it_has_ended_for_all_agents(make_driver, make_
 def test_episodes_are_described_with_return_length_and_what_the_environment_says(make_driver, make_env):
     env = make_env(0, lengths=(3, 2))
     env.last_infos = {"true_objective": 7, "episode_extra_stats": {"kills": np.int64(2), "ratio": 0.5}, "other": "x"}
-    driver = make_driver([env, make_env(1)], frameskip=4)
+    driver = make_driver([env, make_env(1)], frames_per_step=4)
     driver.do_rollout([0, 1])
     (episode,) = driver.group.episodes
     actions = [action_at(0, step) for step in range(3)]

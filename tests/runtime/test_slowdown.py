@@ -61,12 +61,14 @@ def do_passes(clock):
         slowdown = Slowdown()
         slowdown.set(0.5, 100)
         now_ns, computed_ns, delayed_ns = clock.now_ns, clock.computed_ns, clock.delayed_ns
-        for _ in range(num):
-            begin = slowdown.begin()
+
+        def work():
             clock.compute(computes_us)
             clock.wait(waits_us)
             clock.starve(starves_us)
-            slowdown.add_to(begin)
+
+        for _ in range(num):
+            slowdown.around(work)
         more_computed_us = (clock.computed_ns - computed_ns) / num / 1000 - computes_us
         passed_ns = clock.now_ns - now_ns - (clock.computed_ns - computed_ns) - (clock.delayed_ns - delayed_ns)
         return more_computed_us, passed_ns / num / 1000 - waits_us
@@ -107,12 +109,16 @@ def test_a_sleep_that_took_seconds_is_not_made_up_for_by_as_many(do_passes, cloc
     assert sum(clock.sleeps_us) == pytest.approx(400_000, rel=0.2), "100 ms less than half of what it waited"
 
 
+def test_a_stage_that_is_not_slowed_is_called_and_no_clock_is_looked_at(clock):
+    before = vars(clock).copy()
+    assert Slowdown().around(divmod, 7, 2) == (3, 1)
+    assert vars(clock) == before
+
+
 def test_it_ends_by_itself(clock):
     slowdown = Slowdown()
     slowdown.set(0.5, 1)
-    begin = slowdown.begin()
-    clock.wait(2 * 10**6)
-    slowdown.add_to(begin)
+    slowdown.around(clock.wait, 2 * 10**6)
     assert slowdown.share == 0
     assert clock.sleeps_us == ()
 
@@ -121,9 +127,7 @@ def test_a_wait_that_is_owed_is_none_of_the_next_slowdown(clock):
     slowdown = Slowdown()
     for _ in range(10):
         slowdown.set(0.5, 100)
-        begin = slowdown.begin()
-        clock.wait(100)
-        slowdown.add_to(begin)
+        slowdown.around(clock.wait, 100)
     assert clock.sleeps_us == ()
 
 
