@@ -112,7 +112,7 @@ def test_the_page_has_every_flag_and_nothing_of_this_machine(script: ModuleType,
     page = script.make_page()
     assert all(f"| `--{name}` |" in page for name in all_flags())
     assert "| `--res_w` | `128` |" in page
-    assert re.search(r"^\| `--use_rnn` \| +\| `False` \| `False` \| `True` \|$", page, re.MULTILINE)
+    assert re.search(r"^\| `--use_rnn` \| +\| `False` \| `False` \| `False` \| `True` \|$", page, re.MULTILINE)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(77)), raising=False)
     assert script.make_page() == page
 
