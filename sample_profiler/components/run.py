@@ -254,30 +254,32 @@ def _run_to_the_end(
         if wiring is not None:
             wiring.kill()
 
-    with _signals_calling(interrupt, kill):
-        with signals_held():  # by this thread; another one, as of a library, may take a signal all the same
-            make_wiring = SerialWiring if is_serial else ParallelWiring
-            wiring = make_wiring(blueprint, observers, recording, started_ns)
-            runner = wiring.runner
-            recording.attach(runner)
-            runner.records = records
-            runner.update_recording = recording.update
-        if interrupted:  # before there was a Runner to be told
-            runner.interrupt(_describe_signal(interrupted[0]))
-        try:
-            with runner.timing.add_time("main_loop"):
-                wiring.run()
-        except Exception as error:
-            runner.fail(Failure.from_exception(wiring.active_component(), error))
-        finally:
-            with runner.timing.add_time("stop_components"):
-                steady = _end_steady_part(recording, records)
-                wiring.stop()
-    with runner.timing.add_time("finish"):
-        recording.update()
-        runner.finish()
-    runner.timings[runner.name] = runner.timing.to_dict()
-    recording.close()
+    try:
+        with _signals_calling(interrupt, kill):
+            with signals_held():  # by this thread; another one, as of a library, may take a signal all the same
+                make_wiring = SerialWiring if is_serial else ParallelWiring
+                wiring = make_wiring(blueprint, observers, recording, started_ns)
+                runner = wiring.runner
+                recording.attach(runner)
+                runner.records = records
+                runner.update_recording = recording.update
+            if interrupted:  # before there was a Runner to be told
+                runner.interrupt(_describe_signal(interrupted[0]))
+            try:
+                with runner.timing.add_time("main_loop"):
+                    wiring.run()
+            except Exception as error:
+                runner.fail(Failure.from_exception(wiring.active_component(), error))
+            finally:
+                with runner.timing.add_time("stop_components"):
+                    steady = _end_steady_part(recording, records)
+                    wiring.stop()
+        with runner.timing.add_time("finish"):
+            recording.update()
+            runner.finish()
+        runner.timings[runner.name] = runner.timing.to_dict()
+    finally:
+        recording.close()  # also if nothing was begun: another run in this process has its own
     return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
 
 

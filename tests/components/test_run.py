@@ -34,7 +34,9 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.profiling.session import live_folder
+from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.event_loop import EventLoop
+from sample_profiler.timers import hierarchical_timer
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -192,7 +194,8 @@ def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path,
         raise error
 
     monkeypatch.setattr(run_module, "SerialWiring", fail)
-    with pytest.raises(error):
+    with hierarchical_timer("of the process"), pytest.raises(error):
         execute_run(config, probe_env(config), "cpu", tmp_path, [])
     assert [path.name for path in record.parent.iterdir()] == [record.name]
     assert record.read_text() == "of the earlier run"
+    assert not get_thread_stacks().main.recording.timing.is_shown, "the next recording of this process has the timers"

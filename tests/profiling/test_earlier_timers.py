@@ -121,7 +121,7 @@ def test_threads_that_go_on_count_from_there_and_those_that_are_over_not_at_all(
     over = threading.Thread(target=work)
     over.start()
     over.join()
-    thread = threading.Thread(target=work_on)
+    thread = threading.Thread(target=work_on, daemon=True)
     thread.start()
     done[0].wait()
     for step in (1, 2):
