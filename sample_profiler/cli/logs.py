@@ -70,6 +70,8 @@ class _Output:
     def _surviving(self) -> Iterator[None]:
         try:
             yield
+        except BlockingIOError:  # whoever reads is slow, and does not let writers wait: this text is lost
+            return
         except OSError as error:
             self.problem = error.strerror or str(error)
             with contextlib.suppress(OSError, ValueError):  # it may be no file of the system

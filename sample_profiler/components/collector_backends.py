@@ -22,7 +22,7 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, finish_component, report_end
 from sample_profiler.runtime.commands import Command, CommandResult, run_command
 from sample_profiler.runtime.event_loop import Component, LocalWaiter
-from sample_profiler.runtime.machine import tame_numerical_libraries
+from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -153,7 +153,7 @@ class SerialBackend(LocalBackend):
 
     def __init__(self, blueprint: Blueprint) -> None:
         super().__init__(blueprint)
-        tame_numerical_libraries()
+        tame_numerical_libraries(choose_worker_threads(1))
         self._reports = LocalReports()
         self._components: list[Component] = []
         previous = get_timing()

@@ -32,7 +32,13 @@ from sample_profiler.model.registry import recurrent_state_size, registered_part
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, SAME_SIGNAL_S, drop_dead_terminal, signals_held
+from sample_profiler.runtime.ending_signals import (
+    ENDING_SIGNALS,
+    SAME_SIGNAL_S,
+    drop_dead_terminal,
+    prepare_to_spawn,
+    signals_held,
+)
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
@@ -254,6 +260,8 @@ def _run_to_the_end(
         if wiring is not None:
             wiring.kill()
 
+    if not is_serial:
+        prepare_to_spawn()
     try:
         with _signals_calling(interrupt, kill):
             with signals_held():  # by this thread; another one, as of a library, may take a signal all the same

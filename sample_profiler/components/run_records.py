@@ -81,6 +81,7 @@ class RunRecords:
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
         self.keeps_earlier = False
+        self._has_removed_own = False
         self._begun_s = time.monotonic()
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
@@ -129,7 +130,9 @@ class RunRecords:
         if not self.keeps_earlier:
             return
         try:
-            self._remove_own()
+            if not self._has_removed_own:  # once: Ctrl+C may come when some have their names again
+                self._remove_own()
+                self._has_removed_own = True
             for path in list(self._set_aside()):
                 path.rename(path.with_suffix(""))
         except OSError as error:

@@ -18,7 +18,7 @@ from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Failure, finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
-from sample_profiler.runtime.machine import tame_numerical_libraries
+from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
@@ -116,7 +116,7 @@ class SerialWiring:
 
     def run(self) -> None:
         """Let the components work until the run ends."""
-        tame_numerical_libraries()
+        tame_numerical_libraries(choose_worker_threads(1))
         turns, runner = self._turns, self.runner
         turns.begin(runner.name)
         turns.join(runner.name, runner.timing)

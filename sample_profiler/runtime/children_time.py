@@ -68,8 +68,14 @@ def _descendants() -> list[int] | None:
 def _children_of(pid: int) -> Iterator[int]:
     # Each thread has those that it has started itself: some games are started by a thread of their own.
     for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-            yield from map(int, file.read().split())
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                children = file.read().split()
+        except (FileNotFoundError, ProcessLookupError):
+            if os.path.exists(f"/proc/{pid}/task/{thread}"):
+                raise  # the kernel has no such file
+            continue  # the thread has ended meanwhile
+        yield from map(int, children)
 
 
 def _ticks_of(pid: int) -> int:

@@ -18,6 +18,7 @@ __all__ = [
     "EndRequests",
     "drop_dead_terminal",
     "prepare_for_signals",
+    "prepare_to_spawn",
     "signals_held",
     "write_to_nowhere",
 ]
@@ -42,6 +43,14 @@ def prepare_for_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
+def prepare_to_spawn() -> None:
+    """Start what watches over the memory of spawned processes, before any signals are held for them.
+
+    The first of them would start it by itself, which ends with no signal held.
+    """
+    resource_tracker.ensure_running()
+
+
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
     """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready.
@@ -51,7 +60,6 @@ def signals_held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    resource_tracker.ensure_running()  # the first process that is spawned starts it, which ends with nothing held
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         yield

@@ -122,7 +122,7 @@ def choose_inference_threads(num_inference_workers: int) -> int:
 
 
 def choose_worker_threads(num_workers: int) -> int | None:
-    """Return the threads of libraries in each of `num_workers` rollout workers; None: as many as it has cores.
+    """Return the threads of libraries in each of `num_workers` processes; None: as many as it has cores.
 
     Libraries look at the cores on which they may run and not at a quota: with as many threads as that, the container
     would have used it up after a fraction of each period, and nobody in it could go on.

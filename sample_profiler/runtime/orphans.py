@@ -58,7 +58,7 @@ def end_descendants(existed_before: Collection[str]) -> None:
     Args:
         existed_before: shared memory that belongs to others.
     """
-    descendants = psutil.Process().children(recursive=True)
+    descendants = _descendants()
     names = mapped_shared_memory([os.getpid(), *(process.pid for process in descendants)])
     _kill(descendants)
     unlink_unused(names, existed_before, ignore_pid=os.getpid())
@@ -71,13 +71,21 @@ def descendants_of(children: Collection[int]) -> dict[int, set[psutil.Process]]:
     """
     owners = {pid: pid for pid in children}
     found: dict[int, set[psutil.Process]] = {pid: set() for pid in children}
-    for process in psutil.Process().children(recursive=True):  # a parent comes before its own children
+    for process in _descendants():  # a parent comes before its own children
         with contextlib.suppress(psutil.NoSuchProcess):
             owner = owners.get(process.ppid())
             if owner is not None and process.pid not in owners:
                 owners[process.pid] = owner
                 found[owner].add(process)
     return found
+
+
+def _descendants() -> list[psutil.Process]:
+    try:
+        descendants: list[psutil.Process] = psutil.Process().children(recursive=True)
+    except psutil.AccessDenied:  # /proc lists the processes of others, and does not show whose they are
+        return []
+    return descendants
 
 
 def end_sessions(leaders: Iterable[int], others: Iterable[psutil.Process] = ()) -> set[str]:
@@ -91,7 +99,7 @@ def end_sessions(leaders: Iterable[int], others: Iterable[psutil.Process] = ()) 
         The shared memory that it mapped.
     """
     wanted = set(leaders)
-    left = [process for process in psutil.Process().children(recursive=True) if _session_of(process.pid) in wanted]
+    left = [process for process in _descendants() if _session_of(process.pid) in wanted]
     left += [process for process in others if process.is_running()]  # not another one of that number
     names = mapped_shared_memory(process.pid for process in left)
     _kill(left)

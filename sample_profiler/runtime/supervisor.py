@@ -16,7 +16,7 @@ import psutil
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
 from sample_profiler.runtime.commands import Command, portable
-from sample_profiler.runtime.ending_signals import signals_held
+from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
 from sample_profiler.runtime.heartbeats import RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
@@ -74,6 +74,7 @@ class Child:
         self._process = process
         self._control = links.control
         self._stacks = links.stacks
+        prepare_to_spawn()
         with signals_held():  # until it is ready for them; that of a successor, too
             process.start()
         assert process.pid is not None

@@ -78,6 +78,7 @@ def make_atari_env(
     env = gymnasium.make(
         ATARI_ENVS[full_env_name],
         disable_env_checker=True,
+        obs_type="grayscale",  # the wrapper asks the game itself for what it shows: less is made for nobody
         frameskip=1,
         repeat_action_probability=0.0,
         render_mode=render_mode,

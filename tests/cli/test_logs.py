@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -96,6 +97,24 @@ def test_a_standard_output_that_is_gone_or_full_is_given_up_once_and_the_run_goe
     assert ["written to standard output" in line and problem in line for line in lines].count(True) == 1
     assert len(lines) == 4
     assert capfd.readouterr().err == ""
+
+
+def test_a_standard_output_whose_reader_is_slow_is_written_to_again(added, monkeypatch):
+    class Slow(io.StringIO):
+        is_full = True
+
+        def write(self, text):
+            if self.is_full:
+                raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+            return super().write(text)
+
+    output = Slow()
+    monkeypatch.setattr(sys, "stdout", output)
+    added.append(log_to_console(make_console()))
+    logging.getLogger("sample_profiler.test").info("lost")
+    output.is_full = False
+    logging.getLogger("sample_profiler.test").info("written")
+    assert "lost" not in output.getvalue() and "written" in output.getvalue()
 
 
 def test_without_a_standard_output_nothing_is_shown(added, monkeypatch, capfd):

@@ -160,6 +160,7 @@ def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path,
             components[0].interrupt("interrupted by SIGTERM")
 
     monkeypatch.setattr(wiring_module, "EventLoop", LateLoop)
+    monkeypatch.setattr(run_module, "prepare_to_spawn", lambda: pytest.fail("a serial run is one process"))
     result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
     assert (result.reason, result.fps) == ("interrupted by SIGTERM", 0.0)
 

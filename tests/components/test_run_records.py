@@ -186,6 +186,14 @@ def test_a_run_that_trains_nothing_leaves_what_the_one_before_has_recorded(earli
     assert contents(earlier) == before
 
 
+def test_recordings_that_are_put_back_twice_stay(earlier):
+    before = contents(earlier)
+    records = begin(earlier)
+    records.put_earlier_back()
+    records.put_earlier_back()
+    assert contents(earlier) == before
+
+
 def test_what_an_earlier_run_has_recorded_outlives_a_run_that_is_killed_before_it_trains(earlier):
     before = contents(earlier)
     begin(earlier)

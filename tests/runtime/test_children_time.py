@@ -46,6 +46,15 @@ def test_children_count_while_they_live_and_after_their_end(program):
     assert living_s <= children.seconds() <= living_s + 2.0, "once"
 
 
+def test_a_thread_that_has_ended_hides_no_other(monkeypatch):
+    process = start("import sys; print(flush=True); sys.stdin.read()")
+    process.stdout.readline()
+    listed = os.listdir
+    monkeypatch.setattr(module.os, "listdir", lambda path: ["999999999", *listed(path)])
+    assert process.pid in module._descendants()
+    process.communicate()
+
+
 def test_children_of_any_thread_count():
     children = ChildrenTime()
     before_s = ChildrenTime().seconds()

@@ -59,7 +59,8 @@ def test_signals_are_held_for_a_while_in_the_main_thread():
 
 SPAWN = """
 import multiprocessing, signal
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, prepare_to_spawn, signals_held
+prepare_to_spawn()
 with signals_held():
     process = multiprocessing.get_context("spawn").Process(target=int)
     process.start()

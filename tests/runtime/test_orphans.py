@@ -14,6 +14,7 @@ from spawned_components import SLEEP, has_ended, map_file
 
 from sample_profiler.runtime import orphans
 from sample_profiler.runtime.orphans import (
+    descendants_of,
     end_sessions,
     list_shared_memory,
     mapped_shared_memory,
@@ -27,6 +28,15 @@ def name():
     Path(name).write_bytes(bytes(4096))
     yield name
     Path(name).unlink(missing_ok=True)
+
+
+def test_where_the_system_hides_whose_processes_there_are_nothing_is_found(monkeypatch):
+    def refuse(*_, **__):
+        raise psutil.AccessDenied(1)
+
+    monkeypatch.setattr(psutil.Process, "children", refuse)
+    assert descendants_of([os.getpid()]) == {os.getpid(): set()}
+    assert end_sessions([os.getpid()]) == set()
 
 
 def test_files_that_nobody_maps_and_that_are_new_are_unlinked(name):
