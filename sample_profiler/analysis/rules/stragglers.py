@@ -7,7 +7,7 @@ from collections.abc import Collection
 from statistics import median
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
-from sample_profiler.analysis.findings import MUCH, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 
 __all__ = ["slow_environment", "slow_worker"]
 
@@ -115,4 +115,6 @@ def _factor_without(run: JudgedRun, slow: Collection[str], own_factor: float) ->
 
 def _is_limited_elsewhere(run: JudgedRun, factor: float) -> bool:
     """Tell whether the run would be as slow without them: nobody waits for those who hold up nobody."""
-    return run.is_paced_by_learner or factor < _WORTH_NAMING
+    # A Learner that waits for samples waits for them, too, however busy it is, as for used-up processors.
+    is_learner_alone = run.is_paced_by_learner and run.learner_waits < LITTLE
+    return is_learner_alone or factor < _WORTH_NAMING

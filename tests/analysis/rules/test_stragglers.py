@@ -58,6 +58,13 @@ def test_two_workers_of_which_one_has_a_slow_environment_on_two_used_up_cores():
     assert verdict.advice[0].fps[1] == pytest.approx(5000 / 0.95 * 1.15), "the processors are the limit then"
 
 
+@pytest.mark.parametrize(("busy", "cause"), [(0.82, "slow worker"), (0.92, "learner")])
+def test_a_learner_that_waits_for_samples_waits_for_stragglers_however_busy_it_is(busy, cause):
+    quick = worker(1, busy=0.4, inference=0.2, learner=0.4, env_step=0.1, steps=900)
+    load = learner(busy, starved=0.4, gauges={"num_threads": 2})
+    assert judge_run(straggler(steps=250), quick, inference(0.3), load, machine_busy=0.97).cause == cause
+
+
 def test_the_worst_environment_is_named_first_and_all_of_them():
     little = {"slowest_env": 40, "slowest_env_ratio": 9.0, "slowest_env_share": 0.3}
     verdict = judge_run(
