@@ -116,7 +116,7 @@ class InferenceWorker:
         return []
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many rows go through the network at once, and which weights do.
+        """Measure how many rows go through the network at once, which weights do, and with how many threads it is done.
 
         The mean is that since the start; of any time in between the numbers tell it (`analysis.window`).
         """
@@ -125,6 +125,7 @@ class InferenceWorker:
             "inference_batches": self._num_batches,
             "inference_rows": self._num_rows,
             "policy_version": self._version,
+            "num_threads": torch.get_num_threads(),
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:

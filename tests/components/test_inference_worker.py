@@ -205,7 +205,7 @@ def test_gauges_and_tree_tell_of_batches(inference):
     inference.request(0)
     num_rows = len(rows_of(inference, 0, 1, 0))
     batches = {"batch_rows": num_rows / 2, "inference_batches": 2, "inference_rows": num_rows}
-    assert inference.worker.gauges() == batches | {"policy_version": 0}
+    assert inference.worker.gauges() == batches | {"policy_version": 0, "num_threads": torch.get_num_threads()}
     blocks = {"update_model", "weight_update", "handle_policy_step", "deserialize", "stack", "forward", "to_cpu"}
     assert blocks <= set(inference.worker.timing)
     assert inference.worker.name == "InferenceWorker_p0-w0"
