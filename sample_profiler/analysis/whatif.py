@@ -76,7 +76,8 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
     """
     saved = 1 - 1 / speedup
     needs: dict[str, float] = {}
-    cores = _cores_of_others(facts) * (1 - saved if stage == "env" else 1.0)
+    others = _cores_of_others(facts)
+    cores = others - (_cores_of_games(facts, others) * saved if stage == "env" else 0.0)
     for kind, name in _KINDS.items():
         loads = facts.of_kind(kind)
         works = []
@@ -96,13 +97,22 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
 
 
 def _cores_of_others(facts: RunFacts) -> float:
-    """Return how many cores others than the components use: games in processes of their own, for the most part.
-
-    They work while environments step, so they are taken for a part of that.
-    """
+    """Return how many cores others than the components use: games in processes of their own, and other programs."""
     if facts.machine_busy is None or not facts.num_cores:
         return 0.0
     return max(0.0, facts.machine_busy * facts.num_cores - sum(load.cpu or 0.0 for load in facts.components))
+
+
+def _cores_of_games(facts: RunFacts, others: float) -> float:
+    """Return how many of the cores of others games of workers use: they work while environments step.
+
+    Args:
+        facts: of the run.
+        others: cores that others than the components use. Of a recording that does not tell games apart, all of them.
+    """
+    games = [load.children_cpu for load in facts.workers]
+    known = [cores for cores in games if cores is not None]
+    return min(others, sum(known)) if len(known) == len(games) else others
 
 
 def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float) -> StageWeight:

@@ -62,17 +62,20 @@ def test_the_stage_that_gives_most_comes_first():
     assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]
 
 
-def load(name, busy, blocks, cpu, starved=0.0):
+def load(name, busy, blocks, cpu, starved=0.0, children_cpu=None):
     account = ComponentAccount(name, name, 1, 10**10, {}, {}, 0, 0, is_parallel=False)
-    return ComponentLoad(name, name.partition("_")[0], account, busy, {}, blocks, {}, cpu, starved, {})
+    kind = name.partition("_")[0]
+    return ComponentLoad(name, kind, account, busy, {}, blocks, {}, cpu, starved, {}, {}, children_cpu)
 
 
-def make_facts(env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0, machine_busy=None):
+def make_facts(
+    env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0, machine_busy=None, games=(None, None)
+):
     return RunFacts(
         seconds=10.0, start_s=0.0, fps=1000.0, num_cores=num_cores, machine_busy=machine_busy, is_serial=False,
         components=(
-            load("RolloutWorker_w0", env + 0.05, {"env_step": env}, cpu),
-            load("RolloutWorker_w1", env + 0.05, {"env_step": env}, cpu),
+            load("RolloutWorker_w0", env + 0.05, {"env_step": env}, cpu, children_cpu=games[0]),
+            load("RolloutWorker_w1", env + 0.05, {"env_step": env}, cpu, children_cpu=games[1]),
             load("InferenceWorker_p0-w0", inference, {"handle_policy_step": inference}, cpu),
             load("Learner_0", learner, {"train": learner}, cpu, starved),
         ),
@@ -115,6 +118,23 @@ def test_games_in_processes_of_their_own_need_processors_too():
     halved = ceiling(busy, "env", 2.0)
     worker = 0.25 * (1 - 0.25 / 0.55)
     assert halved.gain == pytest.approx(4 / (2.6 / 2 + 2 * worker + 0.5) - 1), "they have half as much to do then"
+
+
+@pytest.mark.parametrize(
+    ("games", "left"),
+    [
+        ((0.4, 0.6), 2.6 - 1.0 / 2),
+        ((0.0, 0.0), 2.6),  # all of it is of other programs, which have as much to do as before
+        ((9.0, 9.0), 2.6 / 2),
+        ((0.4, None), 2.6 / 2),  # not told of all: all of it may be games
+    ],
+)
+def test_other_programs_need_their_processors_also_where_environments_are_faster(games, left):
+    facts = make_facts(env=0.5, inference=0.1, learner=0.5, cpu=0.25, num_cores=4, machine_busy=0.9, games=games)
+    bound = ceiling(facts, "env", 2.0)
+    worker = 0.25 * (1 - 0.25 / 0.55)
+    assert bound.limit == "the processors"
+    assert bound.gain == pytest.approx(4 / (left + 2 * worker + 0.5) - 1)
 
 
 def test_a_bound_that_counts_for_no_time_alone_is_shown_too():
