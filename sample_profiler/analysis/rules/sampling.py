@@ -173,6 +173,8 @@ def environments(run: JudgedRun) -> Finding | None:
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
     resets = run.worker_share("env_step/env_reset")
     why = "nothing else is busy enough to matter"
+    if run.is_saturated:
+        why = "all processors are busy, workers mostly with it"
     if resets > 0.3 * stepping:
         why = f"{percent(resets / stepping)} of it is resetting"
     advice.append(Advice("a faster environment", why, run.gain(min(wanted, 1 / max(1 - 0.5 * stepping, 0.05)), 0.1)))

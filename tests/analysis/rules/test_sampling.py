@@ -94,6 +94,17 @@ def test_without_idle_cores_more_workers_are_no_advice():
     assert changes[0] == "--num_workers=3"
 
 
+@pytest.mark.parametrize(
+    ("machine_busy", "why"),
+    [(0.5, "nothing else is busy enough to matter"), (0.95, "all processors are busy, workers mostly with it")],
+)
+def test_a_faster_environment_is_advised_for_what_is_true_of_the_processors(machine_busy, why):
+    loads = [worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)]
+    verdict = judge_run(*loads, inference(), learner(0.8), machine_busy=machine_busy)
+    assert verdict.cause == "environments"
+    assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
+
+
 def upper(verdict, change):
     """The most that is predicted of an advice, as a factor without the model's margin of 15 %."""
     return next(advice.fps for advice in verdict.advice if advice.change == change)[1] / 5000 / 1.15
