@@ -32,7 +32,6 @@ _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "-
 _MANY_WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--num_batches_to_accumulate=1")
 _LEAST_RIGHT, _LEAST_HELD = 0.95, 0.8
 _FLAG = re.compile(r"--\w+=\S+")
-_VARIABLE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+)")
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,10 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
     }
     predicted = next((advice for advice in verdict.advice if advice.fps is not None), None)
     if follows and predicted is not None and predicted.fps is not None:
-        setting = setting_of(predicted.change)
-        if setting is None:
+        flags = setting_of(predicted.change)
+        if flags is None:
             return result | {"no_setting": predicted.change}
-        flags, variables = setting
-        fps = _train(case.injected, (*case.flags, *flags), seconds, variables).facts.fps
+        fps = _train(case.injected, (*case.flags, *flags), seconds).facts.fps
         low, high = predicted.fps
         result["followed"] = {
             "change": predicted.change,
@@ -108,31 +106,25 @@ def run(name: str, seconds: float, *, follows: bool) -> dict[str, Any]:
     return result
 
 
-def setting_of(change: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
-    """Return the flags and the environment variables that an advice asks for.
+def setting_of(change: str) -> tuple[str, ...] | None:
+    """Return the flags that an advice asks for.
 
     Args:
-        change: such as "--batch_size=512 --rollout=64", or "OMP_NUM_THREADS=2 or unset", of which the value counts.
+        change: such as "--batch_size=512 --rollout=64".
 
     Returns:
         None where it is in words, which somebody has to think about.
     """
     words = change.split()
-    if words and all(_FLAG.fullmatch(word) for word in words):
-        return tuple(words), {}
-    if variable := _VARIABLE.match(change):
-        return (), {variable["name"]: variable["value"]}
-    return None
+    return tuple(words) if words and all(_FLAG.fullmatch(word) for word in words) else None
 
 
-def _train(
-    injected: dict[str, float], own_flags: tuple[str, ...], seconds: float, variables: Mapping[str, str] | None = None
-) -> RunReport:
+def _train(injected: dict[str, float], own_flags: tuple[str, ...], seconds: float) -> RunReport:
     with tempfile.TemporaryDirectory(prefix="sample_profiler_verdicts_") as folder:
         flags = [*_FLAGS, *own_flags, f"--train_for_seconds={seconds}", f"--train_dir={folder}", "--experiment=run"]
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.measuring.injected_run", *flags],
-            env={**os.environ, **(variables or {}), "INJECTED": json.dumps(injected)},
+            env={**os.environ, "INJECTED": json.dumps(injected)},
             capture_output=True,
             text=True,
             check=False,
