@@ -72,8 +72,7 @@ class ScriptRecording:
 
     def _keep_up_to_date(self) -> None:
         while not self._is_over.wait(_INTERVAL_S):
-            with contextlib.suppress(RuntimeError):  # a gauge was added meanwhile: next time
-                self._update()
+            self._update()
 
     def _update(self) -> None:
         device_clock.poll()

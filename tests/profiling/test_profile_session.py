@@ -11,7 +11,7 @@ import pytest
 
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
-from sample_profiler.profiling import TWIN, get_timing
+from sample_profiler.profiling import TWIN, device_clock, get_timing
 from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
 
 
@@ -74,6 +74,25 @@ def test_device_time_of_a_script_is_known_while_it_goes_on(tmp_path, device, mon
         while timing.snapshot().children["forward"].device is None:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
+
+
+def test_an_error_while_a_script_goes_on_is_told(tmp_path, monkeypatch):
+    def fail():
+        raise RuntimeError("no disk, no driver")
+
+    told = []
+    monkeypatch.setattr("sample_profiler.profiling.session_recording._INTERVAL_S", 0.01)
+    monkeypatch.setattr(threading, "excepthook", lambda error: told.append(str(error.exc_value)))
+    with profile_session(tmp_path):
+        monkeypatch.setattr(device_clock, "poll", fail)
+        deadline_s = time.monotonic() + 30
+        while not told:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        monkeypatch.undo()
+        train()
+    assert told == ["no disk, no driver"]
+    assert list(read_session(tmp_path).processes[0].trees["main"].children) == ["rollout", "train"]
 
 
 def test_the_log_says_which_recorder_there_is(tmp_path, caplog):
