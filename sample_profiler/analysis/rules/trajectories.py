@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import MUCH, Advice, Finding, JudgedRun, describe_blocks, percent
+from sample_profiler.analysis.findings import MUCH, OWN_WORK, Advice, Finding, JudgedRun, describe_blocks, percent
 
 __all__ = ["batching", "left_out", "old_samples"]
 
 _MOSTLY = 0.7  # of the wall: what a Batcher does for a trajectory is next to nothing
-_OWN_WORK = 0.6  # the same without the time in which it was ready and had no processor
 _MUCH_LEFT_OUT = 0.1
 _OLD_DATASETS = 5.0  # memory for --num_batches_to_accumulate=2 holds no trajectory for longer than about four
 _LONG_LINE_DATASETS = 2.0
@@ -21,7 +20,7 @@ def batching(run: JudgedRun) -> Finding | None:
     batcher = max(run.facts.of_kind("Batcher"), key=lambda load: load.busy, default=None)
     if batcher is None or run.learner is None or run.learner_waits < MUCH:
         return None
-    if batcher.busy < _MOSTLY or batcher.busy - (batcher.starved or 0.0) < _OWN_WORK:
+    if batcher.busy < _MOSTLY or run.own_work(batcher) < OWN_WORK:
         return None
     evidence = [
         f"{batcher.name} works {percent(batcher.busy)} of the time: {describe_blocks(batcher)}",

@@ -13,17 +13,18 @@ def workers(**options):
 
 
 @pytest.mark.parametrize(
-    ("busy", "starved", "learner_busy", "cause"),
+    ("busy", "starved", "machine_busy", "learner_busy", "cause"),
     [
-        (0.9, 0.1, 0.5, "batching"),
-        (0.5, 0.1, 0.5, "buffers"),  # it waits as everybody does
-        (0.9, 0.5, 0.5, "buffers"),  # it is busy waiting for a processor
-        (0.9, 0.1, 0.9, "learner"),  # nobody waits for it
+        (0.9, 0.1, 0.8, 0.5, "batching"),
+        (0.5, 0.1, 0.8, 0.5, "buffers"),  # it waits as everybody does
+        (0.9, 0.5, 0.8, 0.5, "buffers"),  # it is busy waiting for a processor
+        (0.9, 0.5, 0.5, 0.5, "batching"),  # with processors to spare it is busy with its work
+        (0.9, 0.1, 0.8, 0.9, "learner"),  # nobody waits for it
     ],
 )
-def test_a_batcher_is_the_limit_if_it_works_and_the_learner_waits(busy, starved, learner_busy, cause):
+def test_a_batcher_is_the_limit_if_it_works_and_the_learner_waits(busy, starved, machine_busy, learner_busy, cause):
     loads = [*workers(learner=0.4), inference(), learner(learner_busy), batcher(busy, starved=starved, finished=300)]
-    verdict = judge_run(*loads)
+    verdict = judge_run(*loads, machine_busy=machine_busy)
     assert verdict.cause == cause
     if cause == "batching":
         assert verdict.component == "Batcher_0"
