@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sample_profiler.profiling.earlier_timers import take_off
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.timer_nodes import merge_trees
+from sample_profiler.profiling.timer_nodes import copy_tree, merge_trees
 from sample_profiler.profiling.timer_stacks import TimerStack
 from sample_profiler.profiling.timing import Timing
 from sample_profiler.profiling.tree import TreeNode
@@ -60,17 +60,11 @@ class _Thread:
     def __init__(self, stack: TimerStack) -> None:
         self.stack = stack
         self._recording = stack.recording
-        self._earlier = _copy(self._recording.read())
+        self._earlier = copy_tree(self._recording.read())
 
     def read(self) -> TreeNode:
         recording = self.stack.recording
-        tree = _copy(recording.read())
+        tree = copy_tree(recording.read())
         if recording is self._recording and self._earlier.children:  # not reset since
             take_off(tree, self._earlier)
         return tree
-
-
-def _copy(source: TreeNode) -> TreeNode:
-    tree = TreeNode()
-    merge_trees(tree, source)
-    return tree

@@ -54,7 +54,7 @@ class Recording:
             snapshot, ended_ns = self.timing.snapshot(), self._ended_ns
             if ended_ns is None and not self._data.children and not self._data.is_parallel:
                 return snapshot
-            tree = _copy_tree(snapshot)
+            tree = copy_tree(snapshot)
             if ended_ns is not None:
                 tree.statistics = Statistics()
                 tree.statistics.add([ended_ns - self._start_ns], last_end_ns=ended_ns)
@@ -113,7 +113,7 @@ class TimerNode:
     @classmethod
     def from_tree(cls, tree: TreeNode) -> TimerNode:
         """Return a recording, such as ``timing.snapshot()``, as a root node; `tree` stays as it is."""
-        return cls(Recording(_copy_tree(tree)))
+        return cls(Recording(copy_tree(tree)))
 
     @property
     def name(self) -> str:
@@ -156,12 +156,12 @@ class TimerNode:
             root_name: The child of this node to add it to; None adds it to this node itself.
             is_parallel: Whether the two ran beside each other, which marks all that is added.
         """
-        tree = _copy_tree(other._read(), is_parallel=is_parallel)
+        tree = copy_tree(other._read(), is_parallel=is_parallel)
         self._recording.adopt(self._path if root_name is None else (*self._path, root_name), tree)
 
     def to_tree(self) -> TreeNode:
         """Return what there is now as plain data of its own, the inverse of `from_tree`."""
-        return _copy_tree(self._read())
+        return copy_tree(self._read())
 
     def copy(self) -> TimerNode:
         """Return what there is now as a root node that does not change any more."""
@@ -299,8 +299,15 @@ def merge_trees(target: TreeNode, source: TreeNode) -> None:
             stack.append((node.children.setdefault(key, TreeNode(key)), child))
 
 
-def _copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:
-    # The copies are add_time nodes, whatever the kinds were: the value of a timer is its total.
+def copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:
+    """Return an independent copy as timers have it.
+
+    Its nodes are of add_time, whatever the kinds were: the value of a timer is its total.
+
+    Args:
+        source: What to copy; it stays as it is.
+        is_parallel: Whether to mark all of the copy as recorded beside something else.
+    """
     tree = TreeNode(source.key)
     merge_trees(tree, source)
     if is_parallel:
