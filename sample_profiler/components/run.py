@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import math
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import gymnasium
@@ -33,10 +29,9 @@ from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.child import Failure
 from sample_profiler.runtime.ending_signals import (
-    ENDING_SIGNALS,
-    SAME_SIGNAL_S,
     drop_dead_terminal,
     prepare_to_spawn,
+    signals_calling,
     signals_held,
 )
 from sample_profiler.runtime.machine import Machine, draw_seed
@@ -263,7 +258,7 @@ def _run_to_the_end(
     if not is_serial:
         prepare_to_spawn()
     try:
-        with _signals_calling(interrupt, kill):
+        with signals_calling(interrupt, kill):
             with signals_held():  # by this thread; another one, as of a library, may take a signal all the same
                 make_wiring = SerialWiring if is_serial else ParallelWiring
                 wiring = make_wiring(blueprint, observers, recording, started_ns)
@@ -365,38 +360,3 @@ def _log_flattened(config: Config, observation_spaces: Mapping[str, gymnasium.Sp
             "images of %dx%d pixels",
             *(key, observation_spaces[key].shape, architecture, least_side(architecture), least_side(architecture)),
         )
-
-
-@contextlib.contextmanager
-def _signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
-    """Let the first signal end the run in order, and a second Ctrl+C or SIGTERM at once.
-
-    One order may come twice: `timeout` sends it to its child and then to all of its group. SIGHUP may come several
-    times, from the kernel and from the shell, and before or after a SIGTERM: it hurries nobody. Who has had it ignored,
-    as nohup, wants the run to go on.
-    """
-    is_ending = False
-    first_s = math.inf  # when the first Ctrl+C or SIGTERM came
-
-    def handle(number: int, _: FrameType | None) -> None:
-        nonlocal is_ending, first_s
-        was_ending, is_ending = is_ending, True
-        if not was_ending:
-            interrupt(number)
-        if number != signal.SIGHUP:
-            first_s = min(first_s, time.monotonic())
-            if was_ending and time.monotonic() - first_s > SAME_SIGNAL_S:
-                kill()
-                raise KeyboardInterrupt("Interrupted again: everything was ended at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can handle signals; who runs us elsewhere takes care of them
-        return
-    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    handled = [number for number in ENDING_SIGNALS if number != signal.SIGHUP or not is_ignored]
-    previous = [signal.signal(number, handle) for number in handled]
-    try:
-        yield
-    finally:
-        for number, handler in zip(handled, previous, strict=True):
-            signal.signal(number, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ __all__ = [
     "drop_dead_terminal",
     "prepare_for_signals",
     "prepare_to_spawn",
+    "signals_calling",
     "signals_held",
     "write_to_nowhere",
 ]
@@ -65,6 +67,41 @@ def signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) -> Iterator[None]:
+    """Let the first signal end the run in order, and a second Ctrl+C or SIGTERM at once.
+
+    One order may come twice: `timeout` sends it to its child and then to all of its group. SIGHUP may come several
+    times, from the kernel and from the shell, and before or after a SIGTERM: it hurries nobody. Who has had it ignored,
+    as nohup, wants the run to go on.
+    """
+    is_ending = False
+    first_s = math.inf  # when the first Ctrl+C or SIGTERM came
+
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal is_ending, first_s
+        was_ending, is_ending = is_ending, True
+        if not was_ending:
+            interrupt(number)
+        if number != signal.SIGHUP:
+            first_s = min(first_s, time.monotonic())
+            if was_ending and time.monotonic() - first_s > SAME_SIGNAL_S:
+                kill()
+                raise KeyboardInterrupt("Interrupted again: everything was ended at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can handle signals; who runs us elsewhere takes care of them
+        return
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    handled = [number for number in ENDING_SIGNALS if number != signal.SIGHUP or not is_ignored]
+    previous = [signal.signal(number, handle) for number in handled]
+    try:
+        yield
+    finally:
+        for number, handler in zip(handled, previous, strict=True):
+            signal.signal(number, handler)
 
 
 class EndRequests:

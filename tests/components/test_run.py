@@ -22,7 +22,6 @@ from sample_profiler.components import wiring as wiring_module
 from sample_profiler.components.run import (
     _end_steady_part,
     _log_flattened,
-    _signals_calling,
     check_spaces,
     execute_run,
     probe_env,
@@ -35,6 +34,8 @@ from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.runtime import ending_signals
+from sample_profiler.runtime.ending_signals import signals_calling
 from sample_profiler.runtime.event_loop import EventLoop
 from sample_profiler.timers import hierarchical_timer
 
@@ -57,8 +58,8 @@ def run_with(*numbers: int, apart_s: float = 1.0) -> tuple[list[int], int]:
     clock = SimpleNamespace(monotonic=lambda: now_s)
     try:
         with (
-            patch.object(run_module, "time", clock),
-            _signals_calling(ended.append, lambda: kills.append(None)),
+            patch.object(ending_signals, "time", clock),
+            signals_calling(ended.append, lambda: kills.append(None)),
         ):
             for number in numbers:
                 signal.raise_signal(number)
