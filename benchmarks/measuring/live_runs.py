@@ -108,11 +108,13 @@ class LiveRun:
         return self.result
 
     def cpu_s(self) -> float:
-        """Return the processor time that all processes of the run have had so far, games included, this one not."""
-        total = 0.0
-        for process in psutil.Process().children(recursive=True):
-            if process.pid in self.foreign_pids:
-                continue
+        """Return the processor time that all processes of the run have had so far, games included.
+
+        This one counts where it does the run's work, in serial mode.
+        """
+        own, total = psutil.Process(), 0.0
+        processes = [each for each in own.children(recursive=True) if each.pid not in self.foreign_pids]
+        for process in [own, *processes] if self.config.sampling.serial_mode else processes:
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:

@@ -39,6 +39,7 @@ from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S, EndRequests, p
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
+from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording, RecordingOptions
@@ -342,7 +343,7 @@ def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before:
     arguments = (settings, links, is_silent, existed_before)
     threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
-        os.nice(settings.niceness)
+        add_niceness(settings.niceness)
     if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, settings.cpus)
     tame_numerical_libraries(settings.num_threads)

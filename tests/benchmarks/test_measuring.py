@@ -7,9 +7,11 @@ import random
 import textwrap
 from collections import Counter
 
+import psutil
 import pytest
 
 from benchmarks.measuring.alternation import Comparison, Phase, Sample, compare
+from benchmarks.measuring.live_runs import LiveRun, make_config
 from benchmarks.measuring.paired import bootstrap, is_on_in_phase, ratio_on_to_off, trimmed_mean
 from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
 from benchmarks.recorder_overhead import pooled
@@ -105,3 +107,9 @@ def test_shares_of_samples_have_an_error():
     samples = Samples(400, Counter({"env_step": 100}))
     assert samples.share("env_step") == 0.25
     assert samples.standard_error("env_step") == pytest.approx(math.sqrt(0.25 * 0.75 / 400))
+
+
+def test_the_processor_time_of_a_serial_run_is_that_of_its_one_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil.Process, "children", lambda _, recursive: [])  # as before a run has started any
+    assert LiveRun(make_config("CartPole-v1", tmp_path, 1.0, ("--serial_mode=True",))).cpu_s() > 0
+    assert LiveRun(make_config("CartPole-v1", tmp_path, 1.0)).cpu_s() == 0

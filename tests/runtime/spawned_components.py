@@ -129,12 +129,18 @@ def warn(_: PipeReports) -> None:
     logging.getLogger("sample_profiler.test").warning("careful with %s", ["lists", 1])
 
 
+def read_autogroup() -> str | None:
+    path = Path("/proc/self/autogroup")
+    return path.read_text() if path.exists() else None
+
+
 def describe_process(reports: PipeReports) -> None:
     reports.send(
         {
             "session": os.getsid(0) == os.getpid(),
             "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
             "niceness": os.nice(0),
+            "autogroup": read_autogroup(),
             "cpus": os.sched_getaffinity(0),
             "threads": os.environ.get("OMP_NUM_THREADS"),
             "inheritable": [fd for fd in list_descriptors() if os.get_inheritable(fd)],

@@ -341,6 +341,7 @@ def test_the_process_is_as_its_settings_say(supervisor, await_report):
     assert facts["session"]
     assert facts["sigint"]
     assert facts["niceness"] == os.nice(0) + 3
+    assert facts["autogroup"] is None or os.geteuid() or facts["autogroup"].endswith(f" nice {os.nice(0) + 3}\n")
     assert facts["cpus"] == {cpu}
     assert facts["threads"] == "5"
 
