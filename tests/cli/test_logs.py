@@ -64,12 +64,13 @@ def test_debug_messages_are_not_shown(added, console):
     assert console.file.getvalue() == ""
 
 
-def test_a_console_that_cannot_be_written_to_does_not_end_the_run(added, monkeypatch):
+def test_a_console_that_cannot_be_written_to_does_not_end_the_run(added, monkeypatch, tmp_path):
     console = Console(file=io.StringIO())
     console.file.close()
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    added.append(log_to_console(console))
+    added.extend([log_to_console(console), log_to_file(tmp_path / "log.txt")])
     logging.getLogger("sample_profiler.test").info("hello")
+    assert "hello" in (tmp_path / "log.txt").read_text(), "the handler behind it has its turn"
 
 
 def broken_pipe():
