@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.measuring.alternation import HEADER, Alternation, Comparison, compare
+from benchmarks.measuring.alternation import HEADER, TRAINED, Alternation, Comparison, compare, pairs_of
 from benchmarks.measuring.live_runs import NAMES, make_run
 
 NUM_READERS = 2
@@ -64,7 +64,7 @@ def measure(
         alternation.at_end = lambda: cpu_s.extend(sum(process.cpu_times()[:2]) for process in processes)
         run.execute([alternation])
     watched_s = sum(phase.end_s - phase.begin_s for phase in alternation.phases if phase.is_on)
-    return compare(run.samples, alternation.phases), [seconds / watched_s for seconds in cpu_s]
+    return compare(pairs_of(run.samples, alternation.phases)), [seconds / watched_s for seconds in cpu_s]
 
 
 def in_proportion(hertz: float) -> Callable[[float], float]:
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(HEADER)
         for comparison in comparisons:
             print(comparison.describe())
-        ratio = next(each for each in comparisons if each.name.startswith("frames")).ratio
+        ratio = next(each for each in comparisons if each.name == TRAINED).ratio
         change = ratio.map(lambda ratio: (ratio - 1) * 100).map(in_proportion(options.hertz))
         is_within = max(-change.lower, change.upper) < MOST_CHANGE_PERCENT
         verdict = "within" if is_within else "NOT shown to be within"

@@ -24,6 +24,7 @@ from pathlib import Path
 from benchmarks.measuring.block_loops import VARIANTS, empty, seconds_of
 from benchmarks.measuring.live_runs import NAMES, make_run
 from benchmarks.measuring.moments import AtMoments
+from benchmarks.measuring.processor_time import processor_time_s
 from sample_profiler.profiling import TWIN
 from sample_profiler.profiling.record_reader import ProcessRecord
 from sample_profiler.profiling.session import read_session
@@ -84,9 +85,7 @@ def look(record: ProcessRecord) -> Look:
     cpu_s = record.gauges["cpu_s"].value if "cpu_s" in record.gauges else float("nan")
     if not record.is_closed:
         with contextlib.suppress(OSError):
-            # Exact to the nanosecond, unlike the usual count of ticks, which sees little of what runs in short bursts.
-            threads = Path(f"/proc/{record.pid}/task").iterdir()
-            cpu_s = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+            cpu_s = processor_time_s(record.pid)
     return Look(record.read_ns / 1e9, num_passes, max(0, num_events - num_passes), cpu_s)
 
 

@@ -8,7 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.measuring.paired import Interval, describe_spread, is_on_in_phase, ratio_on_to_off
+from benchmarks.measuring.paired import (
+    Interval,
+    adjusted_ratio_on_to_off,
+    describe_spread,
+    is_on_in_phase,
+    ratio_on_to_off,
+)
 from sample_profiler.components.observers import RunObserver
 
 if TYPE_CHECKING:
@@ -19,7 +25,12 @@ if TYPE_CHECKING:
 SETTLE_S = 0.5
 _WARM_UP_BATCHES = 4
 _LEAST_BATCHES = 3
-_FIGURES = ("steps sampled per second", "frames trained on per second", "CPU seconds per 1,000,000 frames")
+TRAINED = "frames trained on per second"
+ADJUSTED = "frames per second at one processor speed"
+LEARNER = "CPU seconds of the Learner per 1,000,000 frames"
+_FIGURES = ("steps sampled per second", TRAINED, "CPU seconds per 1,000,000 frames", LEARNER)
+
+Pair = tuple[dict[str, float], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -30,11 +41,14 @@ class Sample:
         time_s: the moment (monotonic).
         steps: agent steps sampled.
         frames: trained on.
+        learner_cpu_s: processor time of the Learners when the last of these frames had been trained on; 0: they have
+            no process of their own.
     """
 
     time_s: float
     steps: int
     frames: int
+    learner_cpu_s: float = 0.0
 
 
 @dataclass
@@ -123,32 +137,44 @@ class Comparison:
         """Return one line."""
         change = self.ratio.map(lambda ratio: (ratio - 1) * 100)
         interval = f"{change.estimate:+.2f} % [{change.lower:+.2f}, {change.upper:+.2f}]"
-        return f"{self.name:34}{describe_spread(self.on):>32}{describe_spread(self.off):>32}{interval:>34}"
+        return f"{self.name:48}{describe_spread(self.on):>32}{describe_spread(self.off):>32}{interval:>34}"
 
 
-HEADER = f"{'':34}{'on: median [quartiles]':>32}{'off: median [quartiles]':>32}{'on against off [95 %]':>34}"
+HEADER = f"{'':48}{'on: median [quartiles]':>32}{'off: median [quartiles]':>32}{'on against off [95 %]':>34}"
 
 
-def compare(samples: Sequence[Sample], phases: Sequence[Phase]) -> list[Comparison]:
-    """Return the throughput and the processor time per frame of the phases, the first half second of each left out.
+def pairs_of(samples: Sequence[Sample], phases: Sequence[Phase]) -> list[Pair]:
+    """Return the figures of neighbouring phases, the one that is on first; the first half second of each is left out.
 
     Frames are trained on in batches and steps sampled in bursts between them, so a rate is taken from the end of the
     first batch in a phase to the end of its last. A pair with a phase of less than three batches is left out.
+    """
+    pairs = []
+    for first, second in zip(phases[0::2], phases[1::2], strict=False):
+        on, off = (first, second) if first.is_on else (second, first)
+        pair = _measure(samples, on), _measure(samples, off)
+        if all(pair):
+            pairs.append(pair)
+    return pairs
+
+
+def compare(pairs: Sequence[Pair]) -> list[Comparison]:
+    """Return the throughput and the processor time per frame with the thing on and off.
+
+    Where the Learners' processor time is known, the frames per second are there twice, the second time at one processor
+    speed: without what the Learners' processor time per frame explains of them. That counts if what is switched does
+    not change the time that a frame takes there, which has its own line.
 
     Raises:
-        ValueError: less than two pairs are left.
+        ValueError: there are less than two pairs.
     """
-    figures: dict[str, list[float]] = {name: [] for name in _FIGURES}
-    for first in range(0, len(phases) - 1, 2):
-        pair = [_measure(samples, phase) for phase in phases[first : first + 2]]
-        if all(pair):
-            ordered = pair if phases[first].is_on else pair[::-1]
-            for name in _FIGURES:
-                figures[name] += [rates[name] for rates in ordered]
-    return [
-        Comparison(name, values[0::2], values[1::2], ratio_on_to_off(values[0::2], values[1::2]))
-        for name, values in figures.items()
-    ]
+    names = [name for name in _FIGURES if all(name in on and name in off for on, off in pairs)]
+    on, off = ({name: [pair[side][name] for pair in pairs] for name in names} for side in (0, 1))
+    comparisons = [Comparison(name, on[name], off[name], ratio_on_to_off(on[name], off[name])) for name in names]
+    if LEARNER in names:
+        ratio = adjusted_ratio_on_to_off(on[TRAINED], off[TRAINED], on[LEARNER], off[LEARNER])
+        comparisons.append(Comparison(ADJUSTED, on[TRAINED], off[TRAINED], ratio))
+    return comparisons
 
 
 def _measure(samples: Sequence[Sample], phase: Phase) -> dict[str, float]:
@@ -158,11 +184,16 @@ def _measure(samples: Sequence[Sample], phase: Phase) -> dict[str, float]:
         return {}
     first, last = ends[0], ends[-1]
     seconds = last.time_s - first.time_s
-    frames_per_s = (last.frames - first.frames) / seconds
+    frames = last.frames - first.frames
     cores = phase.cpu_s / (phase.end_s - phase.begin_s)
-    return dict(
-        zip(_FIGURES, ((last.steps - first.steps) / seconds, frames_per_s, cores / frames_per_s * 1e6), strict=True)
-    )
+    learner_cpu_s = last.learner_cpu_s - first.learner_cpu_s
+    figures = {
+        "steps sampled per second": (last.steps - first.steps) / seconds,
+        TRAINED: frames / seconds,
+        "CPU seconds per 1,000,000 frames": cores / (frames / seconds) * 1e6,
+        LEARNER: learner_cpu_s / frames * 1e6,
+    }
+    return figures if learner_cpu_s else {name: value for name, value in figures.items() if name != LEARNER}
 
 
 def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.measuring.comparison import Run
-from benchmarks.measuring.paired import bootstrap
+from benchmarks.measuring.paired import bootstrap, trimmed_mean
 
 __all__ = ["FIGURES", "pair_ratios", "summarize", "to_markdown"]
 
@@ -63,7 +63,9 @@ def _ratio(pairs: Mapping[int, float]) -> dict[str, Any]:
     values = list(pairs.values())
     # An interval from less than two pairs would say more than is known.
     positive = len(values) >= 2 and min(values) > 0
-    interval = asdict(bootstrap([math.log(value) for value in values]).map(math.exp)) if positive else None
+    interval = (
+        asdict(bootstrap([math.log(value) for value in values], trimmed_mean).map(math.exp)) if positive else None
+    )
     return {"pairs": values, "interval": interval}
 
 

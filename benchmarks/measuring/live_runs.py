@@ -6,6 +6,7 @@ Needs the package's examples: run benchmarks with ``python -m benchmarks.…`` i
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import shutil
 import tempfile
@@ -21,12 +22,14 @@ import psutil
 
 from benchmarks.measuring.alternation import Sample
 from benchmarks.measuring.families import make_family_config
+from benchmarks.measuring.processor_time import processor_time_s
 from sample_profiler.components import wiring
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import Config, config_path, save_config
+from sample_profiler.profiling.session import read_session
 
 _FLAGS = {
     # Those of `make run`, but for half its batches: a phase of a few seconds shall have several.
@@ -128,10 +131,23 @@ class LiveRun:
         return self.runner
 
     def _watch(self, is_over: threading.Event) -> None:
+        learners: list[int] = []
+        learner_cpu_s, last_frames = 0.0, 0
         while not is_over.wait(_SAMPLING_INTERVAL_S):
-            if self.counters is not None:
-                steps, frames = int(self.counters.agent_steps.sum()), int(self.counters.trained_frames.sum())
-                self.samples.append(Sample(time.monotonic(), steps, frames))
+            if self.counters is None:
+                continue
+            now_s = time.monotonic()
+            steps, frames = int(self.counters.agent_steps.sum()), int(self.counters.trained_frames.sum())
+            if frames > last_frames and not self.config.sampling.serial_mode:
+                learners = learners or self._find_learners()
+                with contextlib.suppress(OSError):  # the run has ended meanwhile
+                    learner_cpu_s = sum(map(processor_time_s, learners))
+            last_frames = frames
+            self.samples.append(Sample(now_s, steps, frames, learner_cpu_s))
+
+    def _find_learners(self) -> list[int]:
+        session = read_session(self.folder, with_events=False, with_histograms=False)
+        return [record.pid for record in session.processes if record.name.startswith("Learner")]
 
 
 def make_run(name: str, seconds: float, flags: Sequence[str] = ()) -> LiveRun:

@@ -10,11 +10,17 @@ from collections import Counter
 import psutil
 import pytest
 
-from benchmarks.measuring.alternation import Comparison, Phase, Sample, compare
+from benchmarks.measuring.alternation import ADJUSTED, LEARNER, TRAINED, Phase, Sample, compare, pairs_of
 from benchmarks.measuring.live_runs import LiveRun, make_config
-from benchmarks.measuring.paired import bootstrap, is_on_in_phase, ratio_on_to_off, trimmed_mean
+from benchmarks.measuring.paired import (
+    adjusted_ratio_on_to_off,
+    bootstrap,
+    is_on_in_phase,
+    ratio_on_to_off,
+    trimmed_mean,
+)
 from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
-from benchmarks.recorder_overhead import pooled
+from benchmarks.recorder_overhead import keep
 
 PHASE_S = 4.0
 
@@ -38,7 +44,7 @@ def test_a_steady_drift_favours_neither_side():
 
 def test_rates_are_those_between_the_ends_of_batches():
     samples, phases = make_run(on_rate=1000.0, off_rate=1250.0, num_phases=9)
-    sampled, trained, cpu = compare(samples, phases)
+    sampled, trained, cpu = compare(pairs_of(samples, phases))
     assert len(trained.on) == len(trained.off) == 4
     assert trained.on == pytest.approx([1000.0] * 4, rel=0.02)
     assert trained.off == pytest.approx([1250.0] * 4, rel=0.02)
@@ -51,7 +57,7 @@ def test_rates_are_those_between_the_ends_of_batches():
 def test_a_pair_with_a_phase_without_batches_is_left_out():
     samples, phases = make_run(on_rate=1000.0, off_rate=1250.0, num_phases=6)
     silent = [each for each in samples if not phases[2].begin_s <= each.time_s <= phases[2].end_s]
-    _, trained, _ = compare(silent, phases)
+    _, trained, _ = compare(pairs_of(silent, phases))
     assert len(trained.on) == len(trained.off) == 2
     assert trained.ratio.estimate == pytest.approx(0.8, rel=0.02)
 
@@ -62,23 +68,55 @@ def test_too_few_pairs_are_an_error():
 
 
 def test_pairs_of_earlier_runs_of_a_kind_are_counted_with_those_of_this_one(tmp_path):
-    def run(on, off):
-        return Comparison("frames", on, off, ratio_on_to_off(on, off))
+    slow, fast, path = {TRAINED: 1.0}, {TRAINED: 2.0}, tmp_path / "pairs.jsonl"
+    assert keep([(slow, fast)], "doom", path) == [(slow, fast)]
+    assert keep([(fast, fast)], "CartPole", path) == [(fast, fast)]
+    assert keep([(fast, slow)], "doom", path) == [(slow, fast), (fast, slow)]
 
-    path = tmp_path / "pairs.jsonl"
-    assert pooled(run([1.0, 1.0], [2.0, 2.0]), "doom", path).ratio.estimate == 0.5
-    assert len(pooled(run([1.0, 1.0], [1.0, 1.0]), "CartPole", path).on) == 2
-    both = pooled(run([1.0, 1.0], [1.0, 1.0]), "doom", path)
-    assert (both.on, both.off) == ([1.0] * 4, [2.0, 2.0, 1.0, 1.0])
-    assert both.ratio.lower <= both.ratio.estimate <= both.ratio.upper
-    assert pooled(run([1.0, 1.0], [2.0, 2.0]), "doom", None).on == [1.0, 1.0]
+
+def make_pairs(effect, num=200):
+    """Pairs of a machine whose speed changes by some 10 % from phase to phase, and what each frame takes with it."""
+    generator, pairs = random.Random(3), []
+    for _ in range(num):
+        phases = []
+        for change in (effect, 0.0):
+            speed = generator.gauss(0.0, 0.1)
+            rate = math.exp(change + 0.8 * speed + generator.gauss(0.0, 0.02))
+            phases.append({TRAINED: 1000 * rate, LEARNER: math.exp(-speed)})
+        pairs.append((phases[0], phases[1]))
+    return pairs
+
+
+def test_what_the_machine_did_is_taken_out_of_the_throughput():
+    compared = {each.name: each.ratio for each in compare(make_pairs(effect=-0.03))}
+    plain, adjusted = compared[TRAINED], compared[ADJUSTED]
+    assert adjusted.upper - adjusted.lower < 0.4 * (plain.upper - plain.lower)
+    assert adjusted.lower < math.exp(-0.03) < adjusted.upper < 1.0
+
+
+def test_a_figure_without_a_control_beside_it_is_not_adjusted():
+    samples, phases = make_run(on_rate=1000.0, off_rate=1250.0, num_phases=8)
+    assert ADJUSTED not in {each.name for each in compare(pairs_of(samples, phases))}
+    with_learner = [Sample(each.time_s, each.steps, each.frames, each.frames / 500) for each in samples]
+    compared = {each.name: each for each in compare(pairs_of(with_learner, phases))}
+    assert compared[LEARNER].on == pytest.approx([2000.0] * 4)
+    assert compared[ADJUSTED].ratio.estimate == pytest.approx(compared[TRAINED].ratio.estimate)
+
+
+def test_an_adjusted_ratio_equals_one_worked_out_by_hand():
+    # Logarithms: figure 0, 2, 4; control 0, 1, 2. The slope is 2; what is left of each is 0.
+    figure, control, ones = [1.0, math.e**2, math.e**4], [1.0, math.e, math.e**2], [1.0] * 3
+    assert adjusted_ratio_on_to_off(figure, ones, control, ones).estimate == pytest.approx(1.0)
+    # A control that never changes explains nothing.
+    assert adjusted_ratio_on_to_off(figure, ones, ones, ones).estimate == pytest.approx(math.e**2)
 
 
 def test_the_interval_holds_the_truth_and_shrinks():
     generator = random.Random(1)
     few, many = ([generator.gauss(0.0, 1.0) for _ in range(number)] for number in (20, 500))
-    assert bootstrap(few).lower < 0.0 < bootstrap(few).upper
-    assert bootstrap(many).upper - bootstrap(many).lower < 0.5 * (bootstrap(few).upper - bootstrap(few).lower)
+    of_few, of_many = bootstrap(few, trimmed_mean), bootstrap(many, trimmed_mean)
+    assert of_few.lower < 0.0 < of_few.upper
+    assert of_many.upper - of_many.lower < 0.5 * (of_few.upper - of_few.lower)
 
 
 def test_one_odd_pair_does_not_decide():
