@@ -118,7 +118,8 @@ class JudgedRun:
 
     def makes_unhindered(self, worker: ComponentLoad) -> float:
         """Return how many steps of its groups a worker would have made that never waited for memory."""
-        return worker.counts.get("env_step", 0) / max(1 - worker.waits.get("learner", 0.0), 0.05)
+        waits = self._group_waits(worker.waits.get("learner", 0.0))
+        return worker.counts.get("env_step", 0) / max(1 - waits, _LEAST_LEFT)
 
     @property
     def num_groups(self) -> int:
@@ -197,13 +198,16 @@ class JudgedRun:
         return min(wanted, 1 / max(busy - (saved / cores if cores else 0.0), 0.01))
 
     def sampling_room(self) -> float:
-        """Return by which factor the throughput can grow before workers do not wait for the Learner any more.
+        """Return by which factor the throughput can grow before workers do not wait for the Learner any more."""
+        return self.inference_room(1 / max(1 - self._group_waits(self.waits_for_learner), _LEAST_LEFT))
 
-        A group of a worker waits for longer than the worker, which waits only while all of its groups do; at random
-        moments, those of groups that know nothing of each other multiply.
+    def _group_waits(self, worker_waits: float) -> float:
+        """Return for which share of the wall a group of a worker waits for the Learner.
+
+        It waits for longer than the worker, which waits only while all of its groups do; at random moments, the shares
+        of groups that know nothing of each other multiply.
         """
-        waits = self.waits_for_learner ** (1 / self.num_groups)
-        return self.inference_room(1 / max(1 - waits, _LEAST_LEFT))
+        return float(worker_waits ** (1 / self.num_groups))
 
     def inference_room(self, wanted: float) -> float:
         """Return by which factor the throughput can grow before InferenceWorkers are busy all the time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import select
 
 import gymnasium
 import numpy as np
@@ -42,6 +43,14 @@ def test_single_space_becomes_a_dictionary():
         observation_space=spaces.Dict({"obs": VECTOR}), action_space=spaces.Discrete(2), num_agents=1
     )
     assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_what_is_known_of_an_environment_with_images_fits_a_pipe():
+    # Whoever starts a process writes it there, and waits for the process to read if it does not fit.
+    spec = inspect_env(FakeEnv(spaces.Box(0, 255, (3, 240, 320), np.uint8)))
+    packed = pickle.dumps(spec)
+    assert len(packed) < select.PIPE_BUF
+    assert pickle.loads(packed) == spec
 
 
 def test_dictionary_stays_as_it_is():

@@ -18,11 +18,9 @@ def taking_turns(run: JudgedRun) -> Finding | None:
         f"{run.learner.name} waits {percent(run.learner_waits)} of the time for workers to finish their rollouts",
         f"workers wait {percent(run.waits_for_learner)} of the time for the Learner",
     ]
-    advice = [
-        Advice(
-            "--async_rl=True", "both then work at the same time; samples are some optimizer steps old", run.gain(factor)
-        )
-    ]
+    # At the same time each has less of the cores and of the caches than it had alone.
+    why = "both then work at the same time; samples are some optimizer steps old"
+    advice = [Advice("--async_rl=True", why, run.gain(factor, 0.2))]
     return Finding("taking turns", run.learner.name, "Sampling and training take turns", evidence, advice)
 
 

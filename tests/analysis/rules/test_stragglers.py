@@ -97,5 +97,8 @@ def test_all_slow_workers_are_named_and_what_quick_ones_wait_for_memory_is_part_
     verdict = judge_run(*slow, *quick, inference(0.1), learner(0.1), machine_busy=0.1, num_cores=16)
     assert verdict.cause == "slow worker"
     assert verdict.evidence[-1] == "workers that are slow, too: RolloutWorker_w1, RolloutWorker_w2"
-    # Quick ones would make 800 without waiting; slow ones as much. They made 1,900 together.
-    assert verdict.advice[0].fps[1] == pytest.approx(5000 * 7 * 800 / 1900 * 1.15)
+    # A quick worker waits while both of its groups do, each of them the root of 0.5 of the time. A step of a slow one
+    # takes 38 times as long as theirs, and becomes as quick. They made 1,900 together.
+    unhindered = 400 / (1 - 0.5**0.5)
+    as_quick = 100 / (1 - 0.95 * (1 - 1 / 38))
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 * (4 * unhindered + 3 * as_quick) / 1900 * 1.15)
