@@ -200,10 +200,13 @@ def _open(sealed: Any) -> dict[str, Any] | None:
     """Return what was sealed; None if it is not whole, or nothing of ours."""
     import torch
 
+    from sample_profiler.storage.checkpoints import check_archive
+
     try:
         data = sealed["data"].numpy().tobytes()
         if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
             return None
+        check_archive(io.BytesIO(data))
         course = _unpack(torch.load(io.BytesIO(data), weights_only=True))
     except Exception:  # a file that others have made can raise anything
         return None

@@ -18,14 +18,13 @@ from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.event_loop import Timer
-from sample_profiler.storage.checkpoints import CheckpointFolder
+from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
 
 __all__ = ["TrainingProgress"]
 
 logger = logging.getLogger(__name__)
 
-_FORMAT_VERSION = 1
 _MOST_STEPS = 10**18  # far from what 64 bits hold
 # What is raised by reading a state that has other pieces, or pieces of other types, than ours.
 _UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
@@ -184,7 +183,7 @@ class TrainingProgress:
 
     def _state(self) -> dict[str, Any]:
         return self._trainer.state_dict() | {
-            "format_version": _FORMAT_VERSION,
+            "format_version": FORMAT_VERSION,
             "frames": self.frames,
             "best_metric": self._best_metric,
             "best_metric_name": self._options.save_best_metric,

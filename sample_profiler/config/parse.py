@@ -12,7 +12,10 @@ from sample_profiler.config.saved import config_path, load_config
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
-_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds")
+_FLAGS_OF_THIS_START = (
+    *("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds"),
+    "profile_dir",  # elsewhere on this machine: a folder of a run from another one shall not say where to write
+)
 """Where the saved configuration was found, what to do about it, and what concerns one start alone: never taken from the
 saved configuration itself."""
 
@@ -114,5 +117,14 @@ def _draft_from_command_line(
 def _add_saved(draft: Draft, saved: Config) -> None:
     for name, value in saved.values().items():
         is_of_this_start = draft.origin(name) == "command line" or name in _FLAGS_OF_THIS_START
-        if not is_of_this_start and saved.origin(name) != "automatic":
+        if is_of_this_start or saved.origin(name) == "automatic":
+            continue
+        if name == "env" and ":" in value:
+            # Files are read without executing anything: code of the user's choice is named by the user.
+            draft.reject(
+                name,
+                f"the run in this folder was made with --env={value}, which imports a module of that name: give --env "
+                "on the command line, if that module is yours",
+            )
+        else:
             draft.assign(name, value, "saved")

@@ -18,9 +18,6 @@ themselves.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import pickle
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,19 +78,6 @@ class EnvSpec:
     observation_space: spaces.Dict
     action_space: gymnasium.Space[Any]
     num_agents: int = 1
-
-    def __reduce__(self) -> tuple[Callable[[bytes], EnvSpec], tuple[bytes]]:
-        """Travel compressed.
-
-        A Box keeps its bounds number by number. Those of one image are more than a pipe takes at once, so whoever
-        starts a process would wait until that one has imported what it needs, and reads.
-        """
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _unpack_spec, (zlib.compress(pickle.dumps(fields), level=1),)
-
-
-def _unpack_spec(packed: bytes) -> EnvSpec:
-    return EnvSpec(**pickle.loads(zlib.decompress(packed)))
 
 
 @contextlib.contextmanager

@@ -19,6 +19,11 @@ def printable(name: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in name)
 
 
+def printable_text(text: str) -> str:
+    """Return a text of several lines as a terminal may show it, each line as `printable` has it."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def format_tree(name: str, root: TreeNode) -> str:
     """Return the tree under its title line.
 

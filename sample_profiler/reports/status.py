@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sample_profiler.analysis.accounts import account
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
@@ -38,7 +38,7 @@ def format_status(session: Session) -> str:
     gauges = "\n".join(_gauge_lines(session.processes))
     parts += [gauges] if gauges else []
     parts += session.describe_problems()
-    return "\n\n".join(parts)
+    return printable_text("\n\n".join(parts))  # reasons and problems are whatever a file says
 
 
 def _headline(session: Session) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from sample_profiler.config import show_value
-from sample_profiler.profiling.render import format_tree
+from sample_profiler.profiling.render import format_tree, printable_text
 from sample_profiler.profiling.session import Session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.history import describe_figure
@@ -35,7 +35,8 @@ def format_text(report: RunReport) -> str:
         _section("Flags", _flags(report.session)),
         _section("Problems", "\n".join(report.problems)),
     ]
-    return "\n\n".join(filter(None, sections))
+    # What a session says of its machine, its end or its flags may come from anywhere.
+    return printable_text("\n\n".join(filter(None, sections)))
 
 
 def _section(title: str, content: str) -> str:

@@ -17,6 +17,7 @@ from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
 from sample_profiler.runtime.commands import Command, portable
 from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
+from sample_profiler.runtime.handover import Handover
 from sample_profiler.runtime.heartbeats import RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
@@ -41,6 +42,10 @@ _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
 _STACKS_S = 1.0
 _MOST_STACKS_BYTES = 1 << 18
+
+
+def _run_handed(handed: tuple[ChildSettings, MakeComponent, ChildLinks]) -> None:
+    run_child(*handed)
 
 
 class _ExitWatch:
@@ -177,8 +182,8 @@ class Supervisor:
         """
         stacks = PipeEnd(make_anonymous_file())
         links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
-        arguments = (settings, make_component, links)
-        process = self._context.Process(target=run_child, args=arguments, name=settings.name, daemon=False)
+        handover = Handover((settings, make_component, links))
+        process = self._context.Process(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
         self._pulse.beat()
         child = Child(settings, process, links)
         self.children.append(child)

@@ -11,7 +11,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -19,9 +19,12 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.files import remove_partials, written_whole
 from sample_profiler.storage.checkpoint_names import best_name, checkpoint_folder, metric_in_name, sorted_checkpoints
 
-__all__ = ["CheckpointFolder"]
+__all__ = ["FORMAT_VERSION", "CheckpointFolder", "check_archive"]
 
 logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+"""Of what is in a checkpoint, under `format_version`."""
 
 _MILESTONES = "milestones"
 
@@ -158,13 +161,31 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:  # PyTorch does not look at the checksums that it writes
-        if damaged := archive.testzip():
-            raise CheckpointError(f"{damaged} in it has another checksum than when it was written")
+    check_archive(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(state, dict):
         raise CheckpointError(f"it holds a {type(state).__name__}, no state of a training")
+    version = state.get("format_version", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise CheckpointError(f"it has format {version!r}, and this version of the package reads {FORMAT_VERSION}")
     return state
+
+
+def check_archive(file: Path | BinaryIO) -> None:
+    """Look at an archive before PyTorch loads it.
+
+    PyTorch stores tensors as they are. A compressed archive is somebody else's, and may unfold to a thousand times its
+    size in memory.
+
+    Raises:
+        CheckpointError: it is compressed, or damaged.
+        zipfile.BadZipFile: it is none.
+    """
+    with zipfile.ZipFile(file) as archive:  # PyTorch does not look at the checksums that it writes
+        if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+            raise CheckpointError("it is compressed, as no checkpoint of this package is")
+        if damaged := archive.testzip():
+            raise CheckpointError(f"{damaged} in it has another checksum than when it was written")
 
 
 def _describe_space(folder: Path) -> str:

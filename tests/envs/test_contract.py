@@ -44,14 +44,6 @@ def test_single_space_becomes_a_dictionary():
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
-def test_what_is_known_of_an_environment_with_images_fits_a_pipe():
-    # Whoever starts a process writes it there, and waits for the process to read if it does not fit.
-    spec = inspect_env(FakeEnv(spaces.Box(0, 255, (3, 240, 320), np.uint8)))
-    packed = pickle.dumps(spec)
-    assert len(packed) < 1 << 14
-    assert pickle.loads(packed) == spec
-
-
 def test_dictionary_stays_as_it_is():
     space = spaces.Dict({"image": spaces.Box(0, 255, (3, 8, 8), np.uint8), "level": spaces.Discrete(4)})
     assert inspect_env(FakeEnv(space)).observation_space == space

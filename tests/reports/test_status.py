@@ -159,6 +159,12 @@ def test_names_of_blocks_and_gauges_cannot_command_the_terminal():
     assert "\x1b" not in text
 
 
+def test_what_a_session_says_of_its_end_cannot_command_the_terminal():
+    text = format_status(make_session(make_record(state="ended"), reason="\x1b]0;owned\x07 \ud800"))
+    text.encode()
+    assert "(\\x1b]0;owned\\x07 \\ud800)" in text
+
+
 def test_problems_are_told():
     session = make_session(make_record())
     session.problems.append("x.rec is truncated")

@@ -27,6 +27,15 @@ from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
 SLEEP = (sys.executable, "-c", "import time; time.sleep(300)")
 
 
+class EndsWhoeverReads:
+    """Ends the process that it is unpickled in."""
+
+    STATUS = 7
+
+    def __reduce__(self) -> tuple[Callable[[int], None], tuple[int]]:
+        return os._exit, (self.STATUS,)
+
+
 class Spawned:
     """A component that does what it is told in one of its methods, and nothing in the others."""
 

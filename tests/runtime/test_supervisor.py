@@ -59,6 +59,14 @@ def test_a_child_is_started_while_signals_are_held():
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(supervisor, wait_until):
+    """No pipe takes so much at once, and nobody would ever read it."""
+    made = partial(spawned.make_spawned, spawned.EndsWhoeverReads(), bytes(4 << 20))
+    child = supervisor.spawn(settings(), made)
+    wait_until(lambda: not child.is_alive())
+    assert child.exit_code == spawned.EndsWhoeverReads.STATUS
+
+
 def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await_report):
     child = supervisor.spawn(settings(), spawned.make_spawned)
     child.send_command(Command(5, "apply", (lambda value: value + 1, 20)))

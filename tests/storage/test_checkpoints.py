@@ -190,6 +190,28 @@ def test_a_file_of_something_else_is_passed_over(folder):
     assert folder.load("latest")["frames"] == 1
 
 
+def test_a_file_that_unfolds_in_memory_is_passed_over(folder, caplog):
+    """Zeros compress to a thousandth: a few megabytes from somebody else would take all memory."""
+    folder.save(make_state(1), 1, 1)
+    path = folder.save(make_state(2), 2, 2)
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    assert torch.load(path, weights_only=True)["frames"] == 2, "PyTorch unfolds it"
+    with caplog.at_level(logging.WARNING):
+        assert folder.load("latest")["frames"] == 1
+    assert "it is compressed" in caplog.text
+
+
+def test_a_file_of_a_later_format_is_told_as_such(folder, caplog):
+    folder.save(make_state(1) | {"format_version": checkpoints.FORMAT_VERSION + 1}, 1, 1)
+    with pytest.raises(CheckpointError, match="none of the 1 checkpoints"), caplog.at_level(logging.WARNING):
+        folder.load("latest")
+    assert f"it has format {checkpoints.FORMAT_VERSION + 1}" in caplog.text
+
+
 def test_a_damaged_file_never_gives_wrong_numbers(folder):
     """Bits and pieces changed anywhere: the file is refused, or what it holds is what was saved."""
     path = folder.save(make_state(3), 3, 3)
