@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", choices=NAMES, default=NAMES, help="environments, one run each")
     parser.add_argument("--seconds", type=float, default=100.0, help="how long each run trains")
-    parser.add_argument("--phase_seconds", type=float, default=2.0, help="how long the readers stay as they are")
+    parser.add_argument("--phase_seconds", type=float, default=3.0, help="how long the readers stay as they are")
     parser.add_argument("--hertz", type=float, default=USUAL_HERTZ, help="how often a second each reader reads")
     parser.add_argument("--with_events", action="store_true", help="follow the latest blocks, too")
     options = parser.parse_args(argv)

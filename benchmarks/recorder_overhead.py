@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", choices=NAMES, default=NAMES, help="environments, one run each")
     parser.add_argument("--seconds", type=float, default=100.0, help="how long each run trains")
-    parser.add_argument("--phase_seconds", type=float, default=2.0, help="how long the recorder stays as it is")
+    parser.add_argument("--phase_seconds", type=float, default=3.0, help="how long the recorder stays as it is")
     parser.add_argument("--keep", type=Path, help="file of all runs' pairs; the verdict is about all of its kind")
     parser.add_argument("--serial", action="store_true", help="all components in one process")
     options = parser.parse_args(argv)
