@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, record_function
@@ -354,6 +355,14 @@ def test_tr9_what_cannot_be_is_a_value_error_that_says_why(tmp_path, monkeypatch
     with pytest.raises(ValueError, match=message):
         plan_profiles(2, tmp_path / "run", **options)
     assert os.listdir(tmp_path) == [], "nothing was made"
+
+
+def test_tr9_whole_numbers_of_numpy_are_whole_numbers(tmp_path):
+    counts = {"num_rollouts": np.int64(5), "warmup_rollouts": np.int32(0)}
+    requests = plan_profiles(2, tmp_path, workers=np.arange(2), **counts)
+    assert list(requests) == [0, 1]
+    assert [(request.num_rollouts, request.warmup_rollouts) for request in requests.values()] == [(5, 0)] * 2
+    assert {type(number) for number in (*requests, requests[0].num_rollouts, requests[0].warmup_rollouts)} == {int}
 
 
 @pytest.mark.parametrize(
