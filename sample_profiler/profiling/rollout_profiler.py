@@ -52,6 +52,7 @@ ROLLOUT_END = "RolloutProfiler.rollout_end"
 METADATA_KEY = "sample_profiler"
 """The key under which a trace says what it is of."""
 
+_WRITING_S = 600.0  # a long trace takes minutes
 _BLOCK = "rollout_profiler"
 _HOOK_BLOCK = "post_collect_hook"
 
@@ -61,6 +62,9 @@ class ProfiledWorker(Protocol):
 
     post_collect_hook: PostCollectHook | None
     timing: Timing
+
+    def beat(self, patience_s: float) -> None:
+        """Tell whoever watches the worker for how long it may be silent now, if for longer than usual."""
 
     def at_rollout_boundary(self, callback: Callable[[], None], most_begun: int | None = None) -> None:
         """Call `callback` as soon as no rollout is under way, and at most so many have begun; let none begin before."""
@@ -152,7 +156,9 @@ class RolloutProfiler:
             )
             return None
         with self._worker.timing.add_time(_BLOCK):
+            self._worker.beat(_WRITING_S)
             self._stop()
+            self._worker.beat(0.0)
         return self.trace
 
     def _stop(self) -> None:

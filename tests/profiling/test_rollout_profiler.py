@@ -41,6 +41,8 @@ class Worker:
         self.num_rollouts = 0
         self.num_boundaries = 0
         self.work = work
+        self.beats = []
+        self.beat = self.beats.append
 
     def at_rollout_boundary(self, callback, most_begun=None):
         self.num_boundaries += 1
@@ -231,6 +233,15 @@ def test_two_captures_in_one_process_take_turns(worker, tmp_path):
     assert Counter(names_in(first.path))[ROLLOUT_END] == Counter(names_in(second.path))[ROLLOUT_END] == 1
     assert "rollout 1" in rollouts_in(first.path)
     assert "rollout 2" in rollouts_in(second.path)
+
+
+def test_a_worker_that_writes_its_trace_is_given_time(worker, request_for):
+    written = []
+    request = request_for(num_rollouts=1, warmup_rollouts=0, on_trace_ready=lambda _: written.extend(worker.beats))
+    enable_profile(worker, 4, request)
+    worker.collect(1)
+    assert written == [600.0], "told before it is written"
+    assert worker.beats == [600.0, 0.0]
 
 
 def test_a_worker_has_one_capture_at_a_time(worker, request_for):
