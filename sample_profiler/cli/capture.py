@@ -82,12 +82,12 @@ def _capture(
     on_progress("stop")
     path = output or folder / (outcome.name + SUFFIXES[request.tool])
     path.parent.mkdir(parents=True, exist_ok=True)
-    merge_parts(request.tool, outcome.parts, outcome.facts, path, run_dir)
+    missing = merge_parts(request.tool, outcome.parts, outcome.facts, path, run_dir)
     for part in outcome.parts.values():
         part.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty where a part came too late
         (folder / outcome.name).rmdir()
-    return path, list(_describe(outcome))
+    return path, [*_describe(outcome), *missing]
 
 
 def _describe(outcome: CaptureOutcome) -> Iterator[str]:

@@ -28,8 +28,8 @@ HOW_TO_OPEN = {
 
 def merge_parts(
     tool: str, parts: Mapping[str, Path], facts: Mapping[str, Mapping[str, Any]], output: Path, run_dir: Path
-) -> None:
-    """Make one document of the parts of a capture.
+) -> list[str]:
+    """Make one document of the parts of a capture; return, line by line, what is missing in it.
 
     Args:
         tool: that wrote them.
@@ -49,11 +49,12 @@ def merge_parts(
 
     if tool == "torch":
         windows = {name: (fact["start_ns"], fact["end_ns"]) for name, fact in facts.items()}
-        merge_chrome_traces(parts, output, read_session(run_dir, with_histograms=False).processes, windows)
-    elif tool == "pyinstrument":
+        return merge_chrome_traces(parts, output, read_session(run_dir, with_histograms=False).processes, windows)
+    if tool == "pyinstrument":
         merge_speedscope(parts, output)
     else:
         merge_pstats(parts, output)
+    return []
 
 
 def write_timeline(

@@ -44,6 +44,11 @@ class _RunningCapture:
     errors: dict[str, str] = field(default_factory=dict)
 
     @property
+    def answer_s(self) -> float:
+        """How long a process may take to write its part: the longer, the more it has seen."""
+        return _ANSWER_S + 2 * self.seconds
+
+    @property
     def left(self) -> list[str]:
         """The parts that may still come."""
         return [part for part in self.parts if part not in self.errors]
@@ -159,7 +164,7 @@ class Control:
         self._crew.forget(capture.posted)
         arguments: dict[str, tuple[Any, ...]] = {capture.members[part]: (capture.tool,) for part in capture.left}
         capture.posted = self._crew.post("stop_capture", arguments)
-        capture.step, capture.until_s = "stop", time.monotonic() + _ANSWER_S
+        capture.step, capture.until_s = "stop", time.monotonic() + capture.answer_s
 
     def _try_to_advance(self, capture: _RunningCapture) -> None:
         try:
@@ -189,7 +194,8 @@ class Control:
         waiting = [part for part in capture.left if capture.members[part] not in answers]
         if waiting and now_s < capture.until_s:
             return
-        capture.errors.update(dict.fromkeys(waiting, f"did not answer within {_ANSWER_S:g} s"))
+        answer_s = _ANSWER_S if capture.step == "start" else capture.answer_s
+        capture.errors.update(dict.fromkeys(waiting, f"did not answer within {answer_s:g} s"))
         if capture.step == "start" and waiting:  # should they still begin
             self._crew.forget(self._crew.post("stop_capture", {capture.members[p]: (capture.tool,) for p in waiting}))
         if capture.step == "start" and capture.left:

@@ -70,7 +70,8 @@ class CapturesRollouts(abc.ABC):
             ValueError: the numbers do not fit each other; a worker that does not exist; an unknown activity; a
                 save_path that cannot be formatted, or that several workers would write to; a function that cannot be
                 sent to the workers.
-            CommandError: a worker cannot be captured: a capture is on already, or it can record nothing.
+            CommandError: a worker cannot be captured: a capture is on already, another profiler is in its way, or it
+                can record nothing.
             SampleProfilerError: a worker has failed, or does not answer.
         """
         requests = plan_profiles(

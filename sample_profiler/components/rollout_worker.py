@@ -90,6 +90,7 @@ class RolloutWorker:
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
 
     Attributes:
+        beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
         post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
         slowdown: of its environments' steps.
     """
@@ -115,7 +116,7 @@ class RolloutWorker:
         self._trajectories = trajectories
         self._agent_steps = counters.agent_steps[index]
         self._ports = ports
-        self._pulse = Pulse(self.name, ports.reports)
+        self.beat = Pulse(self.name, ports.reports).beat
         self._free = [deque(() if is_replacement else slots) for slots in plan.worker_slots[index]]
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
@@ -128,13 +129,13 @@ class RolloutWorker:
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
         self._first_env = first_env = plan.groups_of(index)[0].envs.start
-        self._pulse.beat(START_S)
+        self.beat(START_S)
         try:
             for group in plan.groups_of(index):
                 with self.timing.add_time("make_envs"):
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
-                        self._pulse.beat(START_S)
+                        self.beat(START_S)
                 self._groups[group.index] = SteppingGroup(
                     group=group,
                     envs=self._envs[-len(group.envs) :],
@@ -203,13 +204,13 @@ class RolloutWorker:
         self._has_begun = True
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
-            self._pulse.beat(START_S + pause_s)
+            self.beat(START_S + pause_s)
             with self.timing.add_time("decorrelate"):
                 time.sleep(pause_s * self._index / self._sampling.num_workers)
         num_random_steps = self._sampling.rollout if self._sampling.decorrelate_envs_on_one_worker else 0
         for group in self._groups.values():
             with self.timing.add_time("env_reset"):
-                group.reset(num_random_steps, lambda: self._pulse.beat(START_S))
+                group.reset(num_random_steps, lambda: self.beat(START_S))
             self._waiting.append(group)
             self._begin_rollouts()
             self._send_requests()

@@ -25,7 +25,7 @@
 
 /* ---- The layout of a record file: record_format.py says the same in Python, and a test compares the two. ---- */
 
-#define CORE_VERSION 5 /* of what compiled_recorder.py expects of this file */
+#define CORE_VERSION 6 /* of what compiled_recorder.py expects of this file */
 #define RECORD_VERSION 1
 #define SUB_BUCKET_BITS 4
 #define NUM_BUCKETS 720 /* durations up to 2**48 ns, 78 hours; longer ones count in the last */
@@ -1302,7 +1302,7 @@ recorder_describe_node(PyObject *self, PyObject *index)
         return NULL;
     PyObject *path = path_of(node);
     return path != NULL ? Py_BuildValue("NOO", path, node->kind != NULL ? node->kind : Py_None,
-                                        node->thread != 0 ? Py_True : Py_False)
+                                        node->thread != 0 || figures_of(node->slot)->count != 0 ? Py_True : Py_False)
                         : NULL;
 }
 
@@ -1334,6 +1334,92 @@ recorder_add_device(PyObject *op, PyObject *arguments)
     PUBLISH(slot->device_total_ns, slot->device_total_ns + (uint64_t)duration_ns);
     PUBLISH(slot->device_count, slot->device_count + count);
     PUBLISH(slot->device_unresolved, slot->device_unresolved + unresolved);
+    Py_RETURN_NONE;
+}
+
+/* Count the passes of a histogram in a slot, or only see whether they can be: buckets and numbers that there are. */
+static int
+add_histogram(Slot *slot, PyObject *histogram, int only_check)
+{
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(histogram, &position, &key, &value);) {
+        long bucket = PyLong_AsLong(key);
+        long long count = PyLong_AsLongLong(value);
+        if (PyErr_Occurred())
+            return -1;
+        if (bucket < 0 || bucket >= NUM_BUCKETS || count < 0) {
+            PyErr_SetString(PyExc_OverflowError, "a slot has no bucket for this");
+            return -1;
+        }
+        if (!only_check)
+            slot->histogram[bucket] += (uint64_t)count;
+    }
+    return 0;
+}
+
+/* Show the latest passes of a window, recorded elsewhere, in the slot, which has room for so many; or only see whether
+   they can be. */
+static int
+show_recent(Node *node, PyObject *recent, int only_check)
+{
+    Slot *slot = node->slot;
+    uint64_t room = node->window < NUM_RECENT ? node->window : NUM_RECENT;
+    for (Py_ssize_t i = 0; room != 0 && i < PyList_GET_SIZE(recent); i++) {
+        long long duration_ns = PyLong_AsLongLong(PyList_GET_ITEM(recent, i));
+        if (duration_ns == -1 && PyErr_Occurred())
+            return -1;
+        if (only_check)
+            continue;
+        slot->recent_ns[slot->num_recent % room] = duration_ns;
+        PUBLISH(slot->num_recent, slot->num_recent + 1);
+    }
+    return 0;
+}
+
+/* Add passes that were recorded elsewhere to a node; OverflowError: a slot cannot hold these, and is as it was.
+
+   Of two last passes that are known the later one counts, and what was recorded here before one of which the end is
+   not known. */
+static PyObject *
+recorder_add_to_node(PyObject *op, PyObject *arguments)
+{
+    Py_ssize_t index;
+    long long count, total_ns, min_ns, max_ns, last_ns, last_end_ns, sum_ns;
+    PyObject *recent, *histogram;
+    if (!PyArg_ParseTuple(arguments, "nLLLLLLO!O!", &index, &count, &total_ns, &min_ns, &max_ns, &last_ns,
+                          &last_end_ns, &PyList_Type, &recent, &PyDict_Type, &histogram))
+        return NULL;
+    Node *node = node_at((Recorder *)op, index);
+    if (node == NULL)
+        return NULL;
+    Slot *slot = node->slot;
+    if (count < 0 || __builtin_add_overflow(figures_of(slot)->total_ns, (int64_t)total_ns, &sum_ns)) {
+        PyErr_SetString(PyExc_OverflowError, "a slot cannot hold so much");
+        return NULL;
+    }
+    for (int only_check = 1; only_check >= 0; only_check--)
+        if (add_histogram(slot, histogram, only_check) < 0 || show_recent(node, recent, only_check) < 0)
+            return NULL;
+    Figures *figures = begin_update(slot);
+    figures->min_ns = figures->count == 0 || min_ns < figures->min_ns ? min_ns : figures->min_ns;
+    figures->max_ns = max_ns > figures->max_ns ? max_ns : figures->max_ns;
+    if (figures->count == 0 || last_end_ns >= figures->last_end_ns || (last_end_ns == 0 && node->thread == 0)) {
+        figures->last_ns = last_ns;
+        figures->last_end_ns = last_end_ns;
+    }
+    figures->count += (uint64_t)count;
+    figures->total_ns = sum_ns;
+    end_update(slot);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_mark_parallel(PyObject *op, PyObject *index)
+{
+    Node *node = node_at((Recorder *)op, PyLong_AsSsize_t(index));
+    if (node == NULL)
+        return NULL;
+    node->slot->flags |= FLAG_PARALLEL;
     Py_RETURN_NONE;
 }
 
@@ -1522,6 +1608,9 @@ static PyMethodDef recorder_methods[] = {
     {"record", (PyCFunction)(void (*)(void))recorder_record, METH_FASTCALL, "Add a pass that is over."},
     {"mark_flow", recorder_mark_flow, METH_O, "Put a point of a flow into the ring."},
     {"add_device", recorder_add_device, METH_VARARGS, "Add to the time that the device spent in a node."},
+    {"add_to_node", recorder_add_to_node, METH_VARARGS,
+     "Add passes that were recorded elsewhere: index, count, total, min, max, last, its end, window, histogram."},
+    {"mark_parallel", recorder_mark_parallel, METH_O, "Mark a node as recorded by several beside each other."},
     {"started_ns", recorder_started_ns, METH_NOARGS, "Return when the root began; 0: not yet."},
     {"start_at", recorder_start_at, METH_O, "Note when the root began, for readers of the file."},
     {"restart_nodes", recorder_restart_nodes, METH_NOARGS,
@@ -1530,7 +1619,7 @@ static PyMethodDef recorder_methods[] = {
     {"clock_ns", recorder_clock_ns, METH_NOARGS, "Read the recorder's clock."},
     {"add_node", recorder_add_node, METH_VARARGS, "Add a node and return its index."},
     {"find_child", recorder_find_child, METH_VARARGS, "Return the index of a child, or -1."},
-    {"describe_node", recorder_describe_node, METH_O, "Return the path of a node as a list of keys, its kind, and whether it was entered here."},
+    {"describe_node", recorder_describe_node, METH_O, "Return the path of a node as a list of keys, its kind, and whether it was entered, or anything added."},
     {"read_nodes", recorder_read_nodes, METH_O, "Return the figures of all nodes as of a moment, in one piece."},
     {"attach", recorder_attach, METH_VARARGS,
      "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there. It takes\n"

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
 
 __all__ = ["SUFFIXES", "TOOLS", "Capture", "begin_capture"]
 
@@ -168,20 +169,20 @@ class _Pyinstrument:
 
 
 class _Torch:
-    """PyTorch's operators, and its ranges, of all threads; with a GPU its kernels, too."""
+    """PyTorch's operators, and its ranges, of all threads; where the process uses a GPU its kernels, too."""
 
     def __init__(self) -> None:
         try:
-            import torch
             from torch.profiler import ProfilerActivity, profile
+
+            names = activities_in_use()
         except ImportError as error:
             raise CaptureError(f"torch cannot be imported: {error}: install torch") from error
-        activities = [ProfilerActivity.CPU]
-        if torch.cuda.is_available():
-            activities.append(ProfilerActivity.CUDA)
-        self._profile = profile(activities=activities)
+        self._profile = profile(activities=[getattr(ProfilerActivity, name.upper()) for name in names])
 
     def start(self) -> None:
+        if is_torch_capturing():  # its profiler would end that one, and lose what it has
+            raise ValueError("torch.profiler captures in this process already, as after enable_profile")
         self._profile.start()
 
     def stop(self) -> None:

@@ -13,18 +13,20 @@ from sample_profiler.profiling import _core
 from sample_profiler.profiling.kinds import ADD_TIME, TIMEIT, Kind, check_kind
 from sample_profiler.profiling.record_format import KINDS
 from sample_profiler.profiling.recorder import ClockNs, renew_lock_after_fork
-from sample_profiler.profiling.statistics import DeviceStatistics
+from sample_profiler.profiling.statistics import DeviceStatistics, Statistics
 from sample_profiler.profiling.thread_names import note_thread
 from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["CompiledRecorder"]
 
-_CORE_VERSION = 5
+_CORE_VERSION = 6
 
 if getattr(_core, "CORE_VERSION", None) != _CORE_VERSION:
     raise ImportError("the compiled recorder was built from other sources than these: install the package anew")
 
 _core.set_up(ADD_TIME, TIMEIT, TimingError, note_thread)
+
+_MOST_DEVICE = 2**62
 
 # The clock that the core reads by itself is this one, on Linux.
 _OWN_CLOCK = time.perf_counter_ns if sys.platform == "linux" else None
@@ -33,7 +35,8 @@ _OWN_CLOCK = time.perf_counter_ns if sys.platform == "linux" else None
 class CompiledRecorder(_core.Recorder):
     """Records blocks of all threads and tasks of this process into one tree.
 
-    What was merged from elsewhere is kept beside what the core keeps of each node.
+    What was merged from elsewhere is added to what the core keeps of each node. Beside that is what it has no room for:
+    windows that are joined, and numbers that are too large.
 
     Args:
         clock_ns: Returns integer nanoseconds that never go back.
@@ -48,7 +51,7 @@ class CompiledRecorder(_core.Recorder):
     def __init__(self, clock_ns: ClockNs, *, is_running: bool = True) -> None:
         self.windows: dict[str, Kind] = {}
         self.lock = threading.RLock()
-        self._adopted: dict[int, TreeNode] = {}
+        self._beside: dict[int, TreeNode] = {}
         renew_lock_after_fork(self)
         if is_running:
             self.start_ns = clock_ns()
@@ -75,7 +78,7 @@ class CompiledRecorder(_core.Recorder):
         """Begin anew with nothing recorded; open blocks end unrecorded. Keys keep their kinds, and slots in a file."""
         with self.lock:
             self.restart_nodes()
-            self._adopted.clear()
+            self._beside.clear()
 
     def make_node(self, parent: int, key: str, kind: Kind) -> int:
         """Return the index of a node that is not there yet; the core calls this where it finds none of this kind.
@@ -119,11 +122,11 @@ class CompiledRecorder(_core.Recorder):
             stack = [(tree, 0)]
             while stack:
                 source, index = stack.pop()
-                node = self._adopted.setdefault(index, TreeNode())
-                is_in_both = bool(node.statistics.count) or self.describe_node(index)[2]
-                node.is_parallel |= source.is_parallel or (is_parallel and is_in_both)
-                node.statistics.merge(source.statistics)
-                node.add_device(source.device)
+                if source.is_parallel or (is_parallel and self._has_passes(index)):
+                    self.mark_parallel(index)
+                self._add_statistics(index, source.statistics)
+                if source.device is not None:
+                    self._add_device_statistics(index, source.device)
                 for key, child in source.children.items():
                     stack.append((child, self._find_or_add(index, key, child.kind)))
 
@@ -134,6 +137,32 @@ class CompiledRecorder(_core.Recorder):
             index = self.find_child(index, key) if index >= 0 else -1
         if index >= 0:
             self.add_device(index, device.total_ns, device.count, device.num_unresolved)
+
+    def _has_passes(self, index: int) -> bool:
+        beside = self._beside.get(index)
+        return self.describe_node(index)[2] or (beside is not None and beside.statistics.count > 0)
+
+    def _add_statistics(self, index: int, of: Statistics) -> None:
+        if not of.count:
+            return
+        figures = (of.count, of.total_ns, of.min_ns, of.max_ns, of.last_ns, of.last_end_ns)
+        try:
+            self.add_to_node(index, *figures, of.recent_ns, of.histogram)
+        except OverflowError:  # from a file: nobody measures this
+            self._node_beside(index).statistics.merge(of)
+        else:
+            if of.recent_ns:
+                self._node_beside(index).statistics.recent_ns += of.recent_ns
+
+    def _add_device_statistics(self, index: int, device: DeviceStatistics) -> None:
+        numbers = (device.total_ns, device.count, device.num_unresolved)
+        if any(numbers) and all(0 <= number <= _MOST_DEVICE for number in numbers):
+            self.add_device(index, *numbers)
+        else:
+            self._node_beside(index).add_device(device)
+
+    def _node_beside(self, index: int) -> TreeNode:
+        return self._beside.setdefault(index, TreeNode())
 
     def _find_or_add(self, parent: int, key: str, kind: Kind) -> int:
         index: int = self.find_child(parent, key)
@@ -168,10 +197,9 @@ class CompiledRecorder(_core.Recorder):
         statistics.min_ns, statistics.max_ns = shortest, longest
         statistics.last_ns, statistics.last_end_ns = last, last_end
         statistics.recent_ns, statistics.histogram = recent, histogram
-        adopted = self._adopted.get(index)
-        if adopted is not None:
-            node.is_parallel |= adopted.is_parallel
-            node.add_device(adopted.device)
-            node.statistics = adopted.statistics.copy()
+        beside = self._beside.get(index)
+        if beside is not None:
+            node.add_device(beside.device)
+            node.statistics = beside.statistics.copy()
             node.statistics.merge(statistics)
         return node

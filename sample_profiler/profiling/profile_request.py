@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def plan_profiles(
             that cannot be formatted, or that several workers would write to.
         OSError: a folder cannot be made.
     """
-    _check_counts(num_rollouts, warmup_rollouts)
+    num_rollouts, warmup_rollouts = _check_counts(num_rollouts, warmup_rollouts)
     if on_trace_ready is not None and not callable(on_trace_ready):
         raise ValueError(
             f"on_trace_ready={on_trace_ready!r} cannot be called: give a function of the profiler, or None"
@@ -102,15 +103,31 @@ def plan_profiles(
     }
 
 
-def _check_counts(num_rollouts: int, warmup_rollouts: int) -> None:
-    for name, value in (("num_rollouts", num_rollouts), ("warmup_rollouts", warmup_rollouts)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name}={value!r} is no whole number of rollouts")
-    if not num_rollouts > warmup_rollouts >= 0:
+def _check_counts(num_rollouts: int, warmup_rollouts: int) -> tuple[int, int]:
+    """Return the two as Python's own integers."""
+    num = _check_count("num_rollouts", num_rollouts)
+    num_warmup = _check_count("warmup_rollouts", warmup_rollouts)
+    if not num > num_warmup >= 0:
         raise ValueError(
             f"num_rollouts={num_rollouts} and warmup_rollouts={warmup_rollouts} do not fit: num_rollouts > "
             "warmup_rollouts >= 0 is needed, since num_rollouts counts the warm-up rollouts, which are in no trace"
         )
+    return num, num_warmup
+
+
+def _check_count(name: str, value: int) -> int:
+    number = _whole_number(value)
+    if number is None:
+        raise ValueError(f"{name}={value!r} is no whole number of rollouts")
+    return number
+
+
+def _whole_number(value: Any) -> int | None:
+    """Return what is a whole number, also numpy's, as Python's own; None: it is none. True and False are none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _choose_workers(workers: Iterable[int] | None, num_workers: int) -> list[int]:
@@ -119,10 +136,14 @@ def _choose_workers(workers: Iterable[int] | None, num_workers: int) -> list[int
     chosen = [0] if workers is None else list(dict.fromkeys(workers))
     if not chosen:
         raise ValueError("workers is empty: name at least one rollout worker, or None for worker 0")
-    for worker in chosen:
-        if isinstance(worker, bool) or not isinstance(worker, int) or not 0 <= worker < num_workers:
-            raise ValueError(f"there is no rollout worker {worker!r}: there are {num_workers}, counted from 0")
-    return chosen
+    return [_check_worker(worker, num_workers) for worker in chosen]
+
+
+def _check_worker(worker: int, num_workers: int) -> int:
+    index = _whole_number(worker)
+    if index is None or not 0 <= index < num_workers:
+        raise ValueError(f"there is no rollout worker {worker!r}: there are {num_workers}, counted from 0")
+    return index
 
 
 def _activity_names(activities: Iterable[Any]) -> tuple[str, ...]:

@@ -118,5 +118,6 @@ class TreeWriter:
             *(statistics.last_ns, statistics.last_end_ns),
             *(len(starts_ns), sum(starts_ns), min(starts_ns, default=0), thread),
         )
+        recent_ns = statistics.recent_ns[-(node.kind.window or 1) :]  # joined windows are longer
         flags = FLAG_PARALLEL if node.is_parallel or node.num_threads() > 1 else 0
-        self._memory.write_node(slot, figures, statistics.histogram, statistics.recent_ns, flags)
+        self._memory.write_node(slot, figures, statistics.histogram, recent_ns, flags)

@@ -24,6 +24,7 @@ from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
 from sample_profiler.profiling.timing import Timing
+from sample_profiler.profiling.torch_state import activities_in_use, is_call_hook_taken, is_torch_capturing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
 
 __all__ = [
@@ -51,6 +52,7 @@ ROLLOUT_END = "RolloutProfiler.rollout_end"
 METADATA_KEY = "sample_profiler"
 """The key under which a trace says what it is of."""
 
+_WRITING_S = 600.0  # a long trace takes minutes
 _BLOCK = "rollout_profiler"
 _HOOK_BLOCK = "post_collect_hook"
 
@@ -60,6 +62,9 @@ class ProfiledWorker(Protocol):
 
     post_collect_hook: PostCollectHook | None
     timing: Timing
+
+    def beat(self, patience_s: float) -> None:
+        """Tell whoever watches the worker for how long it may be silent now, if for longer than usual."""
 
     def at_rollout_boundary(self, callback: Callable[[], None], most_begun: int | None = None) -> None:
         """Call `callback` as soon as no rollout is under way, and at most so many have begun; let none begin before."""
@@ -79,10 +84,15 @@ class RolloutProfiler:
 
     Raises:
         ImportError: there is no PyTorch.
-        ValueError: PyTorch can record none of the activities here.
+        ValueError: PyTorch can record none of the activities here, or another profiler is in its way.
     """
 
     def __init__(self, worker: ProfiledWorker, worker_idx: int, request: ProfileRequest) -> None:
+        if request.with_stack and is_call_hook_taken():
+            raise ValueError(
+                f"with_stack=True, and another profiler (cProfile, pyinstrument, yappi) runs in rollout worker "
+                f"{worker_idx}, which would lose its place: wait until that has ended, or use with_stack=False"
+            )
         self.previous_hook = worker.post_collect_hook
         self.trace: Path | None = None
         self._worker = worker
@@ -146,7 +156,9 @@ class RolloutProfiler:
             )
             return None
         with self._worker.timing.add_time(_BLOCK):
+            self._worker.beat(_WRITING_S)
             self._stop()
+            self._worker.beat(0.0)
         return self.trace
 
     def _stop(self) -> None:
@@ -160,15 +172,18 @@ class RolloutProfiler:
             self._request.on_trace_ready(self._profiler)
 
     def _begin_at_boundary(self) -> None:
-        # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
-        if not _is_torch_capturing():
+        if not self._has_to_wait():
             self._worker.at_rollout_boundary(self._begin, self._num_wanted)
 
     def _begin(self) -> None:
-        if self._is_over or self._profiler is not None or _is_torch_capturing():
+        if self._is_over or self._profiler is not None or self._has_to_wait():
             return
         with self._worker.timing.add_time(_BLOCK):
             self._start()
+
+    def _has_to_wait(self) -> bool:
+        # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
+        return is_torch_capturing() or (self._request.with_stack and is_call_hook_taken())
 
     def _start(self) -> None:
         from torch.profiler import profile
@@ -218,7 +233,8 @@ def enable_profile(worker: ProfiledWorker, worker_idx: int, request: ProfileRequ
     """Begin a capture of this worker.
 
     Raises:
-        ValueError: one is on already, or PyTorch can record none of the activities here.
+        ValueError: one is on already, another profiler is in its way, or PyTorch can record none of the activities
+            here.
     """
     if isinstance(worker.post_collect_hook, RolloutProfiler):
         raise ValueError(f"a capture of rollout worker {worker_idx} is on already: end it with disable_profile()")
@@ -275,8 +291,7 @@ def _find_activities(names: tuple[str, ...] | None) -> list[Any]:
 
     known = {"cpu": ProfilerActivity.CPU, "cuda": ProfilerActivity.CUDA}
     if names is None:
-        # A worker that does not use the GPU shall not begin to because it is being looked at.
-        names = ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",)  # type: ignore[no-untyped-call]
+        names = activities_in_use()
     supported = torch.profiler.supported_activities()  # type: ignore[no-untyped-call]
     usable = [name for name in names if known[name] in supported and (name != "cuda" or torch.cuda.is_available())]
     missing = [name for name in names if name not in usable]
@@ -291,18 +306,12 @@ def _find_activities(names: tuple[str, ...] | None) -> list[Any]:
 
 def _warm_up(activities: list[Any]) -> None:
     """Make PyTorch's profiler load what it needs, most of a second, before rollouts are measured."""
-    if _is_torch_capturing():
+    if is_torch_capturing():
         return
     from torch.profiler import profile
 
     with profile(activities=activities):
         pass
-
-
-def _is_torch_capturing() -> bool:
-    from torch._C._autograd import _profiler_enabled
-
-    return bool(_profiler_enabled())
 
 
 def _mark(name: str) -> None:

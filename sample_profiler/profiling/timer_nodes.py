@@ -21,7 +21,7 @@ _MAX_DOCUMENT_DEPTH = 200
 
 
 class Recording:
-    """One tree: a `Timing` that records, with what was merged into it beside it; or plain data.
+    """One tree: a `Timing` that records, and beside it what it cannot take of what was merged; or plain data.
 
     Args:
         tree: Plain data; None: a `Timing` that records.
@@ -64,12 +64,12 @@ class Recording:
     def adopt(self, path: tuple[str, ...], tree: TreeNode) -> None:
         """Add another tree below `path`. The root of a tree that records keeps its own count and total."""
         with self._lock:
-            target = self._data
-            for key in path:
-                target = target.children.setdefault(key, TreeNode(key))
             if self._is_live and not path:
                 tree.statistics = Statistics()
-            merge_trees(target, tree)
+            if self._is_live and self.timing is not None and _can_record(self.timing.snapshot(), path, tree):
+                self.timing._recorder.adopt(_nest(path, tree), is_parallel=False)  # so that a record file shows it
+            else:
+                merge_trees(self._data, _nest(path, tree))
 
     @property
     def ended_ns(self) -> int | None:
@@ -314,6 +314,24 @@ def copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:
         for node in tree.walk():
             node.is_parallel = True
     return tree
+
+
+def _nest(path: tuple[str, ...], tree: TreeNode) -> TreeNode:
+    """Return a root with a tree below `path`, or the tree itself; what lies between has no passes."""
+    root = node = TreeNode()
+    for key in path[:-1]:
+        node.children[key] = node = TreeNode(key)
+    if path:
+        node.children[path[-1]] = tree
+    return root if path else tree
+
+
+def _can_record(recorded: TreeNode, path: tuple[str, ...], tree: TreeNode) -> bool:
+    """Tell whether a recorder can take a tree below `path`: it leaves out blocks without passes, and all inside."""
+    node: TreeNode | None = recorded
+    for key in path[:-1]:
+        node = node.children.get(key) if node is not None else None
+    return node is not None and all(each.statistics.count for each in tree.walk() if path or each is not tree)
 
 
 def _self_ns(node: TreeNode) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
 
 __all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]
@@ -24,7 +25,7 @@ def merge_chrome_traces(
     output: Path,
     records: Sequence[ProcessRecord] = (),
     windows: Mapping[str, tuple[int, int]] | None = None,
-) -> None:
+) -> list[str]:
     """Write one trace of several; one process of it is one component.
 
     Args:
@@ -33,6 +34,9 @@ def merge_chrome_traces(
         records: what these processes have recorded, with events: their blocks are shown, too.
         windows: for each component, from when to when (monotonic clock) its blocks are shown; None: all that there are.
 
+    Returns:
+        Line by line, what is missing in it: blocks that later ones have overwritten.
+
     Raises:
         OSError: a file cannot be read or written.
         ValueError: a part is no trace.
@@ -40,6 +44,9 @@ def merge_chrome_traces(
     traces = {component: ChromeTrace(path) for component, path in parts.items()}
     by_component = {name: record for record in records for name in (*record.components, record.name)}
     first_ns = min((trace.wall_ns(event) for trace in traces.values() for event in _timed(trace)), default=0)
+    windows = {component: (0, record.read_ns) for component, record in by_component.items()} | dict(windows or {})
+    lost = [_describe_lost(c, by_component[c], windows[c][0], first_ns) for c in traces if c in by_component]
+    missing = [line for line in lost if line]
     empty: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -51,14 +58,32 @@ def merge_chrome_traces(
             if not has_operators:
                 empty.append(component)
             if component in by_component:
-                window = None if windows is None else windows.get(component)
-                yield from map(to_json, _blocks(component, pid, by_component[component], window, first_ns))
+                record = by_component[component]
+                yield from map(to_json, _blocks(component, pid, record, windows[component], first_ns))
 
     def facts() -> dict[str, Any]:
-        note = f"no operator ran in {', '.join(empty)}" if empty else ""
-        return {"metadata": {"empty": empty, "note": note}, "baseTimeNanoseconds": first_ns}
+        notes = [f"no operator ran in {', '.join(empty)}"] if empty else []
+        return {"metadata": {"empty": empty, "note": "; ".join(notes + missing)}, "baseTimeNanoseconds": first_ns}
 
     write_chrome_trace(output, lines(), facts)
+    return missing
+
+
+def _describe_lost(component: str, record: ProcessRecord, start_ns: int, first_ns: int) -> str:
+    """Say it if blocks after this moment have been overwritten; else nothing."""
+    kept_ns = record.events[0].end_ns if record.events else record.read_ns
+    if not record.num_events_lost or kept_ns <= start_ns:
+        return ""
+    second = (kept_ns + _shift_ns(record) - first_ns) / NS_PER_S
+    return (
+        f"{component}: blocks that ended before second {second:.1f} were overwritten by later ones: capture for a "
+        "shorter time, or start the run with a larger --flight_recorder_mb"
+    )
+
+
+def _shift_ns(record: ProcessRecord) -> int:
+    """Return what a time on the monotonic clock of a process lacks to one of the wall's."""
+    return record.start_anchor.wall_ns - record.start_anchor.monotonic_ns
 
 
 def _timed(trace: ChromeTrace) -> Iterator[dict[str, Any]]:
@@ -80,20 +105,20 @@ def _merge_one(component: str, pid: int, trace: ChromeTrace, first_ns: int) -> I
 
 
 def _blocks(
-    component: str, pid: int, record: ProcessRecord, window: tuple[int, int] | None, first_ns: int
+    component: str, pid: int, record: ProcessRecord, window: tuple[int, int], first_ns: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the passes of blocks: a component's as a track of their own, or one for each component of the process.
 
     The timers of the process (`sample_profiler.timers`) are with its first component, a track for each thread.
     """
-    start_ns, end_ns = window or (0, record.read_ns)
+    start_ns, end_ns = window
     shown = [component] if component in record.components else record.components
     timers = record.timers if record.components[:1] == shown[:1] else []
     threads = {name: -number for number, name in enumerate([*shown, *timers])}
     for name, thread in threads.items():
         title = name if name in timers else "blocks" if len(shown) == 1 else f"blocks of {name}"
         yield named("thread_name", pid, thread, title)
-    shift_ns = record.start_anchor.wall_ns - record.start_anchor.monotonic_ns - first_ns
+    shift_ns = _shift_ns(record) - first_ns
     found = (event for event in record.events if event.end_ns >= start_ns and event.start_ns <= end_ns)
     for event in sorted(found, key=lambda event: (event.start_ns, -event.end_ns)):
         path = record.paths[event.node]

@@ -34,10 +34,10 @@ from typing import Any, NoReturn
 from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
-from sample_profiler.runtime.commands import Command, run_command
+from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Patience, run_command
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
-from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
+from sample_profiler.runtime.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
@@ -138,7 +138,7 @@ class ChildSettings:
         heartbeat_interval_s: between two signs of life.
         hang_timeout_s: without a sign of life of the Runner, after which this process ends; infinite: never.
         num_threads: for numerical libraries; None leaves their defaults.
-        patience_s: that it is given to finish when it is asked to, or the Runner is gone.
+        patience_s: that it is given to finish when it is asked to, or the Runner is gone; more with a capture.
         log_level: the level of the root logger.
         recording: where the process shows what it does.
     """
@@ -183,9 +183,11 @@ class _Controlled:
         links: ChildLinks,
         recording: Recording,
         settings: ChildSettings,
+        patience: Patience,
         is_runner_silent: Callable[[], bool],
     ) -> None:
         self._component = component
+        self._patience = patience
         self._reports = links.reports
         self._recording = recording
         self._heartbeat_interval_s = settings.heartbeat_interval_s
@@ -199,7 +201,7 @@ class _Controlled:
         return [*self._component.inputs(), *self._controls]
 
     def timers(self) -> Sequence[Timer]:
-        captures = Timer(CHECK_INTERVAL_S, end_due_captures)
+        captures = Timer(CHECK_INTERVAL_S, lambda: end_due_captures(self._beat))
         runner = Timer(_LOOK_INTERVAL_S, self._look_at_runner)
         own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures, runner]
         return [*self._component.timers(), *own]
@@ -220,16 +222,24 @@ class _Controlled:
     def finish(self) -> None:
         self._component.finish()
 
-    def _beat(self) -> None:
-        self._reports.send(Heartbeat(self.name))
+    def _beat(self, patience_s: float = 0.0) -> None:
+        self._reports.send(Heartbeat(self.name, patience_s))
 
     def _on_control(self, messages: list[Any]) -> None:
         for message in messages:
             if isinstance(message, Command):
                 with self.timing.add_time("commands"):
-                    self._reports.send(run_command(self._component, message))
+                    self._run(message)
             elif self.loop is not None:
                 self.loop.stop()
+
+    def _run(self, command: Command) -> None:
+        self._patience.note(command)
+        if command.method in CAPTURE_COMMANDS:
+            self._beat(CAPTURE_S)
+        self._reports.send(run_command(self._component, command))
+        if command.method in CAPTURE_COMMANDS:
+            self._beat()
 
     def _on_orphaned(self, _: list[int]) -> None:
         if self.loop is not None:
@@ -264,12 +274,13 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     end_requests: EndRequests | None = None
     failed = False
     try:
-        is_runner_silent = _prepare_process(settings, links, existed_before)
+        patience = Patience(settings.patience_s)
+        is_runner_silent = _prepare_process(settings, links, existed_before, patience)
         recording = Recording(settings.recording, settings.name)
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
-        controlled = _Controlled(component, links, recording, settings, is_runner_silent)
+        controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         end_requests = EndRequests(loop.stop)
         loop.run()
@@ -333,14 +344,16 @@ def report_end(component: Component, reports: Reports) -> None:
     reports.send(Finished(component.name, component.timing.to_dict()))
 
 
-def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before: frozenset[str]) -> Callable[[], bool]:
+def _prepare_process(
+    settings: ChildSettings, links: ChildLinks, existed_before: frozenset[str], patience: Patience
+) -> Callable[[], bool]:
     """Make the process what it has to be, and return a function that tells whether the Runner is silent."""
     faulthandler.register(STACKS_SIGNAL, file=links.stacks.fileno(), all_threads=True)
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
     prepare_for_signals()
     is_silent = threading.Event()
-    arguments = (settings, links, is_silent, existed_before)
+    arguments = (settings, links, is_silent, existed_before, patience)
     threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         add_niceness(settings.niceness)
@@ -354,7 +367,7 @@ def _prepare_process(settings: ChildSettings, links: ChildLinks, existed_before:
 
 
 def _watch_runner(
-    settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed_before: frozenset[str]
+    settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed: frozenset[str], patience: Patience
 ) -> None:
     """End this process when the Runner, the only holder of the lifeline's write end, is gone or hangs.
 
@@ -368,8 +381,8 @@ def _watch_runner(
     if not is_gone:
         _tell_of_silence(settings.name, links)
     is_silent.set()
-    time.sleep(settings.patience_s)
-    end_descendants(existed_before)
+    time.sleep(patience.seconds)
+    end_descendants(existed)
     os._exit(1)
 
 

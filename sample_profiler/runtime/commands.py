@@ -16,7 +16,13 @@ from sample_profiler.profiling import set_recording_enabled
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.runtime.process_captures import start_capture, stop_capture
 
-__all__ = ["Command", "CommandResult", "Commanded", "portable", "run_command"]
+__all__ = ["CAPTURE_COMMANDS", "Command", "CommandResult", "Commanded", "Patience", "portable", "run_command"]
+
+_BEGIN_CAPTURE = frozenset({"start_capture", "enable_profile"})
+_WRITING_S = 120.0
+
+CAPTURE_COMMANDS = _BEGIN_CAPTURE | {"stop_capture", "disable_profile"}
+"""Commands that may take minutes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,22 @@ class CommandResult:
     component: str
     value: Any
     error: str | None
+
+
+class Patience:
+    """How long a process may take to finish: longer once it may have to write what a profiler saw.
+
+    Args:
+        seconds: at first.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def note(self, command: Command) -> None:
+        """Take note of a command that the process gets."""
+        if command.method in _BEGIN_CAPTURE:
+            self.seconds = max(self.seconds, _WRITING_S)
 
 
 class Commanded(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.shared_memory import SharedArrays
 
-__all__ = ["FIRST_SIGN_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
+__all__ = ["CAPTURE_S", "FIRST_SIGN_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
 
 _PULSE_S = 1.0
 _LOOKS_IN_VAIN = 3
@@ -24,6 +24,10 @@ START_S = 60.0
 
 FIRST_SIGN_S = 180.0
 """Patience before the first sign of life: libraries are loaded, by all components at once, perhaps over a network."""
+
+
+CAPTURE_S = 600.0
+"""Patience with a process that begins or ends a capture: libraries are loaded, a long trace takes minutes to write."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ import logging
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import Capture, begin_capture
+from sample_profiler.runtime.heartbeats import CAPTURE_S
 
 __all__ = ["CHECK_INTERVAL_S", "end_captures", "end_due_captures", "start_capture", "stop_capture"]
 
@@ -68,16 +70,22 @@ def stop_capture(tool: str) -> dict[str, Any] | None:
     return facts
 
 
-def end_due_captures() -> None:
-    """End the captures whose time is over; a part that cannot be written does not end the component."""
+def end_due_captures(beat: Callable[[float], None] = lambda _: None) -> None:
+    """End the captures whose time is over; a part that cannot be written does not end the component.
+
+    Args:
+        beat: tells whoever watches this process for how long it may be silent now.
+    """
     for tool, running in list(_running.items()):
         if time.monotonic() >= running.due_s:
             del _running[tool]
+            beat(CAPTURE_S)
             try:
                 _ended[tool] = running.capture.end()
             except Exception as error:
                 logger.warning("The capture with %s is lost: %s", tool, error)
                 _ended[tool] = {"error": f"its part cannot be written: {error}"}
+            beat(0.0)
 
 
 def end_captures() -> None:

@@ -15,7 +15,7 @@ import psutil
 
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
-from sample_profiler.runtime.commands import Command, portable
+from sample_profiler.runtime.commands import Command, Patience, portable
 from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
 from sample_profiler.runtime.handover import Handover
 from sample_profiler.runtime.heartbeats import RunnerPulse
@@ -74,7 +74,7 @@ class Child:
 
     def __init__(self, settings: ChildSettings, process: BaseProcess, links: ChildLinks) -> None:
         self.name = settings.name
-        self.patience_s = settings.patience_s
+        self._patience = Patience(settings.patience_s)
         self.reports = links.reports
         self._process = process
         self._control = links.control
@@ -97,6 +97,12 @@ class Child:
             ValueError: the arguments cannot be sent.
         """
         self._control.send(portable(command))
+        self._patience.note(command)
+
+    @property
+    def patience_s(self) -> float:
+        """What it is given to finish."""
+        return self._patience.seconds
 
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""

@@ -71,6 +71,7 @@ class ProfilerCallback(BaseCallback):
         self._measure(model.policy.optimizer, "step", "optimizer_step")
         if hasattr(model, "rollout_buffer"):
             self._replace(model.rollout_buffer, "get", self._measure_gradient_steps(model.rollout_buffer.get))
+        self._leave_out_of_checkpoints(model)
 
     def _on_rollout_start(self) -> None:
         self._rollout = self._timing.add_time("rollout")
@@ -114,6 +115,12 @@ class ProfilerCallback(BaseCallback):
                     yield minibatch
 
         return measured
+
+    def _leave_out_of_checkpoints(self, model: Any) -> None:
+        """Let `model.save`, which pickles all attributes that it is not told of, leave out what is replaced here."""
+        excluded = model._excluded_save_params
+        own = ["train", "_excluded_save_params"]
+        self._replace(model, "_excluded_save_params", lambda: [*excluded(), *own])
 
     def _replace(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
         setattr(owner, name, method)

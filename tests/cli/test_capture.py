@@ -84,6 +84,7 @@ def merged(monkeypatch):
     def merge(tool, parts, facts, output, run_dir):
         merged.append((tool, dict(parts), output, run_dir))
         output.write_text(" ".join(parts))
+        return []
 
     monkeypatch.setattr(capture_module, "merge_parts", merge)
     monkeypatch.setattr(live_capture, "_POLL_S", 0.005)
@@ -256,6 +257,16 @@ def test_the_run_of_another_user(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(live_capture, "ControlClient", refuse)
     assert capture(tmp_path, request_of()) == 2
     assert "belongs to another user, who alone can ask for captures\n" in capsys.readouterr().err
+
+
+def test_what_is_missing_in_the_document_is_told(tmp_path, run, capsys, monkeypatch):
+    def merge(tool, parts, facts, output, run_dir):
+        output.write_text("")
+        return ["Learner_0: blocks that ended before second 2.0 were overwritten"]
+
+    monkeypatch.setattr(capture_module, "merge_parts", merge)
+    assert capture(tmp_path, request_of()) == 0
+    assert "  Learner_0: blocks that ended before second 2.0 were overwritten" in capsys.readouterr().out.splitlines()
 
 
 def test_a_document_that_cannot_be_written(tmp_path, run, capsys):

@@ -238,6 +238,20 @@ def test_one_that_never_answers_is_an_error_in_the_end(run, clock, silent_from):
     assert "did not answer within" in state["errors"]["Learner_0"]
 
 
+def test_a_long_capture_may_take_long_to_write(run, clock):
+    name = run.begin(components=["learner"], seconds=300)["id"]
+    run.reply("Learner_0")
+    run.control.poll()
+    clock.now_s += 300
+    run.control.poll()
+    clock.now_s += 500
+    run.control.poll()
+    assert run.state(name)["step"] == "stop"
+    run.reply("Learner_0")
+    run.control.poll()
+    assert set(run.state(name)["results"]) == {"Learner_0"}
+
+
 def test_one_whose_capture_has_ended_otherwise_is_an_error(run, clock):
     name = run.begin(components=["learner"])["id"]
     run.reply("Learner_0")

@@ -143,3 +143,29 @@ def test_an_older_file_of_that_name_is_replaced_whole(tmp_path):
     do_work("cprofile")
     capture.end()
     assert "busy_for" in names_in("cprofile", path)
+
+
+def test_torch_that_captures_already_is_left_to_it(tmp_path):
+    torch = pytest.importorskip("torch")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        with pytest.raises(CaptureError, match=r"torch cannot start: torch\.profiler captures in this process already"):
+            begin_capture("torch", tmp_path / "trace.json")
+        do_work("torch")
+    assert "aten::matmul" in {row.key for row in profile.key_averages()}
+    begin_capture("torch", tmp_path / "trace.json").end()
+
+
+@pytest.mark.parametrize(("is_initialized", "expected"), [(False, {"CPU"}), (True, {"CPU", "CUDA"})])
+def test_a_process_that_uses_no_gpu_does_not_begin_to_for_a_capture(tmp_path, monkeypatch, is_initialized, expected):
+    torch = pytest.importorskip("torch")
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: is_initialized)
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities: asked.extend(activities) or FakeProfile())
+    begin_capture("torch", tmp_path / "trace.json")
+    assert {activity.name for activity in asked} == expected
+
+
+class FakeProfile:
+    def start(self):
+        pass

@@ -112,6 +112,23 @@ def test_reading_leaks_nothing():
         tracemalloc.stop()
 
 
+def test_merging_leaks_nothing():
+    timing, other = Timing(), Timing()
+    with other.add_time("a"), other.timeit("b"):
+        other.record("c", 1, HUGE >> 20)
+    tracemalloc.start()
+    try:
+        timing.merge(other)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(300):
+            timing.merge(other)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 20_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_recorders_and_files_leak_nothing(tmp_path):
     def make(number):
         timing = Timing(str(number))

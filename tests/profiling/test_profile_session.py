@@ -11,8 +11,9 @@ import pytest
 
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
-from sample_profiler.profiling import TWIN, device_clock, get_timing
+from sample_profiler.profiling import TWIN, Timing, device_clock, get_timing
 from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
+from sample_profiler.profiling.timer_nodes import TimerNode
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,23 @@ def test_a_script_is_recorded_into_one_session(tmp_path):
     (figures,) = accounts(session)
     assert sorted(figures.work_ns) == ["rollout", "train"]
     assert figures.wall_ns == sum(figures.work_ns.values()) + figures.unaccounted_ns
+
+
+def test_what_a_script_merges_is_in_its_session(tmp_path):
+    worker = Timing("worker")
+    with worker.add_time("from_worker"):
+        pass
+    with profile_session(tmp_path) as timing:
+        train()
+        timing.merge(worker)
+        timers.get_timer_root().merge(TimerNode.from_tree(worker.snapshot()), root_name="workers")
+        (live,) = read_session(tmp_path).processes
+    (ended,) = read_session(tmp_path).processes
+    for record in (live, ended):
+        if record is ended or TWIN == "compiled":  # the other one writes what is new every two seconds
+            assert list(record.trees["main"].children) == ["rollout", "train", "from_worker"]
+            assert list(record.trees["timers"].children) == ["env", "workers"]
+            assert list(record.trees["timers"].children["workers"].children) == ["from_worker"]
 
 
 @pytest.mark.parametrize("is_stuck", [False, True])

@@ -19,6 +19,7 @@ from sample_profiler.profiling.flows import END, SLOT, START, STEP, flow_point
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.timer_nodes import Recording
 from sample_profiler.profiling.timer_stacks import TimerStack
 from sample_profiler.profiling.twins import TWIN
 
@@ -89,6 +90,85 @@ def test_what_is_in_the_file_is_what_the_timing_says(make_file, make_timing, clo
     for key, node in expected.children.items():
         assert found.children[key].kind == node.kind
         assert found.children[key].to_dict() == node.to_dict()
+
+
+@pytest.mark.parametrize("is_attached_first", [True, False])
+def test_what_is_merged_is_in_the_file(make_file, make_timing, clock, is_attached_first):
+    file, timing, worker = make_file(), make_timing("Test", clock_ns=clock), make_timing("Worker", clock_ns=clock)
+    if is_attached_first:
+        file.attach(timing, "Work")
+    for seconds in range(1, 5):
+        clock.spend(timing, "both", seconds)
+        for method in ("add_time", "timeit"):
+            clock.spend(worker, method, 2 * seconds, method)
+    clock.spend(worker, "both", 0.5)
+    spend(worker, "outer", "inner")
+    timing.merge(worker)
+    timing.merge(type(timing).from_dict(worker.to_dict()), is_parallel=False)
+    if not is_attached_first:
+        file.attach(timing, "Work")
+    clock.spend(timing, "both", 7.0)
+    clock.spend(timing, "timeit", 7.0, "timeit")
+    found, expected = read(file, now_ns=clock.now_ns).trees["Work"], timing.snapshot()
+    assert {key: child.to_dict() for key, child in found.children.items()} == {
+        key: child.to_dict() for key, child in expected.children.items()
+    }
+    assert counts(found) == {("both",): 7, ("add_time",): 8, ("timeit",): 9, ("outer",): 2, ("outer", "inner"): 2}
+    assert found.children["both"].is_parallel
+    assert (found.children["both"].statistics.min_ns, found.children["both"].statistics.total_ns) == (
+        5 * 10**8,
+        18 * 10**9,
+    )
+
+
+@pytest.mark.parametrize("window", [3, 50])
+def test_of_windows_that_are_merged_the_file_has_the_latest_passes(make_file, make_timing, clock, window):
+    file, timing, worker = make_file(), make_timing("Test", clock_ns=clock), make_timing("Worker", clock_ns=clock)
+    file.attach(timing, "Work")
+    for seconds in range(1, 60):
+        with worker.time_avg("average", average=window):
+            clock.pass_s(seconds)
+    timing.merge(worker)
+    kept = min(window, layout.NUM_RECENT)
+    recent_ns = [seconds * 10**9 for seconds in range(60 - kept, 60)]
+    assert read(file).trees["Work"].children["average"].statistics.recent_ns == recent_ns
+    with timing.time_avg("average", average=window):
+        clock.pass_s(100)
+    assert timing.snapshot().children["average"].statistics.count == 60
+    assert len(timing.snapshot().children["average"].statistics.recent_ns) == window + 1
+    recent_ns = [*recent_ns[1:], 100 * 10**9]
+    assert read(file).trees["Work"].children["average"].statistics.recent_ns == recent_ns
+
+
+def test_device_time_that_is_merged_is_in_the_file(make_file, make_timing):
+    file, timing, worker = make_file(), make_timing(), make_timing()
+    file.attach(timing, "Work")
+    spend(worker, "forward")
+    worker.add_device_time(("forward",), 500)
+    worker.add_unresolved(("forward",), 2)
+    timing.merge(worker)
+    device = read(file).trees["Work"].children["forward"].device
+    assert (device.count, device.total_ns, device.num_unresolved) == (1, 500, 2)
+
+
+def test_what_is_merged_into_timers_is_in_the_file(make_file, make_timing, clock):
+    file, stack, worker = make_file(), TimerStack(clock_ns=clock), TimerStack(clock_ns=clock)
+    for each in (stack, worker):
+        each.recording = Recording(clock_ns=clock, timing=make_timing("Timers", clock_ns=clock))
+    file.attach(stack.recording.timing, "timers")
+    spend(stack.recording.timing, "mine", "inner")
+    spend(worker.recording.timing, "theirs")
+    stack.root.merge(worker.root, root_name="workers")
+    stack.root.children["mine"].merge(worker.root, root_name="below")
+    stack.root.merge(worker.root)
+    expected = {
+        **{("mine",): 1, ("mine", "inner"): 1, ("mine", "below"): 1, ("mine", "below", "theirs"): 1},
+        **{("workers",): 1, ("workers", "theirs"): 1, ("theirs",): 1},
+    }
+    tree = read(file, now_ns=clock.now_ns).trees["timers"]
+    assert counts(tree) == counts(stack.root.to_tree()) == expected
+    assert tree.children["workers"].is_parallel and not tree.children["mine"].is_parallel
+    assert (tree.statistics.count, stack.root.count) == (1, 1)
 
 
 def test_a_backdated_root_counts_from_its_new_start(make_file, make_timing, clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import gzip
 import json
 import logging
@@ -10,8 +11,10 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, record_function
@@ -38,6 +41,8 @@ class Worker:
         self.num_rollouts = 0
         self.num_boundaries = 0
         self.work = work
+        self.beats = []
+        self.beat = self.beats.append
 
     def at_rollout_boundary(self, callback, most_begun=None):
         self.num_boundaries += 1
@@ -213,7 +218,7 @@ def test_a_capture_that_ended_before_its_boundary_never_begins(worker, request_f
     enable_profile(worker, 4, request_for(num_rollouts=1, warmup_rollouts=0))
     assert disable_profile(worker) is None
     waiting[0]()
-    assert not rollout_profiler._is_torch_capturing()
+    assert not rollout_profiler.is_torch_capturing()
 
 
 def test_two_captures_in_one_process_take_turns(worker, tmp_path):
@@ -230,10 +235,49 @@ def test_two_captures_in_one_process_take_turns(worker, tmp_path):
     assert "rollout 2" in rollouts_in(second.path)
 
 
+def test_a_worker_that_writes_its_trace_is_given_time(worker, request_for):
+    written = []
+    request = request_for(num_rollouts=1, warmup_rollouts=0, on_trace_ready=lambda _: written.extend(worker.beats))
+    enable_profile(worker, 4, request)
+    worker.collect(1)
+    assert written == [600.0], "told before it is written"
+    assert worker.beats == [600.0, 0.0]
+
+
 def test_a_worker_has_one_capture_at_a_time(worker, request_for):
     enable_profile(worker, 4, request_for())
     with pytest.raises(ValueError, match=r"worker 4 is on already.*disable_profile"):
         enable_profile(worker, 4, request_for())
+
+
+@pytest.fixture
+def running_cprofile():
+    profile = cProfile.Profile()
+    profile.enable()
+    yield profile
+    profile.disable()
+
+
+def test_a_profiler_of_calls_that_runs_is_not_displaced(worker, tmp_path, running_cprofile):
+    request = ProfileRequest(path=str(tmp_path / "trace.json"))
+    with pytest.raises(ValueError, match=r"another profiler .* wait until that has ended, or use with_stack=False"):
+        enable_profile(worker, 4, request)
+    assert sys.getprofile() is running_cprofile
+    assert worker.post_collect_hook is None
+    enable_profile(worker, 4, replace(request, with_stack=False))
+    worker.collect(3)
+    assert sys.getprofile() is running_cprofile
+    assert Path(request.path).exists()
+
+
+def test_a_profiler_of_calls_that_begins_during_warm_up_is_waited_for(worker, tmp_path):
+    request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=2)
+    enable_profile(worker, 4, request)
+    with cProfile.Profile() as profile:
+        worker.collect(2)
+        assert sys.getprofile() is profile
+    worker.collect(2)
+    assert rollouts_in(request.path) == ["rollout 3"]
 
 
 def test_on_trace_ready_gets_the_profiler_once_the_trace_is_there(worker, request_for):
@@ -354,6 +398,14 @@ def test_tr9_what_cannot_be_is_a_value_error_that_says_why(tmp_path, monkeypatch
     with pytest.raises(ValueError, match=message):
         plan_profiles(2, tmp_path / "run", **options)
     assert os.listdir(tmp_path) == [], "nothing was made"
+
+
+def test_tr9_whole_numbers_of_numpy_are_whole_numbers(tmp_path):
+    counts = {"num_rollouts": np.int64(5), "warmup_rollouts": np.int32(0)}
+    requests = plan_profiles(2, tmp_path, workers=np.arange(2), **counts)
+    assert list(requests) == [0, 1]
+    assert [(request.num_rollouts, request.warmup_rollouts) for request in requests.values()] == [(5, 0)] * 2
+    assert {type(number) for number in (*requests, requests[0].num_rollouts, requests[0].warmup_rollouts)} == {int}
 
 
 @pytest.mark.parametrize(

@@ -358,6 +358,20 @@ def test_ml6_what_is_merged_into_the_root_changes_neither_its_count_nor_its_tota
     assert document["children"]["a"]["total"] == 5.0
 
 
+def test_ml6_what_is_merged_without_passes_of_its_own_is_there_all_the_same(stack, clock):
+    spend(stack, clock, "mine", 1)
+    other, groups = TimerStack(clock_ns=clock), TimerNode()
+    spend(other, clock, "a", 5)
+    groups.merge(other.root.children["a"], root_name="group")
+    assert groups.count == 0
+    stack.root.merge(groups, root_name="groups")
+    stack.root.children["groups"].merge(groups, root_name="more")
+    children = timers.get_timer_tree(stack)["children"]
+    assert list(children) == ["mine", "groups"]
+    assert children["groups"]["children"]["group"]["total"] == 5.0
+    assert children["groups"]["children"]["more"]["children"]["group"]["total"] == 5.0
+
+
 def test_ml7_keys_of_the_json_and_their_order(stack, clock):
     with hierarchical_timer("a", stack) as node:
         spend(stack, clock, "b", 1)

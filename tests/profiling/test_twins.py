@@ -12,6 +12,7 @@ import pytest
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import TWIN, Timing, set_recording_enabled
 from sample_profiler.profiling.device_clock import poll
+from sample_profiler.profiling.statistics import bucket_bounds_ns, bucket_index
 from sample_profiler.profiling.twins import ENVIRONMENT_VARIABLE, get_open_blocks
 
 S = 1_000_000_000
@@ -115,6 +116,41 @@ def test_a_root_may_be_set_back_again(timing, clock):
     root = timing.snapshot()
     assert root.statistics.total_ns == 3 * S
     assert root.children["start_up"].statistics.total_ns == 3 * S
+
+
+# ---- merging ----
+
+
+def test_of_known_and_unknown_ends_the_same_pass_is_the_last(timing, clock):
+    worker = type(timing)(clock_ns=clock)
+    clock.spend(worker, "a", 1.0, "timeit")
+    loaded = Timing.from_dict(worker.to_dict())  # which does not tell when its passes ended
+    timing.merge(worker)
+    assert timing["a"] == 1.0
+    clock.spend(timing, "a", 2.0, "timeit")
+    timing.merge(worker, loaded)
+    assert timing["a"] == 2.0, "it ended later"
+    clock.spend(worker, "a", 3.0, "timeit")
+    timing.merge(worker)
+    assert timing["a"] == 3.0
+    assert timing.snapshot().children["a"].statistics.count == 6
+
+
+@pytest.mark.parametrize("seconds", [1e6, 1e12])
+def test_numbers_that_no_record_file_holds_are_merged_all_the_same(timing, clock, seconds):
+    clock.spend(timing, "a", 2.0)
+    node = {"count": 1, "total": seconds, "min": seconds, "max": seconds, "last": seconds, "kind": "add_time"}
+    node |= {"histogram": {str(bucket_bounds_ns(bucket_index(round(seconds * S)))[0]): 1}, "children": {}}
+    device = {"count": 1, "total": seconds, "unresolved": 0}
+    other = type(timing).from_dict({**node, "children": {"a": {**node, "device": device}}})
+    assert other.to_dict()["children"]["a"] == {**node, "device": device}
+    for _ in range(2):
+        timing.merge(other)
+    clock.spend(timing, "a", 1.0)
+    found = timing.snapshot().children["a"]
+    assert (found.statistics.count, found.statistics.total_ns) == (4, 2 * round(seconds * S) + 3 * S)
+    assert (found.statistics.min_ns, found.statistics.max_ns) == (S, round(seconds * S))
+    assert (found.is_parallel, found.device.total_ns) == (True, 2 * round(seconds * S))
 
 
 # ---- restart ----

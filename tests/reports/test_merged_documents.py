@@ -14,6 +14,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.captures import begin_capture
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.merged_pstats import merge_pstats
 from sample_profiler.reports.merged_speedscope import merge_speedscope
@@ -193,3 +194,22 @@ def test_timers_of_a_process_are_tracks_beside_the_blocks_of_its_first_component
             "serial": {("blocks of Learner_0", "train"), *timers},
         }[part]
     )
+
+
+@pytest.mark.parametrize(
+    ("num_lost", "start_s", "is_told"),
+    [(5, 1, True), (5, 3, False), (0, 1, False)],
+    ids=["in the window", "before the window", "none"],
+)
+def test_blocks_of_the_window_that_were_overwritten_are_told(tmp_path, num_lost, start_s, is_told):
+    events = [(2 * NS_PER_S, 3 * NS_PER_S, 1, 1, 0), (3 * NS_PER_S, 4 * NS_PER_S, 1, 1, 0)]
+    record = make_record(events=events, num_events_lost=num_lost, read_ns=5 * NS_PER_S)
+    operator = {"ph": "X", "pid": 1, "tid": 1, "ts": 1e6, "dur": 2.0, "name": "aten::mm", "cat": "cpu_op"}
+    (tmp_path / "a").write_text(json.dumps({"traceEvents": [operator]}))
+    windows = {"RolloutWorker_w0": (start_s * NS_PER_S, 5 * NS_PER_S)}
+    lines = merge_chrome_traces({"RolloutWorker_w0": tmp_path / "a"}, tmp_path / "merged.json", [record], windows)
+    note = json.loads((tmp_path / "merged.json").read_text())["metadata"]["note"]
+    if is_told:
+        assert note.startswith("RolloutWorker_w0: blocks that ended before second 2.0 were overwritten")
+    assert lines == ([note] if is_told else [])
+    assert is_told == bool(note)

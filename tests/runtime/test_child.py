@@ -21,7 +21,8 @@ from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime import child as child_module
 from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import ChildLinks, ChildSettings, Failure, Finished, finish_component, report_end
-from sample_profiler.runtime.heartbeats import Heartbeat, RunnerPulse
+from sample_profiler.runtime.commands import Command, CommandResult, Patience
+from sample_profiler.runtime.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.recording import RecordingOptions
 
 SETTINGS = ChildSettings("Spawned")
@@ -261,8 +262,8 @@ def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monk
     lifeline, write = make_pipe()
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
-    settings = ChildSettings("Learner_0", patience_s=120.0)
-    child_module._watch_runner(settings, links, threading.Event(), frozenset())
+    settings = ChildSettings("Learner_0")
+    child_module._watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
     assert (slept, ended) == ([120.0], [1])
     assert links.reports.receive() == [], "nobody would take it"
 
@@ -308,6 +309,18 @@ def test_a_component_shows_signs_of_life_from_the_end_of_its_start_on(supervisor
     wait_until(lambda: received.extend(child.reports.receive()) or len(of_type(received, Heartbeat)) >= 3)
     assert isinstance(received[0], logging.LogRecord)
     assert set(of_type(received, Heartbeat)) == {Heartbeat("Spawned")}
+
+
+def test_a_child_that_begins_or_ends_a_capture_has_minutes_for_it(supervisor, await_report, wait_until, tmp_path):
+    child = supervisor.spawn(ChildSettings("Spawned", heartbeat_interval_s=3600), spawned.make_spawned)
+    await_report(child, lambda report: isinstance(report, Heartbeat))
+    child.send_command(Command(1, "start_capture", ("cprofile", str(tmp_path / "part"))))
+    child.send_command(Command(2, "stop_capture", ("cprofile",)))
+    child.send_command(Command(3, "apply", (len, ())))
+    received = []
+    wait_until(lambda: received.extend(child.reports.receive()) or len(of_type(received, CommandResult)) == 3)
+    seen = [report.patience_s if isinstance(report, Heartbeat) else report.number for report in received]
+    assert seen == [CAPTURE_S, 1, 0.0, CAPTURE_S, 2, 0.0, 3]
 
 
 def test_the_tree_and_the_gauges_of_a_component_are_in_its_record_file_also_when_it_fails(

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from sample_profiler.runtime import commands
-from sample_profiler.runtime.commands import Command, CommandResult, portable, run_command
+from sample_profiler.runtime.commands import Command, CommandResult, Patience, portable, run_command
 
 
 class Calculator:
@@ -72,3 +72,13 @@ def test_a_portable_command_takes_its_arguments_along_lambdas_included():
 def test_arguments_that_cannot_be_sent_are_told_with_a_cure():
     with pytest.raises(ValueError, match=r"cannot be sent to the worker processes: TypeError.*--serial_mode=True"):
         portable(Command(1, "add", (threading.Lock(), 2)))
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(6.0, 120.0), (300.0, 300.0)])
+def test_patience_is_longer_with_a_capture_and_never_shorter(seconds, expected):
+    patience = Patience(seconds)
+    for method in ("add", "stop_capture", "disable_profile"):
+        patience.note(Command(1, method))
+        assert patience.seconds == seconds
+    patience.note(Command(1, "start_capture"))
+    assert patience.seconds == expected

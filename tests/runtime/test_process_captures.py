@@ -11,6 +11,7 @@ import pytest
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.runtime import process_captures
+from sample_profiler.runtime.heartbeats import CAPTURE_S
 from sample_profiler.runtime.process_captures import end_captures, end_due_captures, start_capture, stop_capture
 
 
@@ -119,6 +120,16 @@ def test_a_capture_ends_when_its_time_is_over(tmp_path, clock):
     assert sys.getprofile() is None
     assert stop_capture("cprofile")["path"] == str(tmp_path / "part")
     assert stop_capture("cprofile") is None
+
+
+def test_time_to_write_is_asked_for_before_a_capture_ends_by_itself(tmp_path, clock):
+    beats = []
+    start_capture("cprofile", str(tmp_path / "part"), 5.0)
+    end_due_captures(lambda patience_s: beats.append((patience_s, (tmp_path / "part").exists())))
+    assert beats == []
+    clock.now_s += 5
+    end_due_captures(lambda patience_s: beats.append((patience_s, (tmp_path / "part").exists())))
+    assert beats == [(CAPTURE_S, False), (0.0, True)]
 
 
 def test_a_capture_without_a_limit_goes_on(tmp_path, clock):

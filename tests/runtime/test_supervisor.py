@@ -14,6 +14,7 @@ import spawned_components as spawned
 from spawned_components import has_ended
 
 from sample_profiler.runtime import supervisor as supervisor_module
+from sample_profiler.runtime.channels import PipeReports
 from sample_profiler.runtime.child import ChildSettings, Finished
 from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
@@ -72,6 +73,14 @@ def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await
     child.send_command(Command(5, "apply", (lambda value: value + 1, 20)))
     answer = await_report(child, lambda report: isinstance(report, CommandResult))
     assert answer == CommandResult(5, "Spawned", 21, None)
+
+
+@pytest.mark.parametrize(("method", "patience_s"), [("enable_profile", 120), ("start_capture", 120), ("apply", 6)])
+def test_a_child_that_captures_has_time_to_write_what_it_saw_at_the_end(method, patience_s):
+    process = SimpleNamespace(start=lambda: None, pid=os.getpid())
+    child = Child(settings(), process, SimpleNamespace(reports=None, control=PipeReports(), stacks=None))
+    child.send_command(Command(1, method))
+    assert child.patience_s == patience_s
 
 
 def test_a_child_that_is_still_starting_is_stopped_in_order_too(supervisor, reports_until_end):

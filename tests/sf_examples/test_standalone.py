@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import pickle
 import re
 import subprocess
 import sys
@@ -10,12 +12,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
+import cloudpickle
 import pytest
 
 from sample_profiler.analysis.accounts import account
 from sample_profiler.cli.status import status
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling import Timing
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
 from sample_profiler.profiling.record_reader import EventFollower
 from sample_profiler.profiling.session import Session, live_folder, read_session
@@ -200,7 +205,6 @@ def test_what_the_callback_replaced_is_put_back():
     from stable_baselines3 import A2C
     from stable_baselines3.common.env_util import make_vec_env
 
-    from sample_profiler.profiling import Timing
     from sf_examples.standalone.train_sb3 import ProfilerCallback
 
     timing = Timing()
@@ -208,8 +212,83 @@ def test_what_the_callback_replaced_is_put_back():
     owners = [model, model.env, model.policy, model.policy.optimizer, model.rollout_buffer]
     names = [set(vars(owner)) for owner in owners]
     model.learn(40, callback=ProfilerCallback(timing))
-    replaced = {"train", "step", "forward", "evaluate_actions", "get"}
+    replaced = {"train", "step", "forward", "evaluate_actions", "get", "_excluded_save_params"}
     assert [(set(vars(owner)) - before) & replaced for owner, before in zip(owners, names, strict=True)] == [set()] * 5
     passes = timing.snapshot().children["rollout"].statistics.count
     model.learn(40)
     assert timing.snapshot().children["rollout"].statistics.count == passes
+
+
+@with_sb3
+def test_a_model_can_be_saved_while_it_is_measured(tmp_path: Path):
+    from stable_baselines3 import A2C
+    from stable_baselines3.common.callbacks import CheckpointCallback
+    from stable_baselines3.common.env_util import make_vec_env
+
+    from sf_examples.standalone.train_sb3 import ProfilerCallback
+
+    model = A2C("MlpPolicy", make_vec_env("CartPole-v1", 2), device="cpu")
+    model.learn(40, callback=[ProfilerCallback(Timing()), CheckpointCallback(10, str(tmp_path))])
+    assert all(A2C.load(path).num_timesteps for path in tmp_path.glob("*.zip"))
+
+
+class FakePart:
+    """An environment, a policy or an optimizer."""
+
+    def step(self) -> None:
+        """Do nothing."""
+
+    forward = evaluate_actions = step
+
+
+class FakeModel:
+    """Saves itself as models of Stable-Baselines3 do: all attributes but those that it excludes, pickled."""
+
+    def __init__(self) -> None:
+        self.env, self.policy = FakePart(), FakePart()
+        self.policy.optimizer = FakePart()
+        self.num_timesteps = 7
+
+    def _excluded_save_params(self) -> list[str]:
+        return ["policy", "env"]
+
+    def train(self) -> None:
+        """Learn nothing."""
+
+    def save(self) -> bytes:
+        excluded = self._excluded_save_params()
+        return cloudpickle.dumps({name: value for name, value in vars(self).items() if name not in excluded})
+
+
+@pytest.fixture
+def sb3_example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The example as it is with as much of Stable-Baselines3 as its callback needs."""
+    contents = {
+        "stable_baselines3": {"A2C": FakeModel, "PPO": FakeModel},
+        "stable_baselines3.common": {},
+        "stable_baselines3.common.callbacks": {"BaseCallback": type("BaseCallback", (), {})},
+        "stable_baselines3.common.env_util": {"make_vec_env": None},
+        "stable_baselines3.common.utils": {"safe_mean": None},
+    }
+    for name, attributes in contents.items():
+        module = ModuleType(name)
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+    name = "sf_examples.standalone.train_sb3"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    example = importlib.import_module(name)
+    del sys.modules[name]  # nobody else gets this one
+    return example
+
+
+def test_checkpoints_leave_out_what_the_callback_has_replaced(sb3_example: ModuleType):
+    timing, model = Timing(), FakeModel()
+    callback = sb3_example.ProfilerCallback(timing)
+    callback.model = model
+    callback._on_training_start()
+    callback._on_rollout_start()
+    model.train()
+    assert pickle.loads(model.save()) == {"num_timesteps": 7}
+    callback._on_training_end()
+    assert timing.snapshot().children["rollout"].children["train"].statistics.count == 1
+    assert vars(model).keys() == {"env", "policy", "num_timesteps"}
