@@ -6,7 +6,9 @@ its reports. In the serial wiring the same commands are run in place.
 
 from __future__ import annotations
 
+import math
 import pickle
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -58,19 +60,33 @@ class CommandResult:
 
 
 class Patience:
-    """How long a process may take to finish: longer once it may have to write what a profiler saw.
+    """How long a process may take to finish: longer while it may have to write what a profiler saw.
 
     Args:
-        seconds: at first.
+        seconds: otherwise.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        self._usual_s = seconds
+        self._captures: set[str] = set()
+        self._written_until_s = -math.inf
 
     def note(self, command: Command) -> None:
         """Take note of a command that the process gets."""
+        if command.method not in CAPTURE_COMMANDS:
+            return
+        capture = "rollouts" if command.method.endswith("_profile") else str(command.arguments[0])
         if command.method in _BEGIN_CAPTURE:
-            self.seconds = max(self.seconds, _WRITING_S)
+            self._captures.add(capture)
+        else:
+            self._captures.discard(capture)
+            self._written_until_s = time.monotonic() + _WRITING_S
+
+    @property
+    def seconds(self) -> float:
+        """What it is given."""
+        may_write = self._captures or time.monotonic() < self._written_until_s
+        return max(self._usual_s, _WRITING_S) if may_write else self._usual_s
 
 
 class Commanded(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 
 import pytest
 
@@ -74,11 +75,21 @@ def test_arguments_that_cannot_be_sent_are_told_with_a_cure():
         portable(Command(1, "add", (threading.Lock(), 2)))
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(6.0, 120.0), (300.0, 300.0)])
-def test_patience_is_longer_with_a_capture_and_never_shorter(seconds, expected):
+@pytest.mark.parametrize(("seconds", "with_capture"), [(6.0, 120.0), (300.0, 300.0)])
+def test_patience_is_longer_while_a_capture_may_have_to_be_written_and_never_shorter(
+    seconds, with_capture, monkeypatch
+):
+    now_s = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     patience = Patience(seconds)
-    for method in ("add", "stop_capture", "disable_profile"):
-        patience.note(Command(1, method))
-        assert patience.seconds == seconds
-    patience.note(Command(1, "start_capture"))
-    assert patience.seconds == expected
+    patience.note(Command(1, "add", (1, 2)))
+    assert patience.seconds == seconds
+    patience.note(Command(2, "start_capture", ("torch", "path", 5)))
+    patience.note(Command(3, "enable_profile", ()))
+    patience.note(Command(4, "stop_capture", ("torch",)))
+    now_s[0] += 10_000.0
+    assert patience.seconds == with_capture, "rollouts are captured still"
+    patience.note(Command(5, "disable_profile"))
+    assert patience.seconds == with_capture
+    now_s[0] += 121.0
+    assert patience.seconds == seconds, "written by now"
