@@ -126,7 +126,8 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     with env_probed(make, config.run.env) as probe:
         spec = inspect_env(probe, config.run.env)
         fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
-    from sample_profiler.components.evaluation import play  # only now: what is wrong is known sooner without PyTorch
+    # Only now: what is wrong is known sooner without PyTorch.
+    from sample_profiler.components.evaluation import Places, play
 
     player = _load_player(config, spec, seed)
     env = AgentsEnv(make, spec, config.run.env, 0, seed)
@@ -135,6 +136,7 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
         repeats = config.environment.env_frameskip // frameskip
+        places = Places(env, options.max_num_episodes)
         num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
@@ -143,12 +145,14 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
                 if num_pictures == options.max_num_frames:
                     break
                 continue
+            if not places.take(episode):
+                continue
             episodes.append(episode)
             reward = (
                 f"{episode.reward:.3f}" if len(episode.rewards) == 1 else f"{[round(r, 3) for r in episode.rewards]}"
             )
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
-            if len(episodes) == options.max_num_episodes:
+            if places.are_taken:
                 break
 
 

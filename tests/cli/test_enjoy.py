@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.cli.enjoy import describe_episodes, enjoy
 from sample_profiler.cli.train import train
 from sample_profiler.components.evaluation import PlayedEpisode, Player
+from sample_profiler.components.making import make_network
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
 from sample_profiler.profiling import get_timing, set_timing
@@ -149,6 +151,39 @@ def test_a_picture_that_is_none_is_one_error_and_costs_no_earlier_video(clock_ru
     assert "what render() returned is an array [3, 2, 2] of uint8" in captured.err
     assert "Video of" not in captured.out
     assert earlier.read_bytes() == b"earlier"
+
+
+class Limited(gymnasium.wrappers.TimeLimit):
+    """A clock that stops after other numbers of frames than its neighbours."""
+
+    def __init__(self, num_frames):
+        super().__init__(Clock(), num_frames)
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Policies that nobody has trained can be played."""
+    monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr("sample_profiler.cli.enjoy._check", lambda _: None)
+    monkeypatch.setattr(
+        "sample_profiler.cli.enjoy._load_player",
+        lambda config, spec, _: Player(make_network(config, spec), spec.num_agents, None),
+    )
+
+
+def make_clocks(*_, **__):
+    """Make a vector of clocks with 1, 2 and 6 frames."""
+    members = [lambda num_frames=num_frames: Limited(num_frames) for num_frames in (1, 2, 6)]
+    return SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+CLOCKS = ("--env=clocks", "--no_render", "--batched_sampling=True", "--use_rnn=False", "--encoder_mlp_layers", "8")
+
+
+def test_members_of_a_vector_play_as_many_episodes_each(untrained, capsys):
+    register_env("clocks", make_clocks)
+    assert enjoy([*CLOCKS, "--max_num_episodes=6"]) == 0
+    assert "Mean reward 3.000 ± 2.366 over 6 episodes (lowest 1.000, highest 6.000)" in capsys.readouterr().out
 
 
 def test_means_are_ours_where_the_environment_has_one_of_the_same_name():

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.components import evaluation as evaluation_module
 from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.evaluation import Evaluator, Player, play
+from sample_profiler.components.evaluation import Evaluator, Places, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
@@ -63,23 +63,37 @@ def parts(model):
 
 
 @pytest.fixture
-def evaluator(parts):
+def make_evaluator(parts):
+    """Return what makes an Evaluator of an environment."""
     model, weights, counters, reports = parts
-    evaluator = Evaluator(
-        policy=0,
-        model=model,
-        make_env=lambda: AgentsEnv(Push, inspect_env(Push()), "push", 8, 1),
-        weights=weights,
-        counters=counters,
-        every_frames=1000,
-        num_episodes=3,
-        frames_per_step=4,
-        generator=torch.Generator().manual_seed(1),
-        bad_numbers=PLAYED,
-        reports=reports,
-    )
-    yield evaluator
-    evaluator.finish()
+    evaluators = []
+
+    def make(env, num_episodes=3):
+        evaluators.append(
+            Evaluator(
+                policy=0,
+                model=model,
+                make_env=lambda: env,
+                weights=weights,
+                counters=counters,
+                every_frames=1000,
+                num_episodes=num_episodes,
+                frames_per_step=4,
+                generator=torch.Generator().manual_seed(1),
+                bad_numbers=PLAYED,
+                reports=reports,
+            )
+        )
+        return evaluators[-1]
+
+    yield make
+    for evaluator in evaluators:
+        evaluator.finish()
+
+
+@pytest.fixture
+def evaluator(make_evaluator):
+    return make_evaluator(AgentsEnv(Push, inspect_env(Push()), "push", 8, 1))
 
 
 def look(evaluator, reports):
@@ -143,20 +157,52 @@ def test_an_evaluation_that_the_end_of_the_run_cuts_off_is_told(
     assert caplog.messages == [line.format(each) for each in told]
 
 
-def test_members_of_a_vector_play_episodes_of_their_own(model):
-    class Late(Push):
-        """Each member's episode has as many steps as its number, plus one."""
+class Late(Push):
+    """Each member's episode has as many steps as its number, plus one; the reward of each is its number."""
 
-        def __init__(self, member):
-            self.member = member
+    def __init__(self, member):
+        self.member = member
 
-        def step(self, action):
-            observation, _, _, truncated, info = super().step(action)
-            return observation, float(self.member), self.num_steps == self.member + 1, truncated, info
+    def step(self, action):
+        observation, _, _, truncated, info = super().step(action)
+        return observation, float(self.member), self.num_steps == self.member + 1, truncated, info
 
-    members = [lambda member=member: Late(member) for member in range(3)]
+
+def make_late(num_members=3):
+    members = [lambda member=member: Late(member) for member in range(num_members)]
     vector = VectorAgents(SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP))
-    env = AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
+    return AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("num_episodes", "of_member"), [(1, [1, 0, 0]), (3, [1, 1, 1]), (6, [2, 2, 2]), (8, [3, 3, 2])]
+)
+def test_short_episodes_of_members_side_by_side_count_no_more_than_long_ones(model, num_episodes, of_member):
+    env = make_late()
+    places, counted = Places(env, num_episodes), [0, 0, 0]
+    for episode in play(env, Player(model, env.num_agents, None), 1, 1, PLAYED):
+        if episode is not None and places.take(episode):
+            counted[episode.agent] += 1
+        if places.are_taken:
+            break
+    assert counted == of_member
+
+
+def test_an_evaluation_is_of_as_many_episodes_of_each_member(make_evaluator, parts):
+    model, weights, counters, reports = parts
+    evaluator = make_evaluator(make_late(), num_episodes=6)
+    weights.publish(model.state_dict(), 1)
+    assert look(evaluator, reports) == []
+    for frames in (1000, 2000):
+        counters.trained_frames[0] = frames
+        (evaluation,) = look(evaluator, reports)
+        assert evaluation.num_episodes == 6
+        assert evaluation.values["len"] == 4 * (1 + 2 + 3) / 3
+        assert evaluation.values["reward"] == pytest.approx((0 * 1 + 1 * 2 + 2 * 3) / 3)
+
+
+def test_members_of_a_vector_play_episodes_of_their_own(model):
+    env = make_late()
     played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1, bad_numbers=PLAYED)
     steps = [next(played) for _ in range(18)]
     episodes = [each for each in steps if each is not None]
