@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,6 +140,7 @@ def play(
     yield None
     rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
     to_begin: list[int] = []  # agents who have no part in the next step: it shows them the first of their episode
+    absent = _Absent(env.num_agents)
     while True:
         for agent in agents:
             where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
@@ -160,6 +161,8 @@ def play(
             ended = env.ended_agents(terminated, truncated, infos)
             if ended:
                 break
+            if back := absent.take_step(terminated, truncated, infos):
+                player.begin_episodes(back)
         if not ended:
             continue
         for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
@@ -170,9 +173,29 @@ def play(
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
         player.begin_episodes(ended)
+        absent = _Absent(env.num_agents)
         rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
         to_begin = [agent for agent in ended if env.ends_apart and not infos[agent].get("is_active", True)]
         yield None
+
+
+class _Absent:
+    """Agents who have ended an episode while others go on with it: as in training, one who comes back begins anew."""
+
+    def __init__(self, num_agents: int) -> None:
+        self._are_active = [True] * num_agents
+        self._absent: set[int] = set()
+
+    def take_step(
+        self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
+    ) -> list[int]:
+        """Look at a step that has not ended the episode of all, and return who comes back with the next one."""
+        were_active, self._are_active = self._are_active, [info.get("is_active", True) for info in infos]
+        back = [agent for agent in sorted(self._absent) if self._are_active[agent]]
+        self._absent.difference_update(back)
+        ends = (is_end or is_cut for is_end, is_cut in zip(terminated, truncated, strict=True))
+        self._absent.update(agent for agent, has_ended in enumerate(ends) if has_ended and were_active[agent])
+        return back
 
 
 class Evaluator:

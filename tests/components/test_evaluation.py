@@ -230,6 +230,47 @@ def test_a_member_that_begins_with_the_next_step_has_seen_and_done_nothing_then(
     assert begun[:3] == [(0, [0, 1]), (8, [0, 1]), (9, [0, 1])]
 
 
+class Leaving:
+    """Two agents play seven steps; the first has ended after two, as the next step says once more, and comes back."""
+
+    num_agents = 2
+    observation_space, action_space = Push.observation_space, Push.action_space
+
+    def __init__(self, back_at):
+        self.back_at = back_at
+
+    def reset(self, *, seed=None, options=None):
+        self.num_steps = 0
+        return [np.zeros(1, np.float32)] * 2, [{}, {}]
+
+    def step(self, actions):
+        self.num_steps += 1
+        is_over, is_away = self.num_steps == 7, 2 <= self.num_steps < self.back_at
+        terminated = [is_over or (is_away and self.num_steps <= 3), is_over]
+        return [np.zeros(1, np.float32)] * 2, [1.0, 1.0], terminated, [False, False], [{"is_active": not is_away}, {}]
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("back_at", "begun"), [(4, [(0, [0, 1]), (4, [0]), (7, [0, 1])]), (9, [(0, [0, 1]), (7, [0, 1])])]
+)
+def test_an_agent_that_has_ended_alone_and_comes_back_has_seen_nothing(model, back_at, begun):
+    env = AgentsEnv(lambda: Leaving(back_at), inspect_env(Leaving(back_at)), "leaving", 0, 1)
+    player, acted, seen = Player(model, env.num_agents, None), [], []
+    act = player.act
+    player.act = lambda observations: acted.append(1) or act(observations)
+    player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
+    for number, each in enumerate(play(env, player, frames_per_step=4, repeats=1, bad_numbers=PLAYED)):
+        if each is not None:
+            episode = each
+        if number == 9:
+            break
+    assert seen == begun
+    assert (episode.rewards, episode.num_frames) == ((7.0, 7.0), 28)
+
+
 class Spoilt(Push):
     """The second step's observation is no number, and the first of the second episode is infinite."""
 
