@@ -47,8 +47,9 @@ class TrainingEvaluationOptions:
 
     eval_every_steps: int = option(0, minimum=0)
     """Number of environment steps after which the policy plays episodes of its own, in a process of its own; training
-    goes on meanwhile. 0: never. The end of the run does not wait for an evaluation: one that is due or under way then
-    is left out, which the log says."""
+    goes on meanwhile. With several agents it plays all of them, also those who are trained by another policy. 0: never.
+    The end of the run does not wait for an evaluation: one that is due or under way then is left out, which the log
+    says."""
 
     eval_num_episodes: int = option(10, minimum=1)
     """Number of episodes of each evaluation; actions are drawn as in training."""
