@@ -22,7 +22,9 @@ from sample_profiler.config.foreign_flags import describe_foreign
 from sample_profiler.config.parts import EvaluationOptions
 from sf_examples.gym.train_gym_vector import VectorOptions
 from sf_examples.petri_net.petri_net_env import PetriNetOptions
+from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -229,6 +231,11 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     commands = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", text, re.MULTILINE))
     assert {first or second for first, second in commands} <= targets
+
+
+def test_the_quickstart_has_every_scenario_of_doom() -> None:
+    names = set(re.findall(r"`(doom_\w+)`", (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")))
+    assert names == {*DOOM_SCENARIOS, *DOOM_MATCHES}
 
 
 @each_page

@@ -107,7 +107,7 @@ def _check(config: Config) -> None:
             f"--policy_index={options.policy_index}: the run has {config.sampling.num_policies} "
             f"polic{'y' if config.sampling.num_policies == 1 else 'ies'}, counted from 0"
         )
-    if config.environment.env_frameskip % options.eval_env_frameskip:
+    if options.eval_env_frameskip and config.environment.env_frameskip % options.eval_env_frameskip:
         problems.append(
             f"--eval_env_frameskip={options.eval_env_frameskip} does not divide "
             f"--env_frameskip={config.environment.env_frameskip}, for which each action was trained"
@@ -126,7 +126,8 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     with env_probed(make, config.run.env) as probe:
         spec = inspect_env(probe, config.run.env)
         fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
-    from sample_profiler.components.evaluation import play  # only now: what is wrong is known sooner without PyTorch
+    # Only now: what is wrong is known sooner without PyTorch.
+    from sample_profiler.components.evaluation import Places, play
 
     player = _load_player(config, spec, seed)
     env = AgentsEnv(make, spec, config.run.env, 0, seed)
@@ -134,7 +135,8 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     with contextlib.ExitStack() as stack:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
-        repeats = config.environment.env_frameskip // frameskip
+        repeats = _count_repeats(config, frameskip, env)
+        places = Places(env, options.max_num_episodes)
         num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
@@ -143,18 +145,22 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
                 if num_pictures == options.max_num_frames:
                     break
                 continue
+            if not places.take(episode):
+                continue
             episodes.append(episode)
             reward = (
                 f"{episode.reward:.3f}" if len(episode.rewards) == 1 else f"{[round(r, 3) for r in episode.rewards]}"
             )
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
-            if len(episodes) == options.max_num_episodes:
+            if places.are_taken:
                 break
 
 
 def _choose_frameskip(config: Config) -> int:
-    """Return the frames of a step: where frames are stacked those of training, unless others are asked for."""
+    """Return the frames of a step: those of training, unless others are asked for; for stacked frames by the user."""
     trained, asked = config.environment.env_frameskip, config.part(EvaluationOptions).eval_env_frameskip
+    if asked is None:
+        return trained
     if config.environment.env_framestack == 1 or asked == trained:
         return asked
     if config.origin("eval_env_frameskip") != "command line":
@@ -165,6 +171,22 @@ def _choose_frameskip(config: Config) -> int:
         f"are {trained} apart: leave the flag out to see how well it plays"
     )
     return asked
+
+
+def _count_repeats(config: Config, frameskip: int, env: AgentsEnv) -> int:
+    """Return for how many steps of the environment each action is held.
+
+    Raises:
+        ConfigError: for several, and agents end their episodes in the middle of the actions of others.
+    """
+    trained = config.environment.env_frameskip
+    if frameskip != trained and env.ends_apart:
+        problem = (
+            f"--eval_env_frameskip={frameskip}: agents of {config.run.env} end their episodes one by one, so no action "
+            f"can be held for {trained // frameskip} steps of all: use {trained}, as in training"
+        )
+        raise ConfigError([problem])
+    return trained // frameskip
 
 
 def _choose_render_mode(options: EvaluationOptions) -> str | None:

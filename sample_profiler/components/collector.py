@@ -49,10 +49,11 @@ class Collector(CapturesRollouts):
     A batch is a dict of tensors on the processor that stay as they are. `[trajectories, steps, ...]`: `observations` (a
     dict by key of the observation space), `states` (recurrent), `actions`, `action_parameters`, `log_probabilities`,
     `values` (as the network gives them), `rewards`, `terminated`, `truncated`, `final_values` (of the final observation
-    where an episode was truncated before the last step), `starts_episode`, `policy_versions`, and `valid` (to be
-    trained on: not older than ``--max_policy_lag`` versions, not of an inactive agent, and not touched by numbers that
-    were not finite). `[trajectories, ...]`: `last_observations` and `last_states`, which follow the last step, and
-    `workers`, who sampled it. There are ``--batch_size`` × ``--num_batches_per_epoch`` steps in it.
+    where an episode was truncated before the last step, whatever ``--value_bootstrap``), `starts_episode`,
+    `policy_versions`, and `valid` (to be trained on: not older than ``--max_policy_lag`` versions, not of an inactive
+    agent, and not touched by numbers that were not finite). `[trajectories, ...]`: `last_observations` and
+    `last_states`, which follow the last step, and `workers`, who sampled it. There are ``--batch_size`` ×
+    ``--num_batches_per_epoch`` steps in it.
 
     With ``--async_rl=False`` sampling waits while the caller has a batch, so the next one is all of the weights that
     were published before it was asked for; otherwise workers go on meanwhile, as far as their memory reaches.
@@ -218,8 +219,10 @@ class Collector(CapturesRollouts):
 
 def _lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
     seed = config.run.seed if config.run.seed is not None else draw_seed()
+    # Here the flag says only whether there are `final_values`; what follows from them is the caller's affair.
+    loss = replace(config.loss, value_bootstrap=True)
     return make_blueprint(
-        config=replace(config, run=replace(config.run, seed=seed)),
+        config=replace(config, run=replace(config.run, seed=seed), loss=loss),
         seed=seed,
         env_payload=export_registration(config.run.env),
         env_spec=env_spec,

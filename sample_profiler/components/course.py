@@ -130,6 +130,7 @@ class _Course:
                     "channels": [channel.pending() for channel in self._channels],
                     "unhandled": [n for n, channel in enumerate(self._channels) if channel in self._loop.unhandled],
                     "random": (random.getstate(), np.random.get_state(legacy=False)),
+                    "torch_random": _torch_states(),
                 }
             )
         except TypeError as error:
@@ -159,6 +160,7 @@ class _Course:
             state, numpy_state = course["random"]
             random.setstate(state)
             np.random.set_state(numpy_state)
+            _set_torch_states(course.get("torch_random", []))  # checkpoints of earlier versions have none
         except EnvError:
             raise
         except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
@@ -177,6 +179,23 @@ def _list_channels(channels: Channels) -> list[LocalChannel]:
         *(*channels.actions, *channels.finished, *channels.datasets, *channels.trained, *channels.free),
     )
     return [channel for channel in dict.fromkeys(members) if isinstance(channel, LocalChannel)]
+
+
+def _torch_states() -> list[Any]:
+    """Return the states of PyTorch's own generators, which parts of a network may draw from: processor, then GPUs."""
+    import torch  # only now: the Runner of a parallel run reads this module
+
+    gpu_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    return [torch.get_rng_state(), *gpu_states]
+
+
+def _set_torch_states(states: Sequence[Any]) -> None:
+    import torch
+
+    if states:
+        torch.set_rng_state(states[0])
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.set_rng_state_all(states[1 : 1 + torch.cuda.device_count()])
 
 
 def _seal(course: dict[str, Any]) -> dict[str, Any]:

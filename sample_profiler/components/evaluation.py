@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
 
-__all__ = ["Evaluator", "PlayedEpisode", "Player", "play"]
+__all__ = ["Evaluator", "Places", "PlayedEpisode", "Player", "play"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,16 +41,47 @@ class PlayedEpisode:
         rewards: of each agent that ended it, summed over the episode.
         num_frames: that it took.
         extra: `episode_extra_stats` and `true_objective` of its last infos, means over the agents.
+        agent: the first of those who ended it.
     """
 
     rewards: tuple[float, ...]
     num_frames: int
     extra: dict[str, float] = field(default_factory=dict)
+    agent: int = 0
 
     @property
     def reward(self) -> float:
         """Mean over the agents."""
         return float(np.mean(self.rewards))
+
+
+class Places:
+    """Says which episodes count, where so many are wanted.
+
+    Agents that end apart play side by side. The first so many to end would be the short ones above all, so each agent
+    has its share of the places, whatever its episodes take; those it ends beyond that do not count.
+
+    Args:
+        env: that is played.
+        num_episodes: that are wanted.
+    """
+
+    def __init__(self, env: AgentsEnv, num_episodes: int) -> None:
+        num_teams = env.num_agents if env.ends_apart else 1
+        share, num_with_one_more = divmod(num_episodes, num_teams)
+        self._left = [share + (team < num_with_one_more) for team in range(num_teams)]
+
+    def take(self, episode: PlayedEpisode) -> bool:
+        """Tell whether an episode counts; if so, its place is taken."""
+        if not self._left[episode.agent]:
+            return False
+        self._left[episode.agent] -= 1
+        return True
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether there are as many episodes as were wanted."""
+        return not any(self._left)
 
 
 class Player:
@@ -109,6 +140,7 @@ def play(
     yield None
     rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
     to_begin: list[int] = []  # agents who have no part in the next step: it shows them the first of their episode
+    absent = _Absent(env.num_agents)
     while True:
         for agent in agents:
             where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
@@ -129,19 +161,41 @@ def play(
             ended = env.ended_agents(terminated, truncated, infos)
             if ended:
                 break
+            if back := absent.take_step(terminated, truncated, infos):
+                player.begin_episodes(back)
         if not ended:
             continue
         for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
             num_frames = int(num_steps[team[0]]) * frames_per_step
             extra = _mean_by_name([env.episode_statistics(infos[agent]) for agent in team])
-            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra)
+            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra, team[0])
         with timing.add_time("env_reset"):
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
         player.begin_episodes(ended)
+        absent = _Absent(env.num_agents)
         rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
         to_begin = [agent for agent in ended if env.ends_apart and not infos[agent].get("is_active", True)]
         yield None
+
+
+class _Absent:
+    """Agents who have ended an episode while others go on with it: as in training, one who comes back begins anew."""
+
+    def __init__(self, num_agents: int) -> None:
+        self._are_active = [True] * num_agents
+        self._absent: set[int] = set()
+
+    def take_step(
+        self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
+    ) -> list[int]:
+        """Look at a step that has not ended the episode of all, and return who comes back with the next one."""
+        were_active, self._are_active = self._are_active, [info.get("is_active", True) for info in infos]
+        back = [agent for agent in sorted(self._absent) if self._are_active[agent]]
+        self._absent.difference_update(back)
+        ends = (is_end or is_cut for is_end, is_cut in zip(terminated, truncated, strict=True))
+        self._absent.update(agent for agent, has_ended in enumerate(ends) if has_ended and were_active[agent])
+        return back
 
 
 class Evaluator:
@@ -194,6 +248,7 @@ class Evaluator:
         self._children_time = ChildrenTime()
         with self.timing.add_time("make_env"):
             self._env = make_env()
+        self._places = Places(self._env, num_episodes)
 
     def inputs(self) -> list[Input]:
         """Listen to nobody."""
@@ -240,9 +295,9 @@ class Evaluator:
         end_s = time.monotonic() + _PLAY_S
         while self._playing is not None and time.monotonic() < end_s:
             episode = next(self._playing)
-            if episode is not None:
+            if episode is not None and self._places.take(episode):
                 self._episodes.append(episode)
-                if len(self._episodes) == self._num_episodes:
+                if self._places.are_taken:
                     self._end()
 
     def _begin(self, trained_frames: int) -> None:
@@ -250,6 +305,7 @@ class Evaluator:
             self._weights.load_into(self._model.state_dict())
         self._frames = trained_frames
         self._next_frames = (trained_frames // self._every_frames + 1) * self._every_frames
+        self._places = Places(self._env, self._num_episodes)
         player = Player(self._model, self._env.num_agents, self._generator)
         self._playing = play(self._env, player, self._frames_per_step, repeats=1, bad_numbers=self._bad_numbers)
 

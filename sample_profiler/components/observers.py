@@ -15,13 +15,13 @@ __all__ = ["RunObserver", "SummaryWriter", "check_observers"]
 class SummaryWriter(Protocol):
     """Writes figures of one policy for TensorBoard."""
 
-    def add_scalar(self, tag: str, value: float, step: int) -> None:
+    def add_scalar(self, tag: str, value: float, global_step: int) -> None:
         """Write one value.
 
         Args:
             tag: its name, with a group before a slash: "mine/score".
             value: finite or not.
-            step: frames trained on.
+            global_step: frames trained on.
         """
 
 

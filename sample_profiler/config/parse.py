@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.command_line import read_command_line
 from sample_profiler.config.config import Config
-from sample_profiler.config.saved import config_path, load_config
+from sample_profiler.config.saved import config_path, load_config, names_in
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
@@ -46,7 +46,8 @@ def parse_run_config(
     """Parse a command line and, where it resumes a run, add what that run's config.json says.
 
     The same as :func:`parse_config`, then :func:`load_config` and :func:`merge_saved`, but checks values against each
-    other only once they are all there: ``--batch_size`` may fit the saved rollout and not the default one.
+    other only once they are all there: ``--batch_size`` may fit the saved rollout and not the default one. Flags that
+    config.json does not have, such as those of playing, keep the family's defaults.
 
     Args:
         argv: The command line without the program's name.
@@ -62,13 +63,13 @@ def parse_run_config(
     """
     draft = _draft_from_command_line(argv, extra_parts, defaults)
     run = draft.run_options()
-    if run is not None and run.restart_behavior == "resume" and config_path(run.folder).exists():
+    if run is not None and run.restart_behavior == "resume" and (path := config_path(run.folder)).exists():
         try:
-            saved = load_config(config_path(run.folder), extra_parts)
+            saved, names = load_config(path, extra_parts), names_in(path)
         except ConfigError as error:
             draft.problems += error.problems
         else:
-            _add_saved(draft, saved)
+            _add_saved(draft, saved, names)
     return draft.finish()
 
 
@@ -91,7 +92,7 @@ def merge_saved(saved: Config, parsed: Config) -> Config:
     """
     draft = Draft([type(part) for part in parsed.extra_parts])
     draft.assign_from(parsed)
-    _add_saved(draft, saved)
+    _add_saved(draft, saved, draft.flags)
     return draft.finish()
 
 
@@ -114,11 +115,14 @@ def _draft_from_command_line(
     return draft
 
 
-def _add_saved(draft: Draft, saved: Config) -> None:
-    for name, value in saved.values().items():
+def _add_saved(draft: Draft, saved: Config, names: Iterable[str]) -> None:
+    """Let saved values of these flags count, unless they are on the command line or of one start alone."""
+    values = saved.values()
+    for name in sorted(names):
         is_of_this_start = draft.origin(name) == "command line" or name in _FLAGS_OF_THIS_START
         if is_of_this_start or saved.origin(name) == "automatic":
             continue
+        value = values[name]
         if name == "env" and ":" in value:
             # Files are read without executing anything: code of the user's choice is named by the user.
             draft.reject(

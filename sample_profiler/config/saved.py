@@ -73,6 +73,18 @@ def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) 
         raise ConfigError(problems) from None
 
 
+def names_in(path: Path) -> frozenset[str]:
+    """Return the flags that a configuration written by :func:`save_config` has.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    return frozenset(_read_flags(path))
+
+
 def _read_flags(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_make_unique)

@@ -43,9 +43,9 @@ class SummaryFile:
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
         self._write(Event(wall_time=time.time(), step=step, summary=summary))
 
-    def add_scalar(self, tag: str, value: float, step: int) -> None:
+    def add_scalar(self, tag: str, value: float, global_step: int) -> None:
         """Write one value at a step."""
-        self.write({tag: value}, step)
+        self.write({tag: value}, global_step)
 
     def add_text(self, tag: str, text: str, step: int) -> None:
         """Write a text at a step; TensorBoard shows it as Markdown."""

@@ -12,7 +12,10 @@ from sample_profiler import enjoy
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
 
-__all__ = ["main"]
+__all__ = ["PLAYING_DEFAULTS", "main"]
+
+PLAYING_DEFAULTS = VIZDOOM_DEFAULTS | {"eval_env_frameskip": 1}
+"""As in training; but a picture of every tic is smooth, while each action is held for as many as in training."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 if all episodes were played.
     """
     register_vizdoom_envs()
-    return enjoy(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
+    return enjoy(argv, extra_parts=(VizdoomOptions,), defaults=PLAYING_DEFAULTS)
 
 
 if __name__ == "__main__":

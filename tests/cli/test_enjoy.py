@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.cli.enjoy import describe_episodes, enjoy
 from sample_profiler.cli.train import train
 from sample_profiler.components.evaluation import PlayedEpisode, Player
+from sample_profiler.components.making import make_network
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
 from sample_profiler.profiling import get_timing, set_timing
@@ -73,10 +75,13 @@ def shown(monkeypatch):
     return shown
 
 
-def test_stacked_frames_are_as_far_apart_as_in_training(clock_run, shown, capsys):
-    assert enjoy([*clock_run, "--max_num_episodes=1", "--no_render"]) == 0
+@pytest.mark.parametrize("of_family", [None, 1])
+def test_stacked_frames_are_as_far_apart_as_in_training(clock_run, shown, capsys, of_family):
+    defaults = {"eval_env_frameskip": of_family}
+    assert enjoy([*clock_run, "--max_num_episodes=1", "--no_render"], defaults=defaults) == 0
     assert shown == [[0, 0, 0], [0, 0, 4], [0, 4, 8], [4, 8, 12], [8, 12, 16], [12, 16, 20]]
-    assert "Frames are stacked: --eval_env_frameskip=4, as in training" in capsys.readouterr().out
+    told = "Frames are stacked: --eval_env_frameskip=4, as in training, instead of 1"
+    assert (told in capsys.readouterr().out) == (of_family == 1)
 
 
 def test_a_frameskip_that_is_given_counts_and_it_is_said_what_that_means(clock_run, shown, capsys):
@@ -149,6 +154,59 @@ def test_a_picture_that_is_none_is_one_error_and_costs_no_earlier_video(clock_ru
     assert "what render() returned is an array [3, 2, 2] of uint8" in captured.err
     assert "Video of" not in captured.out
     assert earlier.read_bytes() == b"earlier"
+
+
+class Limited(gymnasium.wrappers.TimeLimit):
+    """A clock that stops after other numbers of frames than its neighbours."""
+
+    def __init__(self, num_frames):
+        super().__init__(Clock(), num_frames)
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Policies that nobody has trained can be played."""
+    monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr("sample_profiler.cli.enjoy._check", lambda _: None)
+    monkeypatch.setattr(
+        "sample_profiler.cli.enjoy._load_player",
+        lambda config, spec, _: Player(make_network(config, spec), spec.num_agents, None),
+    )
+
+
+SMALL = ("--no_render", "--use_rnn=False", "--encoder_mlp_layers", "8")
+
+
+@pytest.mark.parametrize(("flags", "seen"), [((), [0, 1, 2, 3]), (("--eval_env_frameskip=2",), [0, 2, 4, 6])])
+def test_without_being_asked_each_action_is_one_step_as_in_training(untrained, shown, flags, seen):
+    register_env("clock", lambda *_, **__: Clock())  # applies no --env_frameskip
+    assert enjoy(["--env=clock", *SMALL, "--env_frameskip=4", "--max_num_episodes=1", *flags]) == 0
+    assert shown[:4] == [[each] for each in seen]
+
+
+def make_clocks(*_, **__):
+    """Make a vector of clocks with 1, 2 and 6 frames."""
+    members = [lambda num_frames=num_frames: Limited(num_frames) for num_frames in (1, 2, 6)]
+    return SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+CLOCKS = ("--env=clocks", "--batched_sampling=True", *SMALL)
+
+
+def test_members_of_a_vector_play_as_many_episodes_each(untrained, capsys):
+    register_env("clocks", make_clocks)
+    assert enjoy([*CLOCKS, "--max_num_episodes=6"]) == 0
+    assert "Mean reward 3.000 ± 2.366 over 6 episodes (lowest 1.000, highest 6.000)" in capsys.readouterr().out
+
+
+def test_actions_of_members_are_not_cut_short_by_the_ends_of_others(untrained, shown, capsys):
+    register_env("clocks", make_clocks)
+    assert enjoy([*CLOCKS, "--env_frameskip=4", "--max_num_episodes=3"]) == 0
+    shown.clear()
+    assert enjoy([*CLOCKS, "--env_frameskip=4", "--max_num_episodes=3", "--eval_env_frameskip=2"]) == 2
+    assert shown == []
+    problem = "--eval_env_frameskip=2: agents of clocks end their episodes one by one, so no action can be held for 2"
+    assert problem in capsys.readouterr().err
 
 
 def test_means_are_ours_where_the_environment_has_one_of_the_same_name():

@@ -57,7 +57,7 @@ class Mine(RunObserver):
         if self.num_figures == 0:
             raise ValueError("broken figures")
         self.num_figures -= 1
-        writer.add_scalar("mine/score", policy_id + 0.5, env_steps)
+        writer.add_scalar("mine/score", policy_id + 0.5, global_step=env_steps)
 
     def on_training_step(self, runner, training_iteration):
         self.told.append("on_training_step")

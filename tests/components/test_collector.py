@@ -38,11 +38,12 @@ FLAGS = (
 SECONDS_PER_STEP = 0.02  # of CartPole's physics
 
 
-def register_poles(fail_at_step=None, spoilt_step=None):
+def register_poles(fail_at_step=None, spoilt_step=None, limit=None):
     """Register CartPole under a name of its own, by value: workers cannot import this file."""
 
     def make(name, cfg, placement, *, render_mode=None):
         import gymnasium
+        import numpy as np
 
         class Pole(gymnasium.Wrapper):
             num_steps = 0
@@ -54,6 +55,8 @@ def register_poles(fail_at_step=None, spoilt_step=None):
                 observation, *rest = self.env.step(action)
                 if self.num_steps == spoilt_step and placement is not None and placement.env_id == 0:
                     observation[0] = float("nan")
+                if self.num_steps == limit:  # of a final observation that is known
+                    return np.ones_like(observation), rest[0], False, True, rest[-1]
                 return observation, *rest
 
         return Pole(gymnasium.make("CartPole-v1"))
@@ -275,6 +278,24 @@ def test_steps_that_a_number_that_is_not_finite_touches_are_not_valid(spoilt_pol
         assert (~batch["valid"]).nonzero()[:, 1].tolist() == [3, 4], "the step that led to it, and the one from it on"
         assert torch.isfinite(batch["observations"]["obs"]).all()
         assert next(collector)["valid"].all()
+
+
+@pytest.fixture
+def limited_poles(module_registry):
+    register_poles(limit=3)
+    yield
+    register_poles()
+
+
+def test_final_values_are_there_without_a_flag(limited_poles, make_collector):
+    collector = make_collector()
+    batch, policy = next(collector), collector.policy
+    with torch.no_grad():
+        observations = policy.normalize({"obs": torch.ones(1, 4)})
+        _, value, _ = policy(observations, torch.zeros(1, policy.state_size))
+    assert batch["truncated"].nonzero()[:, 1].tolist() == [2] * NUM_TRAJECTORIES
+    assert value.abs().item() > 1e-3
+    assert torch.allclose(batch["final_values"][:, 2], value.expand(NUM_TRAJECTORIES), atol=1e-5)
 
 
 def test_a_collector_that_was_shut_down_takes_no_commands(make_collector):

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.components import evaluation as evaluation_module
 from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.evaluation import Evaluator, Player, play
+from sample_profiler.components.evaluation import Evaluator, Places, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
@@ -63,23 +63,37 @@ def parts(model):
 
 
 @pytest.fixture
-def evaluator(parts):
+def make_evaluator(parts):
+    """Return what makes an Evaluator of an environment."""
     model, weights, counters, reports = parts
-    evaluator = Evaluator(
-        policy=0,
-        model=model,
-        make_env=lambda: AgentsEnv(Push, inspect_env(Push()), "push", 8, 1),
-        weights=weights,
-        counters=counters,
-        every_frames=1000,
-        num_episodes=3,
-        frames_per_step=4,
-        generator=torch.Generator().manual_seed(1),
-        bad_numbers=PLAYED,
-        reports=reports,
-    )
-    yield evaluator
-    evaluator.finish()
+    evaluators = []
+
+    def make(env, num_episodes=3):
+        evaluators.append(
+            Evaluator(
+                policy=0,
+                model=model,
+                make_env=lambda: env,
+                weights=weights,
+                counters=counters,
+                every_frames=1000,
+                num_episodes=num_episodes,
+                frames_per_step=4,
+                generator=torch.Generator().manual_seed(1),
+                bad_numbers=PLAYED,
+                reports=reports,
+            )
+        )
+        return evaluators[-1]
+
+    yield make
+    for evaluator in evaluators:
+        evaluator.finish()
+
+
+@pytest.fixture
+def evaluator(make_evaluator):
+    return make_evaluator(AgentsEnv(Push, inspect_env(Push()), "push", 8, 1))
 
 
 def look(evaluator, reports):
@@ -143,20 +157,52 @@ def test_an_evaluation_that_the_end_of_the_run_cuts_off_is_told(
     assert caplog.messages == [line.format(each) for each in told]
 
 
-def test_members_of_a_vector_play_episodes_of_their_own(model):
-    class Late(Push):
-        """Each member's episode has as many steps as its number, plus one."""
+class Late(Push):
+    """Each member's episode has as many steps as its number, plus one; the reward of each is its number."""
 
-        def __init__(self, member):
-            self.member = member
+    def __init__(self, member):
+        self.member = member
 
-        def step(self, action):
-            observation, _, _, truncated, info = super().step(action)
-            return observation, float(self.member), self.num_steps == self.member + 1, truncated, info
+    def step(self, action):
+        observation, _, _, truncated, info = super().step(action)
+        return observation, float(self.member), self.num_steps == self.member + 1, truncated, info
 
-    members = [lambda member=member: Late(member) for member in range(3)]
+
+def make_late(num_members=3):
+    members = [lambda member=member: Late(member) for member in range(num_members)]
     vector = VectorAgents(SyncVectorEnv(members, autoreset_mode=AutoresetMode.SAME_STEP))
-    env = AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
+    return AgentsEnv(lambda: vector, inspect_env(vector), "late", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("num_episodes", "of_member"), [(1, [1, 0, 0]), (3, [1, 1, 1]), (6, [2, 2, 2]), (8, [3, 3, 2])]
+)
+def test_short_episodes_of_members_side_by_side_count_no_more_than_long_ones(model, num_episodes, of_member):
+    env = make_late()
+    places, counted = Places(env, num_episodes), [0, 0, 0]
+    for episode in play(env, Player(model, env.num_agents, None), 1, 1, PLAYED):
+        if episode is not None and places.take(episode):
+            counted[episode.agent] += 1
+        if places.are_taken:
+            break
+    assert counted == of_member
+
+
+def test_an_evaluation_is_of_as_many_episodes_of_each_member(make_evaluator, parts):
+    model, weights, counters, reports = parts
+    evaluator = make_evaluator(make_late(), num_episodes=6)
+    weights.publish(model.state_dict(), 1)
+    assert look(evaluator, reports) == []
+    for frames in (1000, 2000):
+        counters.trained_frames[0] = frames
+        (evaluation,) = look(evaluator, reports)
+        assert evaluation.num_episodes == 6
+        assert evaluation.values["len"] == 4 * (1 + 2 + 3) / 3
+        assert evaluation.values["reward"] == pytest.approx((0 * 1 + 1 * 2 + 2 * 3) / 3)
+
+
+def test_members_of_a_vector_play_episodes_of_their_own(model):
+    env = make_late()
     played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1, bad_numbers=PLAYED)
     steps = [next(played) for _ in range(18)]
     episodes = [each for each in steps if each is not None]
@@ -182,6 +228,47 @@ def test_a_member_that_begins_with_the_next_step_has_seen_and_done_nothing_then(
     assert [episode.num_frames for episode in steps if episode is not None] == [20] * 4
     # After the first reset; the end, which two episodes follow; and the step that shows the first of the next.
     assert begun[:3] == [(0, [0, 1]), (8, [0, 1]), (9, [0, 1])]
+
+
+class Leaving:
+    """Two agents play seven steps; the first has ended after two, as the next step says once more, and comes back."""
+
+    num_agents = 2
+    observation_space, action_space = Push.observation_space, Push.action_space
+
+    def __init__(self, back_at):
+        self.back_at = back_at
+
+    def reset(self, *, seed=None, options=None):
+        self.num_steps = 0
+        return [np.zeros(1, np.float32)] * 2, [{}, {}]
+
+    def step(self, actions):
+        self.num_steps += 1
+        is_over, is_away = self.num_steps == 7, 2 <= self.num_steps < self.back_at
+        terminated = [is_over or (is_away and self.num_steps <= 3), is_over]
+        return [np.zeros(1, np.float32)] * 2, [1.0, 1.0], terminated, [False, False], [{"is_active": not is_away}, {}]
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("back_at", "begun"), [(4, [(0, [0, 1]), (4, [0]), (7, [0, 1])]), (9, [(0, [0, 1]), (7, [0, 1])])]
+)
+def test_an_agent_that_has_ended_alone_and_comes_back_has_seen_nothing(model, back_at, begun):
+    env = AgentsEnv(lambda: Leaving(back_at), inspect_env(Leaving(back_at)), "leaving", 0, 1)
+    player, acted, seen = Player(model, env.num_agents, None), [], []
+    act = player.act
+    player.act = lambda observations: acted.append(1) or act(observations)
+    player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
+    for number, each in enumerate(play(env, player, frames_per_step=4, repeats=1, bad_numbers=PLAYED)):
+        if each is not None:
+            episode = each
+        if number == 9:
+            break
+    assert seen == begun
+    assert (episode.rewards, episode.num_frames) == ((7.0, 7.0), 28)
 
 
 class Spoilt(Push):

@@ -387,6 +387,13 @@ def test_a_run_is_resumed_from_its_folder(saved_run: Path):
     assert cfg.origin("rollout") == "saved" and cfg.restart_behavior == "resume"
 
 
+def test_a_flag_that_the_saved_configuration_does_not_have_keeps_the_familys_default(saved_run: Path):
+    line, parts = ["--env=doom_basic", f"--train_dir={saved_run}", "--experiment=a"], [DoomOptions]
+    cfg = parse_run_config(line, extra_parts=parts, defaults={"res_w": 96, "adam_beta1": 0.5})
+    assert (cfg.part(DoomOptions).res_w, cfg.origin("res_w"), cfg.origin("res_h")) == (96, "family", "default")
+    assert (cfg.adam_beta1, cfg.origin("adam_beta1")) == (0.9, "saved")
+
+
 @pytest.mark.parametrize("behavior", ["restart", "overwrite"])
 def test_a_run_that_begins_anew_ignores_the_saved_configuration(saved_run: Path, behavior: str):
     line = f"--env=doom_basic --train_dir={saved_run} --experiment=a --restart_behavior={behavior}"

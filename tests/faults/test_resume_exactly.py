@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from sample_profiler import register_encoder
 from sample_profiler.components import course as course_module
+from sample_profiler.model import registry as model_registry
 from tests.faults.walking import Stroll
 from tests.integration.runs import load_latest_checkpoint
 
@@ -76,6 +78,31 @@ def test_a_run_that_was_interrupted_in_the_middle_of_a_turn_ends_as_a_whole_one(
     assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
     assert find_best(tmp_path / "whole") == find_best(tmp_path / "parts")
     assert learned(tmp_path / "whole")["best_metric"] > -math.inf
+
+
+class Forgetful(torch.nn.Module):
+    """Draws what it forgets from PyTorch's own generator whenever it is trained."""
+
+    output_size = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.5))
+
+    def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.layers(observations["obs"])
+
+
+def test_a_network_that_draws_random_numbers_goes_on_with_those_that_would_have_come(
+    begin: Begin, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(model_registry, "_makers", {})
+    register_encoder(lambda *_: Forgetful())
+    flags = ("--env=walk", LAYOUTS["one dataset"])
+    assert begin(*flags, "--train_for_env_steps=600", "--experiment=whole") == 0
+    for target in (300, 600):
+        assert begin(*flags, f"--train_for_env_steps={target}", "--experiment=parts") == 0
+    assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
 
 
 def test_environments_that_cannot_be_put_back_begin_other_episodes_and_do_so_repeatably(

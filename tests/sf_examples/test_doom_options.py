@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.config import parse_config
+from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.errors import ConfigError, EnvError
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, find_scenario_file
+from sf_examples.vizdoom.enjoy_vizdoom import PLAYING_DEFAULTS
 
 
 def parse(*argv: str):
@@ -19,6 +21,13 @@ def test_defaults_of_the_family():
     assert cfg.part(VizdoomOptions) == VizdoomOptions(res_w=128, res_h=72, wide_aspect_ratio=False, doom_scenario=None)
     assert (cfg.ppo_clip_value, cfg.obs_scale, cfg.env_frameskip) == (0.2, 255.0, 4)
     assert (cfg.exploration_loss, cfg.exploration_loss_coeff) == ("symmetric_kl", 0.001)
+
+
+def test_a_played_policy_shows_every_tic_and_is_otherwise_as_trained():
+    assert PLAYING_DEFAULTS == VIZDOOM_DEFAULTS | {"eval_env_frameskip": 1}
+    parts = (VizdoomOptions, EvaluationOptions)
+    cfg = parse_config(["--env=doom_basic"], extra_parts=parts, defaults=PLAYING_DEFAULTS)
+    assert cfg.part(EvaluationOptions).eval_env_frameskip == 1
 
 
 def test_the_command_line_counts():

@@ -13,10 +13,11 @@ class EnvironmentOptions:
     """Environment."""
 
     env_frameskip: int = option(1, minimum=1, maximum=1_000_000)
-    """Number of environment frames for which each action is repeated."""
+    """Number of environment frames for which each action is repeated; for environments of one's own by what makes
+    them, as with skip_and_stack of sample_profiler.envs.wrappers."""
 
     env_framestack: int = option(1, minimum=1, maximum=10_000)
-    """Number of latest frames that make up one observation."""
+    """Number of latest frames that make up one observation; for environments of one's own as env_frameskip."""
 
     pixel_format: Literal["CHW"] = "CHW"
     """Order of the dimensions of image observations: channels, height, width."""

@@ -23,9 +23,10 @@ class EvaluationOptions:
     policy_index: int = option(0, minimum=0)
     """Which of the run's policies plays; with several agents it plays all of them."""
 
-    eval_env_frameskip: int = option(1, minimum=1)
-    """Frames between two pictures; divides env_frameskip, for which each action still counts. Where frames are stacked
-    (env_framestack) it is env_frameskip unless given, so that a stack holds the frames that it held in training."""
+    eval_env_frameskip: int | None = option(None, minimum=1)
+    """Frames between two pictures; divides env_frameskip, for which each action still counts. None: env_frameskip, as
+    in training. So it is, unless given, where frames are stacked (env_framestack), whatever the family's default: a
+    stack then holds the frames that it held in training."""
 
     no_render: bool = False
     """Show no window. Where there is no display, none is shown anyway."""
@@ -46,8 +47,9 @@ class TrainingEvaluationOptions:
 
     eval_every_steps: int = option(0, minimum=0)
     """Number of environment steps after which the policy plays episodes of its own, in a process of its own; training
-    goes on meanwhile. 0: never. The end of the run does not wait for an evaluation: one that is due or under way then
-    is left out, which the log says."""
+    goes on meanwhile. With several agents it plays all of them, also those who are trained by another policy. 0: never.
+    The end of the run does not wait for an evaluation: one that is due or under way then is left out, which the log
+    says."""
 
     eval_num_episodes: int = option(10, minimum=1)
     """Number of episodes of each evaluation; actions are drawn as in training."""

@@ -75,5 +75,6 @@ class SamplingOptions:
     """Longest pause, in seconds, with which workers start so that their episodes do not all begin together."""
 
     decorrelate_envs_on_one_worker: bool = True
-    """Let the environments of a group begin with different numbers of random steps (environment i with i rollouts), so
-    that episodes of a fixed length do not all end at once. Episodes that begin so are in no statistic."""
+    """Let the environments of a group begin with different numbers of random steps (from 0 rollouts for the first to 15
+    for the 16th, then from 0 again), so that episodes of a fixed length do not all end at once. Episodes that begin so
+    are in no statistic."""
