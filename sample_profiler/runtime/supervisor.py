@@ -40,6 +40,7 @@ GRACE_AFTER_FAILURE_S = 4.0
 _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
 _STACKS_S = 1.0
+_END_S = 3.0
 _MOST_STACKS_BYTES = 1 << 18
 
 
@@ -50,9 +51,9 @@ class _ExitWatch:
     after the worker has been killed.
     """
 
-    def __init__(self, child: Child, pid: int) -> None:
+    def __init__(self, child: Child, descriptor: int) -> None:
         self._child = child
-        self._descriptor = os.pidfd_open(pid)
+        self._descriptor = descriptor
 
     def fileno(self) -> int:
         return self._descriptor
@@ -75,11 +76,15 @@ class Child:
         self._control = links.control
         self._stacks = links.stacks
         prepare_to_spawn()
-        with signals_held():  # until it is ready for them; that of a successor, too
-            process.start()
-        assert process.pid is not None
-        self.pid: int = process.pid
-        self.exit = _ExitWatch(self, self.pid)
+        try:
+            with signals_held():  # until it is ready for them; that of a successor, too
+                process.start()
+            assert process.pid is not None
+            self.pid: int = process.pid
+            self.exit = _ExitWatch(self, os.pidfd_open(self.pid))
+        except BaseException:  # a second Ctrl+C, too: nobody else knows of the process yet
+            _end_unknown(process)
+            raise
 
     def stop(self) -> None:
         """Ask the component to finish."""
@@ -145,6 +150,13 @@ class Child:
         return f"exited with status {code}"
 
 
+def _end_unknown(process: BaseProcess) -> None:
+    """End a process that has no Child, if it has begun at all."""
+    if process.pid is not None:
+        process.kill()
+        process.join(_END_S)
+
+
 class Supervisor:
     """Starts children and answers for them until none of them, and nothing that they started, is left.
 
@@ -189,7 +201,7 @@ class Supervisor:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
         self.note_belongings()
         child.kill()
-        child._process.join(timeout=3)
+        child._process.join(_END_S)
         self.children.remove(child)
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
         self._unlink(left | self._shared_memory)
@@ -242,7 +254,7 @@ class Supervisor:
         for child in killed:
             child.kill()
         for child in killed:
-            child._process.join(timeout=3)
+            child._process.join(_END_S)
         noted = set().union(*self._descendants.values())
         self._shared_memory |= end_sessions((child.pid for child in self.children), noted)
         self._unlink(self._shared_memory)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import multiprocessing
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +61,34 @@ def test_a_child_is_started_while_signals_are_held():
     Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
     assert held == [set(ENDING_SIGNALS)]
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_a_process_that_nobody_knows_of_yet_does_not_outlive_its_start(is_interrupted, monkeypatch):
+    """A second Ctrl+C waits while it starts, and raises then; or there are too many open files to watch it."""
+
+    @contextlib.contextmanager
+    def holding_an_interrupt():
+        yield
+        raise KeyboardInterrupt
+
+    def fail(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if is_interrupted:
+        monkeypatch.setattr(supervisor_module, "signals_held", holding_an_interrupt)
+    else:
+        monkeypatch.setattr(supervisor_module.os, "pidfd_open", fail)
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    with pytest.raises(KeyboardInterrupt if is_interrupted else OSError):
+        Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_begin_raises_as_it_is():
+    process = SimpleNamespace(start=lambda: {}["none"], pid=None)
+    with pytest.raises(KeyError):
+        Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
 
 
 def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await_report):
