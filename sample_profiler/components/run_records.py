@@ -20,6 +20,7 @@ from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.earlier_timers import take_off
+from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session import (
     KEPT_EVENTS_S,
     Session,
@@ -226,17 +227,12 @@ class RunRecords:
         """Keep the figures of this moment for the report; of a long run fewer and fewer."""
         time_s = round(time.time() - self._begun_wall_s, 1)
         earlier, self._noted = self._noted, {process_identity(record): record.gauges for record in session.processes}
-        recent = [with_recent_means(gauges, earlier.get(process, {})) for process, gauges in self._noted.items()]
+        recent = [_own_figures(record, earlier.get(process_identity(record), {})) for record in _present(session)]
         for name, combine in _HISTORY.items():
-            gauges = [
-                gauge
-                for by_name in recent
-                for key, gauge in by_name.items()
-                if key.rpartition("/")[2] == name and gauge.count
-            ]
-            if gauges:
+            values = [value for gauges in recent for key, value in gauges if key == name]
+            if values:
                 points = self._history.setdefault(name, [])
-                points.append((time_s, round(combine([gauge.value for gauge in gauges]), 3)))
+                points.append((time_s, round(combine(values), 3)))
                 if len(points) > _MOST_POINTS:
                     del points[1::2]
 
@@ -330,3 +326,19 @@ class RunRecords:
             with contextlib.suppress(OSError):
                 self._live.rmdir()
         return session
+
+
+def _present(session: Session) -> list[ProcessRecord]:
+    """Return the processes of a run without those that were killed or have a successor: these have nothing any more."""
+    latest = {record.name: record for record in session.processes if record.state != "gone"}
+    return list(latest.values())
+
+
+def _own_figures(record: ProcessRecord, earlier: Mapping[str, GaugeNode]) -> list[tuple[str, float]]:
+    """Return what components and the process itself tell, by name; an environment may name gauges of its own alike."""
+    owners = record.gauge_owners()
+    return [
+        (owners[name][1], gauge.value)
+        for name, gauge in with_recent_means(record.gauges, earlier).items()
+        if gauge.count and (owners[name][0] or name in PROCESS_GAUGES)
+    ]
