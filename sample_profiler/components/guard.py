@@ -18,6 +18,7 @@ __all__ = ["Guard", "log_failure"]
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 4.0
+_DYING_S = 6.0  # a process that waits for a device, such as a file system of another machine, may never end
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,16 @@ class Guard:
                 log_failure(failure)
                 self._doom(failure)
                 child.kill()
-        for component, doomed in self._doomed.items():
+        for component, doomed in list(self._doomed.items()):
             if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
                 child.kill()
+                self._give_up(child, doomed)
+
+    def _give_up(self, child: Child, doomed: _Doomed) -> None:
+        """Fail if a component has not ended long after it was killed: nothing would follow from it, ever."""
+        if time.monotonic() >= doomed.until_s + _DYING_S and child.is_alive():
+            del self._doomed[child.name]
+            self._fail(replace(doomed.failure, message=f"{doomed.failure.message} (it cannot even be killed)"))
 
     def _doom(self, failure: Failure) -> None:
         self._silences.forget(failure.component)

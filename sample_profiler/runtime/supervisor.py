@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
@@ -101,6 +102,14 @@ class Child:
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""
         self._process.kill()
+
+    def let_go_if_alive(self) -> None:
+        """Have Python's exit not wait for a process that was killed and does not end."""
+        if self.is_alive():
+            logger.warning(
+                "%s (process %d) cannot be killed%s: left behind", self.name, self.pid, self.describe_obstacle()
+            )
+            processes._children.discard(self._process)  # type: ignore[attr-defined]
 
     def is_alive(self) -> bool:
         """Tell whether the process runs."""
@@ -255,6 +264,7 @@ class Supervisor:
             child.kill()
         for child in killed:
             child._process.join(_END_S)
+            child.let_go_if_alive()
         noted = set().union(*self._descendants.values())
         self._shared_memory |= end_sessions((child.pid for child in self.children), noted)
         self._unlink(self._shared_memory)

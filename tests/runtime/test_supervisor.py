@@ -243,6 +243,21 @@ def test_stopping_and_killing_again_is_fine(supervisor, await_report):
     assert supervisor.kill() == []
 
 
+def test_python_s_exit_does_not_wait_for_a_child_that_cannot_even_be_killed(supervisor, monkeypatch, caplog):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(child, "kill", lambda: None)
+        stuck.setattr(supervisor_module, "end_sessions", lambda *_: set())
+        stuck.setattr(supervisor_module, "_END_S", 0.1)
+        assert supervisor.kill() == [child]
+    try:
+        assert child._process not in multiprocessing.active_children()
+        assert f"Spawned (process {child.pid}) cannot be killed" in caplog.text
+    finally:
+        child._process.kill()
+        child._process.join()
+
+
 def test_a_supervisor_without_children_stops_at_once(supervisor):
     assert supervisor.stop(30, lambda: None) == []
 
