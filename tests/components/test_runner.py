@@ -592,6 +592,42 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
     assert len(beats) >= 5
 
 
+def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, monkeypatch):
+    runner = with_rescue("--hang_timeout=60")
+    stuck = runner.guard.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def beat():
+        nonlocal now_s
+        now_s += 0.5
+        stuck.lives = not stuck.num_kills
+
+    runner.beat = beat
+    runner.crew.members = [stuck]
+    runner.guard.expect([stuck.name])
+    runner.handle_reports([Heartbeat(stuck.name)])
+    runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure == Failure(stuck.name, "silent for 60 s", "stacks")
+
+
+def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, monkeypatch):
+    runner = with_rescue()
+    now_s, looks = time.monotonic(), []
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    look = runner.guard.look
+    monkeypatch.setattr(runner.guard, "look", lambda: looks.append(look()))
+    for _ in range(20):
+        runner.take_reports()
+        now_s += 0.25
+    assert len(looks) == 5
+    runner.interrupt("enough")
+    now_s += 10
+    runner.take_reports()
+    assert len(looks) == 5, "nobody has to give signs of life any more"
+
+
 def test_the_loss_of_any_other_component_ends_the_run(with_rescue):
     runner = with_rescue()
     runner.handle_reports([Failure("Learner_0", "ValueError: x", "Traceback")])
