@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
+from sample_profiler.components.lost_records import LostRecords
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
@@ -79,6 +80,7 @@ class RunRecords:
         self._begun_metadata = get_thread_stacks().current().metadata if metadata is None else metadata
         self._begun_timers = get_timer_root().to_tree()
         self._live = live_folder(run_folder, options.profile_dir)
+        self._lost = LostRecords(self._live)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
         self.keeps_earlier = False
@@ -174,7 +176,9 @@ class RunRecords:
     def _read(self, **options: Any) -> Session | None:
         """Read what there is; None, and a warning now and then, if that cannot be done: no reason to end a run."""
         try:
-            return read_live(self._folder, **options)
+            session = read_live(self._folder, **options)
+            session.merge(self._lost.session())
+            return session
         except SessionError as error:
             self._num_unreadable += 1
             if is_logged(self._num_unreadable):
@@ -201,6 +205,10 @@ class RunRecords:
             write_document(self._history_facts(), history_path(self._folder))
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
+
+    def add_up_lost(self, component: str) -> None:
+        """Keep the record files of a component's latest lost processes alone; earlier ones count in all figures."""
+        self._lost.add_up(component)
 
     def _metadata(self) -> dict[str, str]:
         """Return that of this process with what it was when the run began: an environment in it may reset its timers.

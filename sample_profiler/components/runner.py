@@ -312,6 +312,7 @@ class Runner(AsksComponents):
         self.timings.pop(lost.name, None)  # if the lost one has finished, its successor has not
         self.guard.expect([child.name])
         self.refresh_loop()
+        self.records.add_up_lost(lost.name)
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
             "episodes, and what it had sampled for rollouts that were not finished is lost",

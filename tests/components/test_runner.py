@@ -531,6 +531,13 @@ def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
     assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
 
 
+def test_the_recordings_of_lost_workers_do_not_become_more_and_more(with_rescue, monkeypatch):
+    runner, added_up = with_rescue(), []
+    monkeypatch.setattr(runner.records, "add_up_lost", added_up.append)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert added_up == ["RolloutWorker_w1"]
+
+
 def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
     runner = with_rescue()
     runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
