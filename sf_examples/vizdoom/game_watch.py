@@ -13,21 +13,36 @@ import select
 import threading
 import time
 import weakref
+from typing import NoReturn
 
 import psutil
 
 from sample_profiler.runtime.child import end_stuck_process
+from sample_profiler.runtime.orphans import mapped_shared_memory
 
-__all__ = ["GameWatch", "children_of_this_process"]
+__all__ = ["GameWatch", "children_of_this_process", "end_player"]
 
 _PATIENCE_S = 4.0
 _LOOK_INTERVAL_S = 0.5
 _STOP_LOOK_INTERVAL_S = 1.0
+_MEMORY_OF_GAMES = "/dev/shm/ViZDoom"
+
+_memory: set[str] = set()
+"""Paths of the named shared memory of all games that this process has watched."""
 
 
 def children_of_this_process() -> set[int]:
     """Return the process numbers of this process's children."""
     return {process.pid for process in psutil.Process().children()}
+
+
+def end_player(message: str) -> NoReturn:
+    """End this process, which is stuck, with all of its games and their shared memory.
+
+    Args:
+        message: What it waits for in vain, in one line.
+    """
+    end_stuck_process(message, frozenset(_memory))
 
 
 class GameWatch:
@@ -51,6 +66,7 @@ class GameWatch:
         self._call_began_s: float | None = None
         self._is_over = threading.Event()
         weakref.finalize(player, self._is_over.set)
+        _memory.update(name for name in mapped_shared_memory([pid]) if name.startswith(_MEMORY_OF_GAMES))
         arguments = (pid, os.pidfd_open(pid))
         self._thread = threading.Thread(target=self._watch, args=arguments, daemon=True, name=f"watch game {pid}")
         self._thread.start()
@@ -74,7 +90,7 @@ class GameWatch:
         died_s = time.monotonic()
         while not self._is_over.wait(_LOOK_INTERVAL_S):
             if self._is_stuck_since(died_s):
-                end_stuck_process(f"EnvError: {self._game} died and cannot be recovered")
+                end_player(f"EnvError: {self._game} died and cannot be recovered")
 
     def _await_death(self, pid: int, descriptor: int) -> None:
         """Return when the game has died, or nobody plays it any more; do not if it is stopped for too long."""
@@ -85,7 +101,7 @@ class GameWatch:
         while not poll.poll(_STOP_LOOK_INTERVAL_S * 1000) and not self._is_over.is_set():
             num_looks = num_looks + 1 if self._is_stuck_since(0.0) and _is_stopped(pid) else 0
             if num_looks * _STOP_LOOK_INTERVAL_S > self._hang_timeout_s:
-                end_stuck_process(
+                end_player(
                     f"EnvError: {self._game} has been stopped by a signal for {self._hang_timeout_s:g} s "
                     "(--hang_timeout), and counts as dead"
                 )

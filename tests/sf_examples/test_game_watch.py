@@ -7,8 +7,11 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import stuck_player
@@ -55,7 +58,7 @@ class Player:
 def quick_watch(monkeypatch):
     """What a watch with little patience has ended its process for, instead of doing it."""
     messages: set[str] = set()
-    monkeypatch.setattr(game_watch, "end_stuck_process", messages.add)
+    monkeypatch.setattr(game_watch, "end_player", messages.add)
     monkeypatch.setattr(game_watch, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(game_watch, "_STOP_LOOK_INTERVAL_S", 0.05)
     return messages
@@ -84,6 +87,19 @@ def test_a_game_that_is_stopped_for_too_long_counts_as_dead(is_stopped, is_waite
         "(--hang_timeout), and counts as dead"
     )
     assert quick_watch == ({message} if is_ended else set())
+
+
+def test_a_stuck_process_ends_with_the_shared_memory_of_its_games_and_leaves_that_of_others():
+    names = [f"/dev/shm/{kind}_test_{uuid4().hex}" for kind in ("ViZDoomSM", "others")]
+    try:
+        script = Path(__file__).with_name("stuck_player.py")
+        ended = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1, ended.stderr
+        assert "its game is stuck" in ended.stderr
+        assert [os.path.exists(name) for name in names] == [False, True]
+    finally:
+        for name in names:
+            Path(name).unlink(missing_ok=True)
 
 
 def test_children_are_those_of_this_process() -> None:
