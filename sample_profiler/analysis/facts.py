@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, account
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
 
@@ -148,9 +148,7 @@ def run_facts(session: Session) -> RunFacts:
 def _load(record: ProcessRecord, name: str) -> ComponentLoad:
     own = account(record, name)
     wall_s = own.wall_s
-    # In the serial wiring one process has the gauges of all components, under their names.
-    prefix = f"{name}/"
-    gauges = {key.removeprefix(prefix): gauge.value for key, gauge in record.gauges.items() if gauge.count}
+    gauges = _gauges(record, name)
     cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
     children_s = gauges.get("children_cpu_s")
     shares, counts, device = _blocks(record.trees[name], own.wall_ns)
@@ -168,6 +166,13 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
         device=device,
         children_cpu=children_s / wall_s if children_s is not None and wall_s else None,
     )
+
+
+def _gauges(record: ProcessRecord, component: str) -> dict[str, float]:
+    """Return a component's gauges and those of its process, and no others: an environment may name its own alike."""
+    own = {short: key for key, (owner, short) in record.gauge_owners().items() if owner == component}
+    keys = own | {key: key for key in PROCESS_GAUGES if key in record.gauges}
+    return {short: record.gauges[key].value for short, key in keys.items() if record.gauges[key].count}
 
 
 def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, int], dict[str, float]]:

@@ -22,6 +22,8 @@ from sample_profiler.runtime.slowdown import MOST_SHARE
 
 __all__ = ["main"]
 
+_MOST_SECONDS = 86_400  # a day; clocks and sleeps raise at numbers far above
+
 _STATUS_EXAMPLES = """\
 examples:
   sample-profiler status train_dir/doom             how the run is now, or was at its end
@@ -366,6 +368,6 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds above 0")
+    if not 0 < seconds <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds above 0 and at most {_MOST_SECONDS:,}")
     return seconds

@@ -17,7 +17,9 @@ __all__ = ["Guard", "log_failure"]
 
 logger = logging.getLogger(__name__)
 
+_LOOK_INTERVAL_S = 1.0
 _LAST_WORDS_S = 4.0
+_DYING_S = 6.0  # a process that waits for a device, such as a file system of another machine, may never end
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Guard:
         self._fail = fail
         self._replace_child = replace_child
         self._doomed: dict[str, _Doomed] = {}
+        self._next_look_s = 0.0
         self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
 
     def expect(self, components: Iterable[str]) -> None:
@@ -83,8 +86,21 @@ class Guard:
             self._silences.forget(process.name)
             self._replace_child(process, failure, self.rescue)
 
+    def find_essential(self) -> Failure | None:
+        """Return why a component that nobody can take the place of was ended, if its end is still to be seen."""
+        if self.rescue is None:
+            return None
+        essential = (name for name in self._doomed if not self.rescue.replacements.covers(name))
+        return next((self._doomed[name].failure for name in essential), None)
+
+    def look_now_and_then(self) -> None:
+        """Do what `look` does, at most once a second; for whoever waits for components and has no other turn."""
+        if time.monotonic() >= self._next_look_s:
+            self.look()
+
     def look(self) -> None:
         """Tell of components that are silent, and end those that have been so for too long."""
+        self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
         late, lost = self._silences.look()
         for component, silent_s in late:
             logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
@@ -96,9 +112,16 @@ class Guard:
                 log_failure(failure)
                 self._doom(failure)
                 child.kill()
-        for component, doomed in self._doomed.items():
+        for component, doomed in list(self._doomed.items()):
             if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
                 child.kill()
+                self._give_up(child, doomed)
+
+    def _give_up(self, child: Child, doomed: _Doomed) -> None:
+        """Fail if a component has not ended long after it was killed: nothing would follow from it, ever."""
+        if time.monotonic() >= doomed.until_s + _DYING_S and child.is_alive():
+            del self._doomed[child.name]
+            self._fail(replace(doomed.failure, message=f"{doomed.failure.message} (it cannot even be killed)"))
 
     def _doom(self, failure: Failure) -> None:
         self._silences.forget(failure.component)

@@ -14,16 +14,19 @@ from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.reports.hang import describe_hang
 from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.supervisor import Child, Supervisor
 
 __all__ = ["Rescue"]
+
+_ANSWER_S = 30.0
 
 
 class _Asked(Protocol):
     """Whoever can ask components for something, as the Runner."""
 
-    def call(self, method: str, arguments: tuple[Any, ...], components: list[str]) -> dict[str, Any]:
-        """Call a method of these components."""
+    def call(self, method: str, arguments: tuple[Any, ...], components: list[str], timeout_s: float) -> dict[str, Any]:
+        """Call a method of these components; one that hangs is ended meanwhile."""
 
 
 class Rescue:
@@ -41,6 +44,8 @@ class Rescue:
     def __init__(self, blueprint: Blueprint, supervisor: Supervisor) -> None:
         self._blueprint = blueprint
         self._supervisor = supervisor
+        # Others may still load their libraries; one that hangs is noticed before this is over.
+        self._patience_s = max(FIRST_SIGN_S, blueprint.config.faults.hang_timeout) + _ANSWER_S
         self.replacements = Replacements(blueprint.config.faults, blueprint.counters, blueprint.plan)
 
     def replace(self, child: Child, asked: _Asked, names: list[str]) -> Child:
@@ -58,12 +63,13 @@ class Rescue:
         assert worker is not None
         self._supervisor.bury(child)
         batchers = [name for name in names if name.startswith("Batcher_")]
-        asked.call("forget_worker", (worker,), [name for name in names if name.startswith(("Batcher_", "Inference"))])
+        others = [name for name in names if name.startswith(("Batcher_", "Inference"))]
+        asked.call("forget_worker", (worker,), others, self._patience_s)
         channels = self._blueprint.channels
         for channel in (channels.free[worker], channels.actions[worker]):
             while channel.receive():
                 pass
-        asked.call("readmit_worker", (worker,), batchers)
+        asked.call("readmit_worker", (worker,), batchers, self._patience_s)
         plan = plan_rollout_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
         return self._supervisor.spawn(plan.settings, plan.make)
 

@@ -16,10 +16,12 @@ from statistics import fmean
 from typing import Any
 
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
+from sample_profiler.components.lost_records import LostRecords
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.earlier_timers import take_off
+from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session import (
     KEPT_EVENTS_S,
     Session,
@@ -78,6 +80,7 @@ class RunRecords:
         self._begun_metadata = get_thread_stacks().current().metadata if metadata is None else metadata
         self._begun_timers = get_timer_root().to_tree()
         self._live = live_folder(run_folder, options.profile_dir)
+        self._lost = LostRecords(self._live)
         self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
         self.keeps_earlier = False
@@ -173,7 +176,9 @@ class RunRecords:
     def _read(self, **options: Any) -> Session | None:
         """Read what there is; None, and a warning now and then, if that cannot be done: no reason to end a run."""
         try:
-            return read_live(self._folder, **options)
+            session = read_live(self._folder, **options)
+            session.merge(self._lost.session())
+            return session
         except SessionError as error:
             self._num_unreadable += 1
             if is_logged(self._num_unreadable):
@@ -201,6 +206,10 @@ class RunRecords:
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
 
+    def add_up_lost(self, component: str) -> None:
+        """Keep the record files of a component's latest lost processes alone; earlier ones count in all figures."""
+        self._lost.add_up(component)
+
     def _metadata(self) -> dict[str, str]:
         """Return that of this process with what it was when the run began: an environment in it may reset its timers.
 
@@ -226,17 +235,12 @@ class RunRecords:
         """Keep the figures of this moment for the report; of a long run fewer and fewer."""
         time_s = round(time.time() - self._begun_wall_s, 1)
         earlier, self._noted = self._noted, {process_identity(record): record.gauges for record in session.processes}
-        recent = [with_recent_means(gauges, earlier.get(process, {})) for process, gauges in self._noted.items()]
+        recent = [_own_figures(record, earlier.get(process_identity(record), {})) for record in _present(session)]
         for name, combine in _HISTORY.items():
-            gauges = [
-                gauge
-                for by_name in recent
-                for key, gauge in by_name.items()
-                if key.rpartition("/")[2] == name and gauge.count
-            ]
-            if gauges:
+            values = [value for gauges in recent for key, value in gauges if key == name]
+            if values:
                 points = self._history.setdefault(name, [])
-                points.append((time_s, round(combine([gauge.value for gauge in gauges]), 3)))
+                points.append((time_s, round(combine(values), 3)))
                 if len(points) > _MOST_POINTS:
                     del points[1::2]
 
@@ -330,3 +334,19 @@ class RunRecords:
             with contextlib.suppress(OSError):
                 self._live.rmdir()
         return session
+
+
+def _present(session: Session) -> list[ProcessRecord]:
+    """Return the processes of a run without those that were killed or have a successor: these have nothing any more."""
+    latest = {record.name: record for record in session.processes if record.state != "gone"}
+    return list(latest.values())
+
+
+def _own_figures(record: ProcessRecord, earlier: Mapping[str, GaugeNode]) -> list[tuple[str, float]]:
+    """Return what components and the process itself tell, by name; an environment may name gauges of its own alike."""
+    owners = record.gauge_owners()
+    return [
+        (owners[name][1], gauge.value)
+        for name, gauge in with_recent_means(record.gauges, earlier).items()
+        if gauge.count and (owners[name][0] or name in PROCESS_GAUGES)
+    ]

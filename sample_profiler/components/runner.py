@@ -244,6 +244,8 @@ class Runner(AsksComponents):
         self.beat()
         for source in (*self._reports, self._answers):
             self.handle_reports(source.receive())
+        if not self.reason:  # who is waited for may hang
+            self.guard.look_now_and_then()
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
@@ -301,7 +303,8 @@ class Runner(AsksComponents):
             if self.reason:  # meanwhile: nobody has to answer any more
                 logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
                 return
-            self.fail(replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
+            essential = self.guard.find_essential()  # a hang has been looked into: that tells more
+            self.fail(essential or replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
             return
         self._reports.append(child.reports)
         self._exits.append(child.exit)
@@ -309,6 +312,7 @@ class Runner(AsksComponents):
         self.timings.pop(lost.name, None)  # if the lost one has finished, its successor has not
         self.guard.expect([child.name])
         self.refresh_loop()
+        self.records.add_up_lost(lost.name)
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
             "episodes, and what it had sampled for rollouts that were not finished is lost",

@@ -11,12 +11,23 @@ from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
 __all__ = [
-    *("THREAD_TIMERS", "TIMERS", "Anchor", "OpenBlock", "ProcessRecord", "ProcessState", "describe_dropped_nodes"),
+    *(
+        "PROCESS_GAUGES",
+        "THREAD_TIMERS",
+        "TIMERS",
+        "Anchor",
+        "OpenBlock",
+        "ProcessRecord",
+        "ProcessState",
+        "describe_dropped_nodes",
+    ),
     "is_timers",
 ]
 
 TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
+PROCESS_GAUGES = ("memory_mib", "cpu_s", "run_delay_s")
+"""Gauges that every process has, whoever its components are."""
 THREAD_TIMERS = f"{TIMERS}."
 """How the names of such trees begin that are of a thread other than the main one."""
 
@@ -146,6 +157,19 @@ class ProcessRecord:
     def problems(self) -> list[str]:
         """What it could not record, one sentence each."""
         return [describe_dropped_nodes(self.name, self.num_nodes_dropped)] if self.num_nodes_dropped else []
+
+    def gauge_owners(self) -> dict[str, tuple[str, str]]:
+        """Return whose each gauge is, by its name, and what it is called there.
+
+        ``component/name`` is a component's. All others, with slashes or without, are the process's: code without a
+        Timing may call its gauges what it likes. Of these the owner is empty and the name is the whole.
+        """
+        components = set(self.components)
+        owners = {}
+        for name in self.gauges:
+            owner, _, short = name.partition("/")
+            owners[name] = (owner, short) if owner in components else ("", name)
+        return owners
 
     def wall_ns(self, monotonic_ns: int) -> int:
         """Return a moment of the monotonic clock on the clock of the wall, by the nearest anchor before it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sample_profiler.analysis.accounts import account
-from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
+from sample_profiler.profiling.process_record import PROCESS_GAUGES, TIMERS, ProcessRecord
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
@@ -19,8 +19,6 @@ _BLOCK_WIDTH = 22
 _WAITS_WIDTH = 19
 _LOOP = "main_loop"
 _UNKNOWN = "unknown"
-# Of the process they are columns of a table of their own.
-_PROCESS_GAUGES = ("memory_mib", "cpu_s", "run_delay_s")
 
 
 def is_running(session: Session) -> bool:
@@ -109,7 +107,7 @@ def _current_block(record: ProcessRecord, trees: Sequence[str]) -> tuple[str, st
 def _process_table(records: Sequence[ProcessRecord]) -> str:
     rows = []
     for record in records:
-        gauges = {name: record.gauges[name].value for name in _PROCESS_GAUGES if name in record.gauges}
+        gauges = {name: record.gauges[name].value for name in PROCESS_GAUGES if name in record.gauges}
         wall_s = (record.read_ns - record.process_started_ns) / NS_PER_S
         cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
         rows.append(
@@ -128,11 +126,10 @@ def _process_table(records: Sequence[ProcessRecord]) -> str:
 
 def _gauge_lines(records: Sequence[ProcessRecord]) -> Iterator[str]:
     for record in records:
-        gauges = {name: gauge for name, gauge in record.gauges.items() if name not in _PROCESS_GAUGES and gauge.count}
         by_owner: dict[str, list[str]] = {}
-        for name, gauge in gauges.items():
-            owner, separator, short = name.partition("/")
-            owner, short = (owner, short) if separator else (record.name, name)
-            by_owner.setdefault(owner, []).append(f"{printable(short)} {gauge.value:,.6g}")
+        for name, (owner, short) in record.gauge_owners().items():
+            gauge = record.gauges[name]
+            if name not in PROCESS_GAUGES and gauge.count:
+                by_owner.setdefault(owner or record.name, []).append(f"{printable(short)} {gauge.value:,.6g}")
         for owner, texts in by_owner.items():
             yield f"{printable(owner)}: {', '.join(texts)}"

@@ -121,8 +121,7 @@ class TimelineRecorder:
                 continue
             record.events = events
             if self._components is not None:  # timers go with whatever is shown of their process
-                for component in set(record.components) - set(self._components):
-                    del record.trees[component]
+                _hide(record, set(record.components) - set(self._components))
             record.num_events_lost = followed.follower.num_lost
             if record.components:
                 records.append(record)
@@ -150,6 +149,13 @@ def _read(follower: EventFollower) -> ProcessRecord | None:
         return read_followed(follower)
     except RecordError:
         return None
+
+
+def _hide(record: ProcessRecord, components: Collection[str]) -> None:
+    owners = record.gauge_owners()
+    record.gauges = {name: gauge for name, gauge in record.gauges.items() if owners[name][0] not in components}
+    for component in components:
+        del record.trees[component]
 
 
 def _is_written(follower: EventFollower) -> bool:

@@ -55,8 +55,8 @@ def run_counters(session: Session) -> list[Counter]:
 
 def gauge_events(record: ProcessRecord, tracks: Tracks) -> Iterator[dict[str, Any]]:
     """Yield what each gauge of a process said last, at the moment of the reading."""
-    for name, gauge in record.gauges.items():
-        component, _, own_name = name.rpartition("/")
+    for name, (component, own_name) in record.gauge_owners().items():
+        gauge = record.gauges[name]
         pid = tracks.processes.get(component or next(iter(record.components), ""))
         if pid is not None and gauge.count and record.read_ns >= tracks.zero_ns:
             yield _counter(own_name, pid, tracks.us(record.read_ns), gauge.to_dict()["value"])

@@ -307,13 +307,15 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     os._exit(1 if failed else 0)
 
 
-def end_stuck_process(message: str) -> NoReturn:
+def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:
     """End this process although its main thread is stuck in foreign code; for threads that watch over such code.
 
     In a child process the Runner is told first, and what the process has started is ended with it.
 
     Args:
         message: what the main thread waits for in vain, in one line.
+        own_memory: paths of shared memory that is this process's or what it has started made; all other that is there
+            may have been there before. In a child process that is known anyway.
     """
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     text = "".join(["The main thread is stuck here:\n", *traceback.format_stack(frame)])
@@ -321,7 +323,7 @@ def end_stuck_process(message: str) -> NoReturn:
         logger.error("%s\n%s", message, text)
     else:
         _own_reports.reports.send(Failure(_own_reports.component, message, text))
-    end_descendants(list_shared_memory() if _own_reports is None else _own_reports.existed_before)
+    end_descendants(list_shared_memory() - own_memory if _own_reports is None else _own_reports.existed_before)
     os._exit(1)
 
 

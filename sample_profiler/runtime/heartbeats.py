@@ -115,7 +115,8 @@ class Silences:
         self._looked_s = now_s
         if away_s:
             for times in (self._heard_s, self._told_s):
-                times.update({component: then_s + away_s for component, then_s in times.items()})
+                # No more than up to now: some may have been heard meanwhile.
+                times.update({component: min(now_s, then_s + away_s) for component, then_s in times.items()})
         silent_s = {component: now_s - heard_s for component, heard_s in self._heard_s.items()}
         lost = {c: s for c, s in silent_s.items() if s >= max(self._lost_after_s, self._patience_s[c])}
         late = [c for c, told_s in self._told_s.items() if now_s - told_s >= self._report_after_s and c not in lost]

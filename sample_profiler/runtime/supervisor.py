@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ GRACE_AFTER_FAILURE_S = 4.0
 _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
 _STACKS_S = 1.0
+_END_S = 3.0
 _MOST_STACKS_BYTES = 1 << 18
 
 
@@ -55,9 +57,9 @@ class _ExitWatch:
     after the worker has been killed.
     """
 
-    def __init__(self, child: Child, pid: int) -> None:
+    def __init__(self, child: Child, descriptor: int) -> None:
         self._child = child
-        self._descriptor = os.pidfd_open(pid)
+        self._descriptor = descriptor
 
     def fileno(self) -> int:
         return self._descriptor
@@ -80,11 +82,15 @@ class Child:
         self._control = links.control
         self._stacks = links.stacks
         prepare_to_spawn()
-        with signals_held():  # until it is ready for them; that of a successor, too
-            process.start()
-        assert process.pid is not None
-        self.pid: int = process.pid
-        self.exit = _ExitWatch(self, self.pid)
+        try:
+            with signals_held():  # until it is ready for them; that of a successor, too
+                process.start()
+            assert process.pid is not None
+            self.pid: int = process.pid
+            self.exit = _ExitWatch(self, os.pidfd_open(self.pid))
+        except BaseException:  # a second Ctrl+C, too: nobody else knows of the process yet
+            _end_unknown(process)
+            raise
 
     def stop(self) -> None:
         """Ask the component to finish."""
@@ -107,6 +113,14 @@ class Child:
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""
         self._process.kill()
+
+    def let_go_if_alive(self) -> None:
+        """Have Python's exit not wait for a process that was killed and does not end."""
+        if self.is_alive():
+            logger.warning(
+                "%s (process %d) cannot be killed%s: left behind", self.name, self.pid, self.describe_obstacle()
+            )
+            processes._children.discard(self._process)  # type: ignore[attr-defined]
 
     def is_alive(self) -> bool:
         """Tell whether the process runs."""
@@ -156,6 +170,13 @@ class Child:
         return f"exited with status {code}"
 
 
+def _end_unknown(process: BaseProcess) -> None:
+    """End a process that has no Child, if it has begun at all."""
+    if process.pid is not None:
+        process.kill()
+        process.join(_END_S)
+
+
 class Supervisor:
     """Starts children and answers for them until none of them, and nothing that they started, is left.
 
@@ -200,7 +221,7 @@ class Supervisor:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
         self.note_belongings()
         child.kill()
-        child._process.join(timeout=3)
+        child._process.join(_END_S)
         self.children.remove(child)
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
         self._unlink(left | self._shared_memory)
@@ -253,7 +274,8 @@ class Supervisor:
         for child in killed:
             child.kill()
         for child in killed:
-            child._process.join(timeout=3)
+            child._process.join(_END_S)
+            child.let_go_if_alive()
         noted = set().union(*self._descendants.values())
         self._shared_memory |= end_sessions((child.pid for child in self.children), noted)
         self._unlink(self._shared_memory)

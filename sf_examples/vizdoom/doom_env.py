@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any, NoReturn
 
 import gymnasium
@@ -50,6 +51,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         frameskip: int = 1,
         render_mode: str | None = None,
         env_index: int | None = None,
+        hang_timeout_s: float = math.inf,
     ) -> None:
         """Read the scenario file; start nothing yet.
 
@@ -59,6 +61,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             frameskip: Number of tics for which each action is held.
             render_mode: ``human`` shows the game in a window; ``rgb_array`` lets :meth:`render` return frames.
             env_index: Number of the environment within a run, for errors.
+            hang_timeout_s: For how long the game may be stopped by a signal until it counts as dead.
 
         Raises:
             EnvError: There is no such scenario file, or it lacks buttons.
@@ -72,6 +75,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self.observation_space = self._player.observation_space
         self.action_space = self._player.action_space
         self._game: vizdoom.DoomGame | None = None
+        self._hang_timeout_s = hang_timeout_s
         self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
         self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
@@ -144,7 +148,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         others = children_of_this_process()
         game.init()
         for pid in children_of_this_process() - others:
-            self._watched = GameWatch(pid, self._title, self)
+            self._watched = GameWatch(pid, self._title, self, self._hang_timeout_s)
         return game
 
     def _draw_seed(self) -> int:
@@ -197,5 +201,5 @@ def make_doom_env_of_scenario(
     # The game skips frames by itself, without rendering them.
     frameskip, framestack = cfg.environment.env_frameskip, cfg.environment.env_framestack
     env_index = None if env_config is None else env_config.env_id
-    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index)
+    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index, cfg.faults.hang_timeout)
     return FrameStack(env, framestack) if framestack > 1 else env

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
 from sample_profiler.errors import EnvError
-from sample_profiler.runtime.child import end_stuck_process
 from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
-from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
+from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process, end_player
 from sf_examples.vizdoom.match_port import reserve_port
 
 __all__ = ["DoomMatchEnv", "make_doom_match_env"]
@@ -193,7 +192,7 @@ class DoomMatchEnv:
             self._kill()
         # Players notice that their games are gone, if late; one whose game died with the lock that they share does not.
         if wait(waiting, timeout=_NOTICE_S).not_done:
-            end_stuck_process(f"EnvError: {self._title}: a game of the match died and cannot be recovered")
+            end_player(f"EnvError: {self._title}: a game of the match died and cannot be recovered")
         if failed is not None:
             failed.result()
         raise EnvError(f"{self._title}: the games of the match have not answered each other for {patience_s:g} s")

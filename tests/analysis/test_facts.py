@@ -39,3 +39,15 @@ def test_the_time_of_games_is_that_of_their_worker(gauges, cores):
         gauge.count = 1
     (load,) = run_facts(Session(0.0, processes=[record])).components
     assert load.children_cpu == cores
+
+
+def test_gauges_that_an_environment_names_like_ours_do_not_count():
+    gauges = {"Runner/frames": 1000.0, "frames": 9e9, "my/frames": 8e9, "Learner_0/policy_lag": 3.0, "cpu_s": 5.0}
+    trees = {name: make_node("", 10_000, 1) for name in ("Runner", "Learner_0")}
+    record = make_record(trees, name="Serial", **gauges, fps=7e9, policy_lag=99.0)
+    facts = run_facts(Session(0.0, processes=[record]))
+    assert facts.fps == 100.0
+    assert [load.gauges for load in facts.components] == [
+        {"frames": 1000.0, "cpu_s": 5.0},
+        {"policy_lag": 3.0, "cpu_s": 5.0},
+    ]

@@ -56,7 +56,7 @@ def train(monkeypatch):
             file.attach(timing, name)
             with timing.add_time("main_loop"), timing.add_time("train"):
                 pass
-            file.set_gauge("frames", 700.0)
+            file.set_gauge(f"{name}/frames", 700.0)
             file.close()
         (folder / "benchmark.json").write_text(json.dumps({"steady_fps": 1.0}))
         if is_steady:

@@ -32,7 +32,7 @@ for name in ("Runner", "Learner_0"):
     for _ in range(int(flags.get("passes_of_" + flags["experiment"], flags.get("passes", 10)))):
         with timing.add_time("main_loop"), timing.add_time("train"), timing.add_time("backward"):
             pass
-    file.set_gauge("frames", float(flags["speed"]))
+    file.set_gauge(name + "/frames", float(flags["speed"]))
     file.close()
 session = read_live(folder, with_events=False)
 for record in session.processes:

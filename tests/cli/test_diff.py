@@ -30,7 +30,7 @@ def make_run(tmp_path):
                 with timing.add_time("main_loop"), timing.add_time("train"), timing.add_time("backward"):
                     pass
             if fps:
-                file.set_gauge("frames", fps)
+                file.set_gauge(f"{process}/frames", fps)
             file.close()
         session = read_live(folder, with_events=False)
         session.machine["host"] = host

@@ -123,3 +123,13 @@ def test_a_reader_who_has_seen_enough_gets_no_traceback(tmp_path):
     result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
     assert result.stdout.startswith("usage: sample-profiler capture")
+
+
+@pytest.mark.parametrize("seconds", ["1e10", "86401", "inf", "nan", "0", "-1", "soon"])
+@pytest.mark.parametrize("command", [("watch", "--interval"), ("watch", "--window"), ("trace", "--seconds")])
+def test_seconds_that_no_clock_can_do_are_told_with_what_is_allowed(command, seconds, tmp_path, capsys):
+    name, flag = command
+    with pytest.raises(SystemExit) as ended:
+        main([name, str(tmp_path), f"{flag}={seconds}"])
+    assert ended.value.code == 2
+    assert f"{seconds!r}: give a number of seconds above 0 and at most 86,400" in capsys.readouterr().err

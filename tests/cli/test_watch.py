@@ -19,7 +19,7 @@ def process(tmp_path):
     timing = Timing("Runner profile")
     file = RecordFile(folder / "Runner.1.rec", process_name="Runner", ring_bytes=0)
     file.attach(timing, "Runner")
-    file.set_gauge("frames", 0.0)
+    file.set_gauge("Runner/frames", 0.0)
     yield timing, file
     file.close()
 
@@ -32,7 +32,7 @@ def test_throughput_accounts_and_verdict_are_shown_until_the_run_is_over(tmp_pat
         looks.append(1)
         with timing.add_time("main_loop"), timing.add_time("watch_processes"):
             pass
-        file.set_gauge("frames", 1000.0 * len(looks))
+        file.set_gauge("Runner/frames", 1000.0 * len(looks))
         file.flush()
         if len(looks) == 4:
             file.close()
@@ -56,7 +56,7 @@ def test_nothing_is_counted_from_before_the_first_gauges(tmp_path, monkeypatch, 
     def work(_seconds):
         looks.append(1)
         if len(looks) > 1:
-            file.set_gauge("frames", 1e12 + len(looks))
+            file.set_gauge("Runner/frames", 1e12 + len(looks))
         if len(looks) == 4:
             file.close()
 
@@ -86,7 +86,7 @@ def test_in_a_terminal_the_text_stays_in_its_place_and_does_not_scroll(tmp_path,
         looks.append(1)
         with timing.add_time("main_loop"), timing.add_time("watch_processes"):
             pass
-        file.set_gauge("frames", 1000.0 * len(looks))
+        file.set_gauge("Runner/frames", 1000.0 * len(looks))
         file.flush()
         if len(looks) == 4:
             file.close()

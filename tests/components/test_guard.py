@@ -18,13 +18,16 @@ class Process:
     """A child that has ended, or is to be killed."""
 
     def __init__(self, name):
-        self.name, self.num_kills = name, 0
+        self.name, self.num_kills, self.dies = name, 0, True
 
     def describe_exit(self):
         return "was killed"
 
     def kill(self):
         self.num_kills += 1
+
+    def is_alive(self):
+        return not (self.dies and self.num_kills)
 
 
 class Rescue:
@@ -112,6 +115,21 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
         calls.guard.look()
     assert (process.num_kills > 0) != answers
     assert ("has shown no sign of life" in caplog.text) != answers
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_who_cannot_even_be_killed_ends_the_run(dies, monkeypatch):
+    calls = Calls(Rescue(), "--hang_timeout=3", "--heartbeat_interval=1")
+    process = calls.guard.rescue.processes["RolloutWorker_w0"] = Process("RolloutWorker_w0")
+    process.dies = dies
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    calls.guard.take_failure(FAILURE)
+    for _ in range(30):
+        now_s += 1
+        calls.guard.look()
+    message = "EnvError: broke (it cannot even be killed)"
+    assert [failure.message for failure in calls.failed] == ([] if dies else [message])
 
 
 def test_who_has_finished_is_expected_no_more(monkeypatch):

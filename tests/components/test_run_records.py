@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,9 @@ from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling import session as session_module
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import history_path, live_folder, read_live, read_session, steady_path
+from sample_profiler.profiling.session import Session, history_path, live_folder, read_live, read_session, steady_path
+from sample_profiler.profiling.tree import TreeNode
+from tests.analysis.made_runs import make_record
 
 
 def test_a_timeline_whose_window_never_began_is_missed_aloud(tmp_path, caplog):
@@ -111,9 +114,10 @@ def test_ml9_notes_from_before_a_run_outlive_an_environment_that_resets_the_time
 def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_session(tmp_path):
     live_folder(tmp_path).mkdir(parents=True)
     file = RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    file.attach(Timing("Runner profile"), "Runner")
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     for fps in (10.0, 30.0):
-        file.set_gauge("fps", fps)
+        file.set_gauge("Runner/fps", fps)
         file.flush()
         records.write_timers()
     run = read_live(tmp_path).run
@@ -132,16 +136,46 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
 
 def test_the_mean_batch_over_time_is_that_of_the_batches_in_between(tmp_path):
     live_folder(tmp_path).mkdir(parents=True)
-    file = RecordFile(live_folder(tmp_path) / "Inference.1.rec", process_name="InferenceWorker_p0-w0", ring_bytes=0)
+    name = "InferenceWorker_p0-w0"
+    file = RecordFile(live_folder(tmp_path) / "Inference.1.rec", process_name=name, ring_bytes=0)
+    file.attach(Timing("Inference profile"), name)
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     for batches, rows in ((1000, 2000), (1010, 2160), (1010, 2160), (1020, 2200)):
-        for name, value in {"batch_rows": rows / batches, "inference_batches": batches, "inference_rows": rows}.items():
-            file.set_gauge(name, value)
+        values = {"batch_rows": rows / batches, "inference_batches": batches, "inference_rows": rows}
+        for gauge, value in values.items():
+            file.set_gauge(f"{name}/{gauge}", value)
         file.flush()
         records.write_timers()
     file.close()
     points = read_live(tmp_path).run["history"]["batch_rows"]
     assert [value for _, value in points] == [2.0, 16.0, 4.0], "without a batch there is no mean"
+
+
+def test_gauges_that_an_environment_names_like_ours_are_in_no_figure_over_time(tmp_path):
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    gauges = {"Runner/fps": 100.0, "fps": 60_000.0, "my/fps": 70_000.0, "Batcher_0/my/fps": 80_000.0, "memory_mib": 5.0}
+    record = make_record({"Runner": TreeNode(), "Batcher_0": TreeNode()}, name="Serial", **gauges)
+    records._note(Session(0.0, processes=[record]))
+    assert {name: value for name, ((_, value),) in records._history.items()} == {"fps": 100.0, "memory_mib": 5.0}
+
+
+def test_processes_that_were_lost_are_in_no_figure_over_time(tmp_path):
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+
+    def worker(state, index=0, free_slots=1.0):
+        gauges = {f"RolloutWorker_w{index}/free_slots": free_slots, "memory_mib": 100.0}
+        record = make_record({f"RolloutWorker_w{index}": TreeNode()}, name=f"RolloutWorker_w{index}", **gauges)
+        return replace(record, state=state)
+
+    processes = [worker("ended"), worker("gone", 1), worker("alive", free_slots=4.0), worker("stopped", 2)]
+    records._note(Session(0.0, processes=processes))
+    assert {name: value for name, ((_, value),) in records._history.items()} == {"free_slots": 5.0, "memory_mib": 200.0}
+
+
+def test_at_the_end_processes_that_have_ended_in_order_count_as_before(tmp_path):
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    records._note(Session(0.0, processes=[make_record({"Runner": TreeNode()}, name="Runner", memory_mib=7.0)]))
+    assert [value for _, value in records._history["memory_mib"]] == [7.0]
 
 
 def contents(folder):

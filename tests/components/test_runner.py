@@ -531,6 +531,13 @@ def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
     assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
 
 
+def test_the_recordings_of_lost_workers_do_not_become_more_and_more(with_rescue, monkeypatch):
+    runner, added_up = with_rescue(), []
+    monkeypatch.setattr(runner.records, "add_up_lost", added_up.append)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert added_up == ["RolloutWorker_w1"]
+
+
 def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
     runner = with_rescue()
     runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
@@ -590,6 +597,42 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
     runner.crew.members = [child]
     assert runner.call("forget_worker") == {child.name: 7}
     assert len(beats) >= 5
+
+
+def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, monkeypatch):
+    runner = with_rescue("--hang_timeout=60")
+    stuck = runner.guard.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def beat():
+        nonlocal now_s
+        now_s += 0.5
+        stuck.lives = not stuck.num_kills
+
+    runner.beat = beat
+    runner.crew.members = [stuck]
+    runner.guard.expect([stuck.name])
+    runner.handle_reports([Heartbeat(stuck.name)])
+    runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure == Failure(stuck.name, "silent for 60 s", "stacks")
+
+
+def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, monkeypatch):
+    runner = with_rescue()
+    now_s, looks = time.monotonic(), []
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    look = runner.guard.look
+    monkeypatch.setattr(runner.guard, "look", lambda: looks.append(look()))
+    for _ in range(20):
+        runner.take_reports()
+        now_s += 0.25
+    assert len(looks) == 5
+    runner.interrupt("enough")
+    now_s += 10
+    runner.take_reports()
+    assert len(looks) == 5, "nobody has to give signs of life any more"
 
 
 def test_the_loss_of_any_other_component_ends_the_run(with_rescue):

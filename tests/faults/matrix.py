@@ -72,12 +72,12 @@ class Case:
 def is_possible(fault: str, victim: str, mode: str) -> bool:
     """A game runs no Python, and with inference in the workers there is nobody else to draw actions.
 
-    In serial mode nobody watches the one process, so it has to be left to act itself: when a game is told to end or has
-    died, when it is told to end itself, and when a component raises.
+    In serial mode nobody watches the one process, so it has to be left to act itself: when a game is told to end, has
+    died or is stopped, when it is told to end itself, and when a component raises.
     """
     if mode == "serial":
-        told = (fault, victim) in (("kill", "game"), ("terminate", "game"), ("terminate", "Runner"))
-        return told or (fault == "exception" and victim != "game")
+        told = victim == "game" or (fault, victim) == ("terminate", "Runner")
+        return (told and fault in SIGNALS) or (fault == "exception" and victim != "game")
     if victim == "game" and fault not in SIGNALS:
         return False
     return not (mode == "own inference" and victim.startswith("InferenceWorker"))

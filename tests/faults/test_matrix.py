@@ -34,6 +34,7 @@ FEW = [
     ("exception", "RolloutWorker_w0", "async", 0),
     ("stop", "game", "async", 0),
     ("kill", "game", "serial", 0),
+    ("stop", "game", "serial", 0),
     ("terminate", "game", "serial", 0),
     ("exception", "Learner_0", "serial", 0),
     ("stop", "Learner_0", "async", 0),
@@ -50,7 +51,7 @@ def all_cases() -> list[tuple[str, str, str, int]]:
     """Return every possible case with the numbers of its rounds."""
     cases = []
     for fault, victim, mode in itertools.product(FAULTS, VICTIMS, MODES):
-        is_commonest = (fault, victim, mode) == ("kill", "RolloutWorker_w0", "async")
+        is_commonest = (fault, victim) == ("kill", "RolloutWorker_w0")
         if is_possible(fault, victim, mode):
             num_rounds = max(NUM_ROUNDS, KILLS_OF_WORKERS if is_commonest else 0)
             cases += [(fault, victim, mode, number) for number in range(num_rounds)]
@@ -67,6 +68,16 @@ def test_a_fault_is_survived_or_ends_the_run_and_leaves_nothing(
         with Path(RESULTS).open("a") as file:
             file.write(json.dumps(asdict(case)) + "\n")
     assert case.problems == []
+
+
+def test_workers_are_killed_at_many_moments_in_every_parallel_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "NUM_ROUNDS", 1)
+    cases = all_cases()
+    for mode in MODES:
+        kills = [case for case in cases if case[:3] == ("kill", "RolloutWorker_w0", mode)]
+        assert len(set(kills)) == (0 if mode == "serial" else KILLS_OF_WORKERS)
+    others = [case for case in cases if case[:2] != ("kill", "RolloutWorker_w0")]
+    assert {number for *_, number in others} == {0}
 
 
 def test_the_share_of_runs_that_are_as_fast_as_before_is_told() -> None:

@@ -42,7 +42,7 @@ def make_session(*records, **run):
 
 
 def test_a_component_shows_its_state_its_block_and_its_time():
-    gauges = {"memory_mib": 1234.5, "cpu_s": 75.0, "run_delay_s": 1.25, "Runner/fps": 5160.25}
+    gauges = {"memory_mib": 1234.5, "cpu_s": 75.0, "run_delay_s": 1.25, "RolloutWorker_w0/fps": 5160.25}
     text = format_status(make_session(make_record(gauges=gauges)))
     headline, components, processes, gauge = text.split("\n\n")
     assert headline == "The run is running; 1 min 40 s; processes: 1 alive; recorder: compiled"
@@ -50,7 +50,7 @@ def test_a_component_shows_its_state_its_block_and_its_time():
         *("RolloutWorker_w0", "alive", "60%", "1.0%", "env_step", "250", "ms", "inference", "37%"),
     ]
     assert processes.splitlines()[1].split() == ["RolloutWorker_w0", "4711", "1,234", "75.0", "75%", "1.2"]
-    assert gauge == "Runner: fps 5,160.25"
+    assert gauge == "RolloutWorker_w0: fps 5,160.25"
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,11 @@ def test_a_component_outside_of_all_blocks_says_so():
 
 
 def test_gauges_stand_with_their_components():
-    gauges = {"Learner_0/lag": 2.0, "Learner_0/queue": 3.0, "Batcher_0/slots": 8.0, "mine": 0.5}
-    text = format_status(make_session(make_record("serial", gauges=gauges)))
-    assert text.endswith("Learner_0: lag 2, queue 3\nBatcher_0: slots 8\nserial: mine 0.5")
+    gauges = {"Learner_0/lag": 2.0, "Learner_0/queue": 3.0, "Batcher_0/slots": 8.0, "mine": 0.5, "train/loss": 3.0}
+    record = make_record("serial", gauges=gauges)
+    record.trees |= {"Learner_0": TreeNode(), "Batcher_0": TreeNode()}
+    text = format_status(make_session(record))
+    assert text.endswith("Learner_0: lag 2, queue 3\nBatcher_0: slots 8\nserial: mine 0.5, train/loss 3")
 
 
 def test_names_of_blocks_and_gauges_cannot_command_the_terminal():

@@ -160,13 +160,19 @@ def test_a_flow_s_number_may_come_again_and_a_lone_point_is_no_flow():
 
 
 def test_gauges_are_counters_of_their_component():
-    gauges = {"RolloutWorker_w0/free_slots": GaugeNode(3), "memory_mib": GaugeNode(40)}
+    gauges = {
+        "RolloutWorker_w0/free_slots": GaugeNode(3),
+        "memory_mib": GaugeNode(40),
+        "train/loss": GaugeNode(2),  # as an environment calls its own
+    }
     record = make_record(events=[(0, 10, 1, 1, 0)], gauges=gauges)
     counters = of_phase(timeline_events([record]), "C")
     assert {event["name"]: event["args"] for event in counters} == {
         "free_slots": {"free_slots": 3.0},
         "memory_mib": {"memory_mib": 40.0},
+        "train/loss": {"train/loss": 2.0},
     }
+    assert len({event["pid"] for event in counters}) == 1
 
 
 @pytest.mark.parametrize("name", ["timeline.json", "timeline.json.gz"])

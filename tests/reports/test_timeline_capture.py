@@ -69,6 +69,18 @@ def test_chosen_components_alone_are_shown(tmp_path, make_file):
     assert names_of(tmp_path / "timeline.json") == ["work"]
 
 
+def test_gauges_of_components_that_are_not_shown_are_nobody_else_s(tmp_path, make_file):
+    timing, file = make_file("Batcher_0")
+    file.attach(Timing("Learner profile"), "Learner_0")
+    recorder = TimelineRecorder(tmp_path, ["Batcher_0"])
+    for gauge in ("Batcher_0/queue", "Learner_0/lag", "train/loss"):
+        file.set_gauge(gauge, 1.0)
+    spend(timing, file, "work")
+    recorder.finish(tmp_path / "timeline.json")
+    events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    assert sorted(event["name"] for event in events if event["ph"] == "C") == ["queue", "train/loss"]
+
+
 def test_timers_are_shown_with_their_process(tmp_path, make_file):
     files = {name: make_file(name) for name in ("Learner_0", "Batcher_0")}
     timers = {name: Timing("Timers") for name in files}

@@ -74,6 +74,17 @@ def test_time_in_which_the_listener_itself_was_away_does_not_count(clock):
     assert names(clock.pass_time(1, silences.look)[0][0]) == ["Learner_0"]
 
 
+def test_who_was_heard_while_the_listener_was_away_has_no_longer_for_the_next_sign(clock):
+    silences = Silences(report_after_s=100, lost_after_s=5)
+    silences.expect("Learner_0")
+    clock.now_s += 30
+    silences.hear(Heartbeat("Learner_0"))
+    clock.now_s += 1
+    assert silences.look() == ([], [])
+    found = clock.pass_time(5, silences.look)
+    assert [names(lost) for _, lost in found] == [[], [], [], [], ["Learner_0"]]
+
+
 def test_a_pulse_beats_at_most_once_a_second(clock):
     reports = LocalReports()
     pulse = Pulse("Learner_0", reports)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import multiprocessing
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +70,34 @@ def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(superviso
     child = supervisor.spawn(settings(), made)
     wait_until(lambda: not child.is_alive())
     assert child.exit_code == spawned.EndsWhoeverReads.STATUS
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_a_process_that_nobody_knows_of_yet_does_not_outlive_its_start(is_interrupted, monkeypatch):
+    """A second Ctrl+C waits while it starts, and raises then; or there are too many open files to watch it."""
+
+    @contextlib.contextmanager
+    def holding_an_interrupt():
+        yield
+        raise KeyboardInterrupt
+
+    def fail(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if is_interrupted:
+        monkeypatch.setattr(supervisor_module, "signals_held", holding_an_interrupt)
+    else:
+        monkeypatch.setattr(supervisor_module.os, "pidfd_open", fail)
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    with pytest.raises(KeyboardInterrupt if is_interrupted else OSError):
+        Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_begin_raises_as_it_is():
+    process = SimpleNamespace(start=lambda: {}["none"], pid=None)
+    with pytest.raises(KeyError):
+        Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
 
 
 def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await_report):
@@ -226,6 +258,21 @@ def test_stopping_and_killing_again_is_fine(supervisor, await_report):
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.stop(30, lambda: None) == []
     assert supervisor.kill() == []
+
+
+def test_python_s_exit_does_not_wait_for_a_child_that_cannot_even_be_killed(supervisor, monkeypatch, caplog):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(child, "kill", lambda: None)
+        stuck.setattr(supervisor_module, "end_sessions", lambda *_: set())
+        stuck.setattr(supervisor_module, "_END_S", 0.1)
+        assert supervisor.kill() == [child]
+    try:
+        assert child._process not in multiprocessing.active_children()
+        assert f"Spawned (process {child.pid}) cannot be killed" in caplog.text
+    finally:
+        child._process.kill()
+        child._process.join()
 
 
 def test_a_supervisor_without_children_stops_at_once(supervisor):

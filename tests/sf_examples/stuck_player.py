@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 
 from sample_profiler.profiling import Timing
-from sf_examples.vizdoom.game_watch import GameWatch
+from sf_examples.vizdoom.game_watch import GameWatch, end_player
 
 
 class StuckPlayer:
@@ -47,3 +48,28 @@ class StuckPlayer:
 
 def make_player(notices, reports):
     return StuckPlayer(reports, notices)
+
+
+_GAME = """
+import mmap, sys, time
+maps = []
+for name in sys.argv[1:]:
+    with open(name, "wb+") as file:
+        file.truncate(4096)
+        maps.append(mmap.mmap(file.fileno(), 4096))
+print("mapped", flush=True)
+time.sleep(60)
+"""
+
+
+def main():
+    """Play a game that maps shared memory, by oneself, as in the serial wiring, and get stuck."""
+    game = subprocess.Popen([sys.executable, "-c", _GAME, *sys.argv[1:]], stdout=subprocess.PIPE)
+    assert game.stdout.readline() == b"mapped\n"
+    player = StuckPlayer(None, notices=False)
+    GameWatch(game.pid, "environment 5 (doom)", player)
+    end_player("its game is stuck")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import stuck_player
@@ -42,6 +48,58 @@ def test_player_that_has_noticed_goes_on(supervisor: Supervisor) -> None:
         time.sleep(0.05)
     assert "noticed" in reports
     assert PipeWaiter([child.exit]).wait(game_watch._PATIENCE_S + 0.5) == []
+
+
+class Player:
+    """Whoever plays a game."""
+
+
+@pytest.fixture
+def quick_watch(monkeypatch):
+    """What a watch with little patience has ended its process for, instead of doing it."""
+    messages: set[str] = set()
+    monkeypatch.setattr(game_watch, "end_player", messages.add)
+    monkeypatch.setattr(game_watch, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(game_watch, "_STOP_LOOK_INTERVAL_S", 0.05)
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("is_stopped", "is_waited_for", "goes_on"),
+    [(True, True, False), (True, True, True), (True, False, False), (False, True, False)],
+)
+def test_a_game_that_is_stopped_for_too_long_counts_as_dead(is_stopped, is_waited_for, goes_on, quick_watch):
+    player = Player()
+    with subprocess.Popen(["sleep", "5"]) as game:
+        watch = game_watch.GameWatch(game.pid, "environment 5 (doom)", player, hang_timeout_s=0.3)
+        if is_stopped:
+            game.send_signal(signal.SIGSTOP)
+        with watch if is_waited_for else contextlib.nullcontext():
+            for _ in range(10):
+                time.sleep(0.1)
+                if goes_on:
+                    game.send_signal(signal.SIGCONT)
+        game.kill()
+    watch.end()
+    is_ended = is_stopped and is_waited_for and not goes_on
+    message = (
+        f"EnvError: environment 5 (doom): its game (process {game.pid}) has been stopped by a signal for 0.3 s "
+        "(--hang_timeout), and counts as dead"
+    )
+    assert quick_watch == ({message} if is_ended else set())
+
+
+def test_a_stuck_process_ends_with_the_shared_memory_of_its_games_and_leaves_that_of_others():
+    names = [f"/dev/shm/{kind}_test_{uuid4().hex}" for kind in ("ViZDoomSM", "others")]
+    try:
+        script = Path(__file__).with_name("stuck_player.py")
+        ended = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1, ended.stderr
+        assert "its game is stuck" in ended.stderr
+        assert [os.path.exists(name) for name in names] == [False, True]
+    finally:
+        for name in names:
+            Path(name).unlink(missing_ok=True)
 
 
 def test_children_are_those_of_this_process() -> None:

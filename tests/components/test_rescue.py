@@ -1,0 +1,43 @@
+"""How a lost RolloutWorker's place is taken, with everybody else made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sample_profiler.components import rescue as rescue_module
+from sample_profiler.components.rescue import Rescue
+from sample_profiler.config import parse_config
+from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
+
+
+class Asked:
+    """Whoever is asked for components: notes what for, and for how long it would wait."""
+
+    def __init__(self):
+        self.calls = []
+
+    def call(self, method, arguments, components, timeout_s):
+        self.calls.append((method, arguments, components, timeout_s))
+        return {}
+
+
+@pytest.mark.parametrize("hang_timeout_s", [5.0, 1000.0])
+def test_others_have_as_long_to_answer_as_they_have_for_signs_of_life(hang_timeout_s, monkeypatch):
+    channels = SimpleNamespace(free=[SimpleNamespace(receive=list)], actions=[SimpleNamespace(receive=list)])
+    config = parse_config(["--env=none", f"--hang_timeout={hang_timeout_s:g}"])
+    plan = SimpleNamespace(worker_slots=[0])
+    blueprint = SimpleNamespace(config=config, counters=None, plan=plan, channels=channels)
+    supervisor = SimpleNamespace(bury=lambda _: None, spawn=lambda *_: "successor")
+    monkeypatch.setattr(
+        rescue_module, "plan_rollout_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None)
+    )
+    asked, names = Asked(), ["Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0"]
+    lost = SimpleNamespace(name="RolloutWorker_w0")
+    assert Rescue(blueprint, supervisor).replace(lost, asked, names) == "successor"
+    assert [call[:3] for call in asked.calls] == [
+        ("forget_worker", (0,), ["Batcher_0", "InferenceWorker_p0-w0"]),
+        ("readmit_worker", (0,), ["Batcher_0"]),
+    ]
+    assert all(timeout_s > max(hang_timeout_s, FIRST_SIGN_S) for *_, timeout_s in asked.calls)
