@@ -75,7 +75,7 @@ class Patience:
         """Take note of a command that the process gets."""
         if command.method not in CAPTURE_COMMANDS:
             return
-        capture = "rollouts" if command.method.endswith("_profile") else str(command.arguments[0])
+        capture = "rollouts" if command.method.endswith("_profile") else str(command.arguments[:1])  # its tool
         if command.method in _BEGIN_CAPTURE:
             self._captures.add(capture)
         else:
