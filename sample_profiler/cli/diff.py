@@ -17,6 +17,7 @@ from sample_profiler.analysis.cost_changes import (
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_session, steady_path
 from sample_profiler.reports.comparison import format_block_changes, format_counts
 
@@ -57,7 +58,7 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
             print(_describe_passes(folders, sessions, fail_over))
             return 0
     except SessionError as error:
-        print(f"sample-profiler diff: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler diff: {error}"), file=sys.stderr)
         return _BAD_USAGE
     a, b = costs
     change = b.fps / a.fps - 1

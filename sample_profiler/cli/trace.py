@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.timeline import Timeline
 from sample_profiler.reports.timeline_captures import find_captures
@@ -44,10 +45,11 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         print(f"sample-profiler trace: {reason}", file=sys.stderr)
         return _BAD_USAGE
     for problem in session.describe_problems() + timeline.problems:
-        print(problem, file=sys.stderr)
+        print(printable_text(problem), file=sys.stderr)
     for record in session.processes:
         if record.num_events_lost:
-            print(f"{record.name}: {record.num_events_lost:,} earlier events were overwritten", file=sys.stderr)
+            lost = f"{record.num_events_lost:,} earlier events were overwritten"
+            print(f"{printable(record.name)}: {lost}", file=sys.stderr)
     captured = f" and {len(captures)} captured trace{'s' if len(captures) > 1 else ''}" if captures else ""
     print(
         f"{output}: {timeline.num_passes:,} passes of {len(session.processes)} processes{captured}; "

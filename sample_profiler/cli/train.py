@@ -36,6 +36,7 @@ from sample_profiler.config import Config, config_path, format_help, parse_run_c
 from sample_profiler.errors import ConfigError, SampleProfilerError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.profiling.session import live_folder
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
@@ -181,6 +182,14 @@ def _with_absolute_profile_dir(config: Config) -> Config:
     if not config.profiling.profile_dir:
         return config
     folder = str(Path(config.profiling.profile_dir).expanduser().absolute())
+    if config.origin("profile_dir") == "saved" and not live_folder(config.run.folder, folder).exists():
+        # A config.json that came from another machine does not choose where files are made on this one.
+        logger.warning(
+            "Records of this run go to its own folder: there are none of it in --profile_dir=%s, as its config.json "
+            "says; give the flag again to have them there",
+            folder,
+        )
+        folder = ""
     return replace(config, profiling=replace(config.profiling, profile_dir=folder))
 
 

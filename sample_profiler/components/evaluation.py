@@ -248,7 +248,6 @@ class Evaluator:
         self._children_time = ChildrenTime()
         with self.timing.add_time("make_env"):
             self._env = make_env()
-        self._places = Places(self._env, num_episodes)
 
     def inputs(self) -> list[Input]:
         """Listen to nobody."""

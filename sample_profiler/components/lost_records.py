@@ -16,7 +16,7 @@ from pathlib import Path
 from sample_profiler.analysis.window import COUNTERS
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.timer_nodes import GaugeNode, merge_trees
@@ -91,19 +91,21 @@ def _sum(earlier: ProcessRecord, later: ProcessRecord) -> ProcessRecord:
 def _sum_trees(earlier: ProcessRecord, later: ProcessRecord) -> dict[str, TreeNode]:
     trees = copy.deepcopy(earlier.trees)
     for name, tree in later.trees.items():
-        merge_trees(trees.setdefault(name, TreeNode()), tree)
+        merge_trees(trees.setdefault(name, TreeNode()), tree, keeps_kinds=True)
     for tree in trees.values():
         for node in tree.walk():
-            node.statistics.recent_ns = node.statistics.recent_ns[-(node.kind.window or 1) :]
+            node.statistics.recent_ns = node.kind.latest(node.statistics.recent_ns)
     return trees
 
 
 def _sum_gauges(earlier: ProcessRecord, later: ProcessRecord) -> dict[str, GaugeNode]:
     gauges = {name: gauge.copy() for name, gauge in earlier.gauges.items()}
+    owners = later.gauge_owners()
     for name, gauge in later.gauges.items():
         mine = gauges.setdefault(name, GaugeNode())
         so_far = mine.value if mine.count else 0.0
         mine.merge(gauge)
-        if name.rpartition("/")[2] in COUNTERS and gauge.count:
+        owner, short = owners[name]
+        if short in COUNTERS and (owner or name in PROCESS_GAUGES) and gauge.count:
             mine.value = so_far + gauge.value
     return gauges

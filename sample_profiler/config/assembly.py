@@ -86,6 +86,10 @@ class Draft:
         """Return the origin of the value a flag has so far, or ``None``."""
         return self._assigned[name].origin if name in self._assigned else None
 
+    def value(self, name: str) -> Any:
+        """Return the value a flag has so far, or ``None``."""
+        return self._assigned[name].value if name in self._assigned else None
+
     def run_options(self) -> RunOptions | None:
         """Return the options that say where the run is kept, or ``None`` if one of those is wrong.
 

@@ -12,10 +12,7 @@ from sample_profiler.config.saved import config_path, load_config, names_in
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
-_FLAGS_OF_THIS_START = (
-    *("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds"),
-    "profile_dir",  # elsewhere on this machine: a folder of a run from another one shall not say where to write
-)
+_FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds")
 """Where the saved configuration was found, what to do about it, and what concerns one start alone: never taken from the
 saved configuration itself."""
 
@@ -77,8 +74,8 @@ def merge_saved(saved: Config, parsed: Config) -> Config:
     """Merge the configuration of the run that is resumed with the command line that resumes it.
 
     A saved value counts unless its flag is on the command line. Values that were chosen automatically are chosen again,
-    because the machine or the values they depend on may be others now. ``experiment``, ``train_dir`` and
-    ``restart_behavior`` say where the saved run was found and count as parsed.
+    because the machine or the values they depend on may be others now. Flags that say where the saved run was found,
+    such as ``experiment``, or concern one start alone count as parsed.
 
     Args:
         saved: From :func:`load_config`.
@@ -88,7 +85,8 @@ def merge_saved(saved: Config, parsed: Config) -> Config:
         The merged configuration; saved values have the origin ``saved``.
 
     Raises:
-        ConfigError: Values do not fit each other.
+        ConfigError: Values do not fit each other; or the saved run's environment is in a module that is imported by its
+            name, and only the file says so.
     """
     draft = Draft([type(part) for part in parsed.extra_parts])
     draft.assign_from(parsed)
@@ -123,7 +121,7 @@ def _add_saved(draft: Draft, saved: Config, names: Iterable[str]) -> None:
         if is_of_this_start or saved.origin(name) == "automatic":
             continue
         value = values[name]
-        if name == "env" and ":" in value:
+        if name == "env" and ":" in value and value != draft.value(name):
             # Files are read without executing anything: code of the user's choice is named by the user.
             draft.reject(
                 name,

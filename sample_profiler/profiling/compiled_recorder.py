@@ -145,6 +145,9 @@ class CompiledRecorder(_core.Recorder):
     def _add_statistics(self, index: int, of: Statistics) -> None:
         if not of.count:
             return
+        if index == 0:  # in the file the root is the time since the start, which others' times are no part of
+            self._node_beside(index).statistics.merge(of)
+            return
         figures = (of.count, of.total_ns, of.min_ns, of.max_ns, of.last_ns, of.last_end_ns)
         try:
             self.add_to_node(index, *figures, of.recent_ns, of.histogram)

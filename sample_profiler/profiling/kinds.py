@@ -36,6 +36,10 @@ class Kind:
             return sum(statistics.recent_ns) / max(1, len(statistics.recent_ns))
         return statistics.total_ns
 
+    def latest(self, recent_ns: list[int]) -> list[int]:
+        """Return the window of a node of this kind from passes of several, joined."""
+        return recent_ns[-(self.window or 1) :]
+
     def __str__(self) -> str:
         """Return the call that makes such a block, as an error message shows it."""
         return f"{self.method}()" if self.window is None else f"{self.method}(average={self.window})"

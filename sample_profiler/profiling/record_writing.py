@@ -7,7 +7,7 @@ from sample_profiler.profiling.nodes import Node
 from sample_profiler.profiling.record_format import FLAG_PARALLEL, FLOW_POINT, KINDS
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.recorder import Recorder
-from sample_profiler.profiling.statistics import DeviceStatistics
+from sample_profiler.profiling.statistics import DeviceStatistics, Statistics
 
 __all__ = ["TreeWriter"]
 
@@ -104,6 +104,8 @@ class TreeWriter:
         if slot is None:
             return
         statistics, open_blocks = node.read_closed()
+        if node.parent is None:  # the time since the start, which those of merged Timings are no part of
+            statistics = Statistics()
         device = node.device or DeviceStatistics()  # none after a restart
         self._memory.write_device(slot, device.total_ns, device.count, device.num_unresolved)
         starts_ns = [block.start_ns for block in open_blocks]
@@ -118,6 +120,6 @@ class TreeWriter:
             *(statistics.last_ns, statistics.last_end_ns),
             *(len(starts_ns), sum(starts_ns), min(starts_ns, default=0), thread),
         )
-        recent_ns = statistics.recent_ns[-(node.kind.window or 1) :]  # joined windows are longer
+        recent_ns = node.kind.latest(statistics.recent_ns)
         flags = FLAG_PARALLEL if node.is_parallel or node.num_threads() > 1 else 0
         self._memory.write_node(slot, figures, statistics.histogram, recent_ns, flags)

@@ -52,7 +52,7 @@ ROLLOUT_END = "RolloutProfiler.rollout_end"
 METADATA_KEY = "sample_profiler"
 """The key under which a trace says what it is of."""
 
-_WRITING_S = 600.0  # a long trace takes minutes
+_SILENT_S = 600.0  # that a worker may give no sign of life: a long trace takes minutes to write
 _BLOCK = "rollout_profiler"
 _HOOK_BLOCK = "post_collect_hook"
 
@@ -156,7 +156,7 @@ class RolloutProfiler:
             )
             return None
         with self._worker.timing.add_time(_BLOCK):
-            self._worker.beat(_WRITING_S)
+            self._worker.beat(_SILENT_S)
             self._stop()
             self._worker.beat(0.0)
         return self.trace

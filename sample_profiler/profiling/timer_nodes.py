@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from sample_profiler.errors import TimingError
+from sample_profiler.profiling.kinds import ADD_TIME
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.statistics import NS_PER_S, Statistics
 from sample_profiler.profiling.timing import Timing
@@ -287,8 +288,14 @@ def gauge_number(value: float) -> float:
         ) from error
 
 
-def merge_trees(target: TreeNode, source: TreeNode) -> None:
-    """Add `source` to `target`, path by path; `source` stays as it is."""
+def merge_trees(target: TreeNode, source: TreeNode, *, keeps_kinds: bool = False) -> None:
+    """Add `source` to `target`, path by path; `source` stays as it is.
+
+    Args:
+        target: What grows.
+        source: What is added.
+        keeps_kinds: Whether new nodes are of their kind in `source`; timers are all of add_time.
+    """
     stack = [(target, source)]
     while stack:
         node, other = stack.pop()
@@ -296,7 +303,8 @@ def merge_trees(target: TreeNode, source: TreeNode) -> None:
         node.is_parallel |= other.is_parallel
         node.add_device(other.device)
         for key, child in other.children.items():
-            stack.append((node.children.setdefault(key, TreeNode(key)), child))
+            kind = child.kind if keeps_kinds else ADD_TIME
+            stack.append((node.children.setdefault(key, TreeNode(key, kind)), child))
 
 
 def copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:

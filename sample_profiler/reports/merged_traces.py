@@ -75,9 +75,11 @@ def _describe_lost(component: str, record: ProcessRecord, start_ns: int, first_n
     if not record.num_events_lost or kept_ns <= start_ns:
         return ""
     second = (kept_ns + _shift_ns(record) - first_ns) / NS_PER_S
+    # In pure Python, events are in the order of their blocks.
+    which = f"blocks that ended before second {second:.1f}" if record.is_compiled else "some blocks"
     return (
-        f"{component}: blocks that ended before second {second:.1f} were overwritten by later ones: capture for a "
-        "shorter time, or start the run with a larger --flight_recorder_mb"
+        f"{component}: {which} were overwritten by later ones: capture for a shorter time, or start the run with a "
+        "larger --flight_recorder_mb"
     )
 
 

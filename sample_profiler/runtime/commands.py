@@ -21,7 +21,8 @@ from sample_profiler.runtime.process_captures import start_capture, stop_capture
 __all__ = ["CAPTURE_COMMANDS", "Command", "CommandResult", "Commanded", "Patience", "portable", "run_command"]
 
 _BEGIN_CAPTURE = frozenset({"start_capture", "enable_profile"})
-_WRITING_S = 120.0
+_WRITING_AT_END_S = 120.0
+_ROLLOUTS_S = 600.0  # that rollouts take which are captured: their number is known, not their time
 
 CAPTURE_COMMANDS = _BEGIN_CAPTURE | {"stop_capture", "disable_profile"}
 """Commands that may take minutes."""
@@ -68,25 +69,23 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._usual_s = seconds
-        self._captures: set[str] = set()
-        self._written_until_s = -math.inf
+        self._may_write_until_s = -math.inf
 
     def note(self, command: Command) -> None:
-        """Take note of a command that the process gets."""
+        """Take note of a command that the process gets; what becomes of it is not known."""
         if command.method not in CAPTURE_COMMANDS:
             return
-        capture = "rollouts" if command.method.endswith("_profile") else str(command.arguments[:1])  # its tool
-        if command.method in _BEGIN_CAPTURE:
-            self._captures.add(capture)
-        else:
-            self._captures.discard(capture)
-            self._written_until_s = time.monotonic() + _WRITING_S
+        lasts_s = _ROLLOUTS_S if command.method == "enable_profile" else 0.0
+        if command.method == "start_capture":
+            lasts_s = command.arguments[2]
+        # Of several captures one may go on when another ends.
+        self._may_write_until_s = max(self._may_write_until_s, time.monotonic() + lasts_s + _WRITING_AT_END_S)
 
     @property
     def seconds(self) -> float:
         """What it is given."""
-        may_write = self._captures or time.monotonic() < self._written_until_s
-        return max(self._usual_s, _WRITING_S) if may_write else self._usual_s
+        may_write = time.monotonic() < self._may_write_until_s
+        return max(self._usual_s, _WRITING_AT_END_S) if may_write else self._usual_s
 
 
 class Commanded(Protocol):

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 from types import SimpleNamespace
 
 import gymnasium
@@ -448,6 +449,20 @@ def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypat
     assert str(tmp_path / "records") in json.dumps(saved)
     assert live_folder(tmp_path / "mine").parent == tmp_path / "records"
     assert live_folder(tmp_path / "mine") == live_folder(tmp_path / "mine" / ".." / "mine")
+
+
+def test_a_resumed_run_records_elsewhere_only_where_it_has_recorded_before(start, runs, tmp_path, caplog):
+    """A folder of a run that came from another machine does not choose where files are made."""
+    run, records = tmp_path / "mine", tmp_path / "records"
+    assert start(f"--profile_dir={records}") == 0
+    live_folder(run).mkdir(parents=True)
+    assert start() == 0
+    assert live_folder(run).parent == records
+    shutil.rmtree(records)
+    assert "give the flag again" not in caplog.text
+    assert start() == 0
+    assert live_folder(run) == run / "profile" / "live"
+    assert f"none of it in --profile_dir={records}" in caplog.text
 
 
 def test_a_configuration_that_cannot_be_written_is_status_2(start, tmp_path, monkeypatch, caplog):

@@ -28,8 +28,13 @@ class Worker:
         self.file = RecordFile(live_folder(folder) / f"{name}.{number}.rec", process_name=name)
         self.file.attach(self.timing, name)
         self.file.set_gauge(f"{name}/children_cpu_s", 2.0)
+        self.file.set_gauge("map/frames", 50.0)  # one that the environment has named so
+        self._number = number
 
     def step(self):
+        if self._number:  # the first of all is lost before it does this
+            with self.timing.time_avg("reset", average=3):
+                pass
         with self.timing.add_time("main_loop"), self.timing.timeit("env_step"):
             pass
         self.file.flush()
@@ -93,6 +98,9 @@ def test_files_of_the_latest_lost_workers_stay_and_all_blocks_count(records, los
     step = added_up.trees[WORKER].children["main_loop"].children["env_step"]
     assert (step.kind.method, step.statistics.count) == ("timeit", NUM_LOST - KEPT_FILES)
     assert added_up.trees[WORKER].statistics.total_ns > 0
+    assert added_up.gauges["map/frames"].value == 50.0
+    reset = added_up.trees[WORKER].children["reset"]
+    assert (reset.kind.window, reset.statistics.count) == (3, NUM_LOST - KEPT_FILES - 1)
 
 
 def test_the_steady_part_has_what_came_since_it_began(records, lose):

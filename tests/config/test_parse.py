@@ -343,11 +343,6 @@ def test_a_timeline_is_of_the_start_that_asked_for_it():
     assert merge_saved(parse("--timeline_seconds=5:2"), parse("")).timeline_seconds == ""
 
 
-def test_where_records_are_kept_is_for_each_start_to_say():
-    """A folder that came from another machine does not choose where files are made on this one."""
-    assert merge_saved(parse("--profile_dir=/elsewhere"), parse("")).profile_dir == ""
-
-
 def test_a_saved_configuration_does_not_choose_which_module_is_imported(tmp_path: Path):
     line = f"--train_dir={tmp_path} --experiment=a"
     saved = parse(f"{line} --env=theirs.module:Maze-v0", defaults={})
@@ -357,6 +352,8 @@ def test_a_saved_configuration_does_not_choose_which_module_is_imported(tmp_path
         parse_run_config(line.split())
     given = parse_run_config([*line.split(), "--env=theirs.module:Maze-v0"])
     assert given.origin("env") == "command line"
+    of_the_script = parse_run_config(line.split(), defaults={"env": "theirs.module:Maze-v0"})
+    assert of_the_script.env == "theirs.module:Maze-v0"
 
 
 def test_the_run_is_where_it_was_found(tmp_path: Path):

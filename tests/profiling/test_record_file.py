@@ -114,6 +114,8 @@ def test_what_is_merged_is_in_the_file(make_file, make_timing, clock, is_attache
         key: child.to_dict() for key, child in expected.children.items()
     }
     assert counts(found) == {("both",): 7, ("add_time",): 8, ("timeit",): 9, ("outer",): 2, ("outer", "inner"): 2}
+    assert found.statistics.count == 1, "its root is the time since its start, whatever was merged"
+    assert found.statistics.total_ns == clock.now_ns - timing._recorder.start_ns
     assert found.children["both"].is_parallel
     assert (found.children["both"].statistics.min_ns, found.children["both"].statistics.total_ns) == (
         5 * 10**8,

@@ -84,12 +84,14 @@ def test_patience_is_longer_while_a_capture_may_have_to_be_written_and_never_sho
     patience = Patience(seconds)
     patience.note(Command(1, "add", (1, 2)))
     assert patience.seconds == seconds
-    patience.note(Command(2, "start_capture", ("torch", "path", 5)))
-    patience.note(Command(3, "enable_profile", ()))
-    patience.note(Command(4, "stop_capture", ("torch",)))
-    now_s[0] += 10_000.0
-    assert patience.seconds == with_capture, "rollouts are captured still"
-    patience.note(Command(5, "disable_profile"))
+    patience.note(Command(2, "start_capture", ("yappi", "path", 1000.0)))
+    patience.note(Command(3, "stop_capture", ("torch",)))
+    now_s[0] += 1100.0
+    assert patience.seconds == with_capture, "one of the two may go on"
+    now_s[0] += 21.0
+    assert patience.seconds == seconds, "over and written, or never begun"
+    patience.note(Command(4, "enable_profile", ()))
+    now_s[0] += 700.0
     assert patience.seconds == with_capture
-    now_s[0] += 121.0
-    assert patience.seconds == seconds, "written by now"
+    now_s[0] += 21.0
+    assert patience.seconds == seconds

@@ -45,7 +45,7 @@ class ProfilingOptions:
 
     profile_dir: str = ""
     """Folder for the record files of running processes, in which each experiment has one of its own; empty:
-    profile/live in the run's folder. Worth setting where that is on a network; a run that is resumed is told again."""
+    profile/live in the run's folder. Worth setting where that is on a network; who resumes a run gives it again."""
 
     flight_recorder_mb: float = option(8.0, minimum=0, maximum=65_536)
     """Room that each process has for its latest blocks, in MiB: the last seconds of a timeline, also after a crash; 0:
