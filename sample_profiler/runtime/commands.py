@@ -22,7 +22,8 @@ __all__ = ["CAPTURE_COMMANDS", "Command", "CommandResult", "Commanded", "Patienc
 
 _BEGIN_CAPTURE = frozenset({"start_capture", "enable_profile"})
 _WRITING_AT_END_S = 120.0
-_ROLLOUTS_S = 600.0  # that rollouts take which are captured: their number is known, not their time
+_UNKNOWN_S = 600.0  # that a capture takes of which the time is not known, as of rollouts, of which the number is
+_LIMIT = 2  # where start_capture has the time after which it ends by itself
 
 CAPTURE_COMMANDS = _BEGIN_CAPTURE | {"stop_capture", "disable_profile"}
 """Commands that may take minutes."""
@@ -75,9 +76,9 @@ class Patience:
         """Take note of a command that the process gets; what becomes of it is not known."""
         if command.method not in CAPTURE_COMMANDS:
             return
-        lasts_s = _ROLLOUTS_S if command.method == "enable_profile" else 0.0
-        if command.method == "start_capture":
-            lasts_s = command.arguments[2]
+        lasts_s = _UNKNOWN_S if command.method in _BEGIN_CAPTURE else 0.0
+        if command.method == "start_capture" and len(command.arguments) > _LIMIT:
+            lasts_s = command.arguments[_LIMIT]
         # Of several captures one may go on when another ends.
         self._may_write_until_s = max(self._may_write_until_s, time.monotonic() + lasts_s + _WRITING_AT_END_S)
 

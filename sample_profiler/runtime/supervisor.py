@@ -219,7 +219,8 @@ class Supervisor:
 
     def bury(self, child: Child) -> None:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
-        self.note_belongings()
+        for _ in range(2):  # somebody in between who ends during one look hides what it had started
+            self.note_belongings()
         child.kill()
         child._process.join(_END_S)
         self.children.remove(child)
