@@ -50,6 +50,7 @@ _SATURATED = 0.92  # of all cores: what is left is switching and waking up
 _CROWDED = 0.8  # of all cores: components often wait for a processor while they hold what others wait for
 _NEVER = 0.05  # of the wall: whoever waits for less than this sets the pace
 _LEAST_LEFT = 0.2  # of the wall: what a component that waited for the rest of it works at least
+_LEAST_STEPPING = 0.05  # of the wall: what a group of a worker is not waiting for memory at least
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
@@ -119,7 +120,7 @@ class JudgedRun:
     def makes_unhindered(self, worker: ComponentLoad) -> float:
         """Return how many steps of its groups a worker would have made that never waited for memory."""
         waits = self._group_waits(worker.waits.get("learner", 0.0))
-        return worker.counts.get("env_step", 0) / max(1 - waits, _LEAST_LEFT)
+        return worker.counts.get("env_step", 0) / max(1 - waits, _LEAST_STEPPING)
 
     @property
     def num_groups(self) -> int:

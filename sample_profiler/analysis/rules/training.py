@@ -32,7 +32,7 @@ def buffers(run: JudgedRun) -> Finding | None:
     """
     if run.learner is None or run.learner_waits < 0.2 or run.waits_for_learner < 0.2:
         return None
-    factor = run.room(run.learner_room(_without_waits(run)))
+    factor = run.room(run.learner_room(_without_waits(run)), saved=_cores_of_unhindered(run))
     waits = [load.waits.get("learner", 0.0) for load in run.workers]
     accumulated = int(run.facts.flag("num_batches_to_accumulate", 2))
     evidence = [
@@ -57,6 +57,11 @@ def _without_waits(run: JudgedRun) -> float:
     """Return how many times as much workers would make that never waited for memory: the quick ones wait for most."""
     made = sum(load.counts.get("env_step", 0) for load in run.workers)
     return sum(map(run.makes_unhindered, run.workers)) / made if made else 1.0
+
+
+def _cores_of_unhindered(run: JudgedRun) -> float:
+    """Return the cores of workers that wait for no memory: with more of it these take no more."""
+    return sum(load.cpu or 0.0 for load in run.workers if load.waits.get("learner", 0.0) < LITTLE)
 
 
 def learner(run: JudgedRun) -> Finding | None:
