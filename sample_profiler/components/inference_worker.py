@@ -7,6 +7,7 @@ them, and tells the workers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["InferenceWorker", "InferenceWorkerPorts"]
+
+_MOST_COMBINATIONS = 1024
+"""Combinations of groups that are kept."""
 
 Indices = npt.NDArray[np.integer[Any]]
 
@@ -52,6 +56,21 @@ class _GroupRows:
 
     rows: Indices
     worker: int
+
+
+@dataclass(frozen=True)
+class _Askers:
+    """Groups that have asked together.
+
+    Attributes:
+        rows: of all of them that follow this policy.
+        group_of_row: the group that each of these rows is of.
+        groups_of: the groups by worker that steps them.
+    """
+
+    rows: Indices
+    group_of_row: Indices
+    groups_of: dict[int, list[int]]
 
 
 class InferenceWorker:
@@ -99,6 +118,8 @@ class InferenceWorker:
         self._ports = ports
         self._held: list[int] = []
         self._num_batches = self._num_rows = 0
+        # Few groups ask in few combinations; with many, batches are large enough to pay for being put together.
+        self._askers = functools.lru_cache(_MOST_COMBINATIONS)(self._put_together)
         self._groups = [
             _GroupRows(np.array([row for row, p in zip(g.rows, g.policies, strict=True) if p == policy]), g.worker)
             for g in plan.groups
@@ -200,9 +221,9 @@ class InferenceWorker:
         for group in groups:
             timing.mark_flow(flow_point(STEP, REQUEST, group))
         with timing.add_time("deserialize"):
-            members = [self._groups[group] for group in groups]
-            rows = np.concatenate([member.rows for member in members])
-            steps = np.repeat(memory.group_step[groups], [len(member.rows) for member in members])
+            askers = self._askers(tuple(groups))
+            rows = askers.rows
+            steps = memory.group_step[askers.group_of_row]
             slots = memory.row_slot[rows]
             self._num_batches += 1
             self._num_rows += len(rows)
@@ -226,11 +247,16 @@ class InferenceWorker:
             if len(finals):
                 self._write_final_values(finals, outputs[3][num_rows:])
         with timing.add_time("send_messages"):
-            groups_of: dict[int, list[int]] = {}
-            for group, member in zip(groups, members, strict=True):
-                groups_of.setdefault(member.worker, []).append(group)
-            for worker, answered in groups_of.items():
+            for worker, answered in askers.groups_of.items():
                 self._ports.actions[worker].send(answered)
+
+    def _put_together(self, groups: tuple[int, ...]) -> _Askers:
+        members = [self._groups[group] for group in groups]
+        groups_of: dict[int, list[int]] = {}
+        for group, member in zip(groups, members, strict=True):
+            groups_of.setdefault(member.worker, []).append(group)
+        rows = np.concatenate([member.rows for member in members])
+        return _Askers(rows, np.repeat(groups, [len(member.rows) for member in members]), groups_of)
 
     @profile_range("InferenceWorker.gather")
     def _gather(

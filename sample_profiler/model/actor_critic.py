@@ -130,10 +130,10 @@ class ActorCritic(nn.Module):
         Returns:
             New tensors by key, float32; an action mask as it was.
         """
-        normalized = self.observation_normalizer(observations)
+        normalized = self.observation_normalizer.forward(observations)
         if self._is_masked:
             normalized[ACTION_MASK_KEY] = observations[ACTION_MASK_KEY]
-        return cast("dict[str, Tensor]", normalized)
+        return normalized
 
     def update_normalizer(self, observations: Mapping[str, Tensor]) -> None:
         """Take observations, ``[N, ...]`` by key, into the running statistics. Only the learner calls this."""

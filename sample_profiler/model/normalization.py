@@ -122,9 +122,9 @@ class ObservationNormalizer(nn.Module):
         running_keys = keys if options.normalize_input else ()
         self._keys = sorted(observation_spaces)
         # Not a ModuleDict: a key may have a dot in it, or the name of one of a module's methods.
-        self.entries = nn.ModuleList(
-            [_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys]
-        )
+        # A tuple beside the module list, and no call of a module around each: inference normalizes for every few steps.
+        self._entries = tuple(_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys)
+        self.entries = nn.ModuleList(self._entries)
 
     def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Normalize N observations.
@@ -136,11 +136,11 @@ class ObservationNormalizer(nn.Module):
         Returns:
             New tensors by key, ``[N, ...]`` float32.
         """
-        return {key: entry(observations[key]) for key, entry in zip(self._keys, self.entries, strict=True)}
+        return {key: entry.forward(observations[key]) for key, entry in zip(self._keys, self._entries, strict=True)}
 
     def update(self, observations: Mapping[str, Tensor]) -> None:
         """Take N observations into account, ``[N, ...]`` by key."""
-        for key, entry in zip(self._keys, self.entries, strict=True):
+        for key, entry in zip(self._keys, self._entries, strict=True):
             if isinstance(entry, _AffineEntry):
                 entry.update(observations[key])
 
@@ -219,7 +219,7 @@ class _OneHotEntry(nn.Module):
 
 def _make_entry(
     key: str, space: gymnasium.Space[Any], options: ObservationOptions, running_keys: Collection[str]
-) -> nn.Module:
+) -> _OneHotEntry | _AffineEntry:
     if isinstance(space, spaces.Discrete):
         return _OneHotEntry(space)
     is_scaled = key == DEFAULT_OBSERVATION_KEY
