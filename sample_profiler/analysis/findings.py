@@ -114,8 +114,7 @@ class JudgedRun:
         """Return for which share of the wall a component works, on crowded processors without waiting for one."""
         if not self.is_crowded:
             return load.busy
-        threads = max(1.0, load.gauges.get("num_threads", 1.0))
-        return max(0.0, load.busy - (load.starved or 0.0) / threads)
+        return max(0.0, load.busy - load.starved_share)
 
     def makes_unhindered(self, worker: ComponentLoad) -> float:
         """Return how many steps of its groups a worker would have made that never waited for memory."""
