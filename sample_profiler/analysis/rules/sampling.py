@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from sample_profiler.analysis.core_shares import STEPPING, core_shares
 from sample_profiler.analysis.findings import (
     LITTLE,
     MUCH,
@@ -159,6 +160,9 @@ def environments(run: JudgedRun) -> Finding | None:
     stepping = run.stepping
     if stepping < max(_MOST_OF_IT, run.action_sampling):
         return None
+    is_mostly_stepping = run.is_saturated and _is_mostly_stepping(run)
+    if run.is_saturated and not is_mostly_stepping and fmean(map(run.own_work, run.workers)) < OWN_WORK:
+        return None  # whatever they step, they wait for the processors that others use
     wanted = run.inference_room(run.learner_room(4.0))
     evidence = [
         f"workers step environments {percent(stepping)} of the time",
@@ -174,11 +178,19 @@ def environments(run: JudgedRun) -> Finding | None:
     resets = run.worker_share("env_step/env_reset")
     why = "nothing else is busy enough to matter"
     if run.is_saturated:
+        why = "workers mostly wait in it, while others use the processors"
+    if is_mostly_stepping:
         why = "all processors are busy, workers mostly with it"
     if resets > 0.3 * stepping:
         why = f"{percent(resets / stepping)} of it is resetting"
     advice.append(Advice("a faster environment", why, run.gain(min(wanted, 1 / max(1 - 0.5 * stepping, 0.05)), 0.1)))
     return Finding("environments", "RolloutWorker", "Stepping environments is the limit", evidence, advice)
+
+
+def _is_mostly_stepping(run: JudgedRun) -> bool:
+    """Whether nothing uses more of the processors than stepping environments."""
+    used = core_shares(run)
+    return used[STEPPING] == max(used.values())
 
 
 def too_few_environments(run: JudgedRun) -> Finding | None:

@@ -6,7 +6,7 @@ import pytest
 
 from sample_profiler.config import parse_config
 from sample_profiler.reports.verdict import format_verdict
-from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
+from tests.analysis.made_runs import inference, judge_run, learner, load, self_serving_worker, worker
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,39 @@ def test_a_faster_environment_is_advised_for_what_is_true_of_the_processors(mach
     loads = [worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0) for i in range(2)]
     verdict = judge_run(*loads, inference(), learner(0.8), machine_busy=machine_busy)
     assert verdict.cause == "environments"
+    assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
+
+
+def judge_stepping_on_used_up_cores(num_workers=2, children_cpu=0.0, **figures):
+    waits, counts = {"inference": 0.1, "learner": 0.05}, {"env_step": 1000}
+    workers = [
+        load(f"RolloutWorker_w{i}", 0.85, waits, {"env_step": 0.8}, counts, children_cpu=children_cpu, **figures)
+        for i in range(num_workers)
+    ]
+    loads = [*workers, inference(0.2, cpu=0.05), learner(0.6, cpu=0.1, starved=0.4)]
+    return judge_run(*loads, machine_busy=1.0)
+
+
+def test_workers_that_wait_for_processors_that_others_use_are_not_limited_by_environments():
+    verdict = judge_stepping_on_used_up_cores(cpu=0.1, starved=0.78)
+    assert verdict.cause == "processor", format_verdict(verdict)
+    assert verdict.headline == "The processors are used up, most of them by other programs"
+    assert verdict.advice[0].change == "a machine of its own"
+
+
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        # They wait for each other: 1.76 of two cores step environments.
+        ({"num_workers": 8, "cpu": 0.22, "starved": 0.7}, "all processors are busy, workers mostly with it"),
+        ({"cpu": 0.05, "starved": 0.04, "children_cpu": 0.8}, "all processors are busy, workers mostly with it"),
+        # They sleep, and would do so without the other programs, too.
+        ({"cpu": 0.05, "starved": 0.04}, "workers mostly wait in it, while others use the processors"),
+    ],
+)
+def test_workers_that_step_environments_on_used_up_processors_are_limited_by_them(figures, why):
+    verdict = judge_stepping_on_used_up_cores(**figures)
+    assert verdict.cause == "environments", format_verdict(verdict)
     assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
 
 
