@@ -138,6 +138,57 @@ def test_workers_that_step_environments_on_used_up_processors_are_limited_by_the
     assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
 
 
+def judge_idle_cores(inference_busy=0.5, learner_busy=0.2, machine_busy=0.3, **figures):
+    figures = {"busy": 0.68, "env_step": 0.65, "inference": 0.28, "learner": 0.02} | figures
+    loads = [*(worker(index, **figures) for index in range(4)), inference(inference_busy), learner(learner_busy)]
+    return judge_run(*loads, machine_busy=machine_busy, num_cores=16)
+
+
+@pytest.mark.parametrize(
+    ("figures", "cause", "change"),
+    [
+        ({}, "environments", "--num_workers=16"),
+        ({"inference_busy": 0.95}, "inference", "--policy_workers_per_policy=2"),
+        (
+            {"inference_busy": 0.72, "busy": 0.75, "env_step": 0.35, "inference": 0.2},
+            "environments",
+            "--num_workers=16",
+        ),
+        ({"busy": 0.5, "env_step": 0.25}, "too few environments", "--num_envs_per_worker=32"),
+        ({"busy": 0.5, "env_step": 0.25, "inference": 0.1}, "balanced", None),  # nobody knows what they do
+        ({"busy": 0.75, "env_step": 0.25, "inference": 0.2}, "balanced", None),  # they do something else
+        ({"learner_busy": 0.75}, "balanced", None),  # it does not wait for long
+        ({"machine_busy": 0.85}, "balanced", None),
+        ({"machine_busy": 0.95}, "processor", None),
+        ({"machine_busy": None}, "balanced", None),
+    ],
+)
+def test_where_the_learner_waits_and_cores_are_idle_whoever_works_most_is_the_limit(figures, cause, change):
+    verdict = judge_idle_cores(**figures)
+    assert verdict.cause == cause, format_verdict(verdict)
+    if change is not None:
+        assert verdict.advice[0].change == change
+
+
+def test_who_works_most_is_told_beside_all_others():
+    verdict = judge_idle_cores()
+    assert verdict.evidence == (
+        "workers step environments 65 % of the time",
+        "Learner_0 waits 80 % of the time for data",
+        "nobody works more: workers 68 %, inference 50 %, Learner_0 20 %, all cores together 30 %",
+    )
+    assert verdict.advice[-1].why == "nobody works more"
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 * 2 * 1.15), "inference is the limit then"
+
+
+@pytest.mark.parametrize(("drawing", "cause"), [(0.38, "inference"), (0.34, "environments"), (0.4, "inference")])
+def test_workers_that_draw_and_step_about_as_long_are_limited_by_what_takes_more(drawing, cause):
+    verdict = judge_self_serving(machine_busy=0.3, num_workers=4, busy=0.85, drawing=drawing, env_step=0.38)
+    assert verdict.cause == cause, format_verdict(verdict)
+    if drawing < 0.4:
+        assert verdict.evidence[-1] == "nobody works more: workers 85 %, Learner_0 50 %, all cores together 30 %"
+
+
 def upper(verdict, change):
     """The most that is predicted of an advice, as a factor without the model's margin of 15 %."""
     return next(advice.fps for advice in verdict.advice if advice.change == change)[1] / 5000 / 1.15
