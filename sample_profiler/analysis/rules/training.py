@@ -102,14 +102,17 @@ def learner(run: JudgedRun) -> Finding | None:
         )
     if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.35, wanted), 0.1)))
-    change = _quicker_passes(run, learner)
+    if run.is_learner_idling:
+        change, wanted = f"look at what {largest_block(learner)} waits for", _room_without_idling(run, learner)
+    else:
+        change = "a smaller network or a faster GPU" if run.is_on_gpu else "a smaller network or a GPU"
     advice.append(Advice(change, "more workers give nothing: they wait already", run.gain(wanted, 0.1)))
     return Finding(
         "learner", learner.name, "Training is the limit: the Learner cannot keep up with the workers", evidence, advice
     )
 
 
-def _quicker_passes(run: JudgedRun, learner: ComponentLoad) -> str:
-    if run.is_learner_idling:
-        return f"look at what {largest_block(learner)} waits for"
-    return "a smaller network or a faster GPU" if run.is_on_gpu else "a smaller network or a GPU"
+def _room_without_idling(run: JudgedRun, learner: ComponentLoad) -> float:
+    """Return how many times as fast the run is where the Learner does not wait inside its blocks any more."""
+    needed = (learner.cpu or 0.0) + learner.starved_share
+    return run.room(run.inference_room(min(learner.busy / max(needed, 0.01), _without_waits(run))))

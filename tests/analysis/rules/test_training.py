@@ -158,6 +158,28 @@ def test_a_learner_that_waits_inside_its_blocks_gains_nothing_by_shorter_numbers
     assert (told in verdict.evidence) == changes[0].startswith("look")
 
 
+@pytest.mark.parametrize(
+    ("cpu", "machine_busy", "inference_busy", "factor"),
+    [
+        (0.19, 0.1, 0.1, 1 / 0.2),  # it computes or has no processor for a fifth of the time
+        (0.04, 0.1, 0.1, 1 / (1 - 0.8**0.5)),  # groups of workers wait for memory for the root of 0.8 of the time
+        (0.04, 0.25, 0.1, 4.0),
+        (0.04, 0.1, 0.5, 2.0),
+    ],
+)
+def test_a_learner_that_would_not_wait_is_as_fast_as_it_computes_and_all_others_work(
+    cpu, machine_busy, inference_busy, factor
+):
+    loads = [
+        *(worker(i, learner=0.8) for i in range(2)),
+        inference(inference_busy),
+        learner(1.0, cpu=cpu, starved=0.01),
+    ]
+    (advice,) = judge_run(*loads, machine_busy=machine_busy).advice
+    assert advice.change.startswith("look at what ")
+    assert advice.fps == (pytest.approx(5000 * (0.95 + 0.1 * (factor - 1))), pytest.approx(5000 * factor * 1.15))
+
+
 @pytest.mark.parametrize(("device", "config"), [(ON_GPU, {}), ({}, {"device": "gpu"})])
 def test_used_up_processors_of_a_run_on_a_gpu_are_no_reason_for_one_or_for_shorter_numbers(device, config):
     workers = [worker(i, learner=0.05) for i in range(2)]
