@@ -51,6 +51,15 @@ class ComponentLoad:
     device: dict[str, float] = field(default_factory=dict)
     children_cpu: float | None = None
 
+    @property
+    def starved_share(self) -> float:
+        """For which share of the wall one of its threads is ready and has no processor, averaged over them.
+
+        A process that does not tell how many it has, has at least as many as are ready on average.
+        """
+        starved = self.starved or 0.0
+        return starved / max(1.0, self.gauges.get("num_threads", (self.cpu or 0.0) + starved))
+
     def seconds_per_pass(self, block: str) -> float:
         """Return how long a block takes on average; 0 without passes."""
         count = self.counts.get(block, 0)

@@ -11,7 +11,7 @@ from sample_profiler.profiling.render import printable
 
 __all__ = [
     *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun"),
-    *("cores_in", "describe_blocks", "percent"),
+    *("cores_in", "describe_blocks", "largest_block", "percent"),
 ]
 
 Cause = Literal[
@@ -55,6 +55,7 @@ _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
 _LOSSES = "train/calculate_losses"
+_COMPUTES = 0.5  # of its work: a Learner that computes for less of it waits inside its blocks
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ class JudgedRun:
         """Return for which share of the wall a component works, on crowded processors without waiting for one."""
         if not self.is_crowded:
             return load.busy
-        threads = max(1.0, load.gauges.get("num_threads", 1.0))
-        return max(0.0, load.busy - (load.starved or 0.0) / threads)
+        return max(0.0, load.busy - load.starved_share)
 
     def makes_unhindered(self, worker: ComponentLoad) -> float:
         """Return how many steps of its groups a worker would have made that never waited for memory."""
@@ -162,13 +162,26 @@ class JudgedRun:
         return evidence
 
     @property
+    def is_learner_idling(self) -> bool:
+        """Whether most of the Learner's work is neither computing nor want of a processor: it waits inside its blocks.
+
+        It does so for a disk, a lock or another machine; for an accelerator, too, which is what that is there for.
+        """
+        if self.learner is None or self.learner.cpu is None or self.is_on_gpu:
+            return False
+        return self.learner.cpu < _COMPUTES * (self.learner.busy - self.learner.starved_share)
+
+    @property
     def may_gain_by_bf16(self) -> bool:
         """Whether the network is large enough for bfloat16 to pay, and does not use it yet."""
         if self.learner is None or self.facts.flag("precision", "fp32") != "fp32":
             return False
         if self.is_on_gpu:  # in the time of its blocks there is no more than giving it work
             return self.learner.device_seconds_per_pass(_LOSSES) >= _LARGE_NETWORK_S
-        return self.learner.seconds_per_pass(f"{_LOSSES}/forward_head") >= _LARGE_NETWORK_S
+        if self.is_learner_idling or not self.learner.busy:
+            return False
+        has_processor = max(0.0, 1 - self.learner.starved_share / self.learner.busy)
+        return self.learner.seconds_per_pass(f"{_LOSSES}/forward_head") * has_processor >= _LARGE_NETWORK_S
 
     @property
     def is_on_gpu(self) -> bool:
@@ -233,12 +246,19 @@ def cores_in(load: ComponentLoad, *blocks: str) -> float:
 
 def describe_blocks(load: ComponentLoad) -> str:
     """Name the blocks that take most of a component's time by themselves, without the blocks inside them."""
+    return ", ".join(f"{name} {percent(share)}" for name, share in _largest_blocks(load)[:3] if share >= 0.01)
+
+
+def largest_block(load: ComponentLoad) -> str:
+    """Name the block that takes most of a component's time by itself; a component without blocks is named itself."""
+    return next((name for name, _ in _largest_blocks(load)), load.name)
+
+
+def _largest_blocks(load: ComponentLoad) -> list[tuple[str, float]]:
     own = dict(load.blocks)
     for path, share in load.blocks.items():
         outer = path.rpartition("/")[0]
         if outer:
             own[outer] -= share
-    largest = sorted(own.items(), key=lambda block: -block[1])[:3]
-    return ", ".join(
-        f"{printable(path.rpartition('/')[2])} {percent(share)}" for path, share in largest if share >= 0.01
-    )
+    largest = sorted(own.items(), key=lambda block: -block[1])
+    return [(printable(path.rpartition("/")[2]), share) for path, share in largest]

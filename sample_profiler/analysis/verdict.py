@@ -80,6 +80,7 @@ _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     sampling.environments,
     sampling.too_few_environments,
     trajectories.old_samples,
+    sampling.most_work,
     processors.processor,
     processors.balanced,
 )

@@ -78,6 +78,7 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
     needs: dict[str, float] = {}
     others = _cores_of_others(facts)
     cores = others - (_cores_of_games(facts, others) * saved if stage == "env" else 0.0)
+    cores += _cores_without_stage(facts)
     for kind, name in _KINDS.items():
         loads = facts.of_kind(kind)
         works = []
@@ -85,7 +86,7 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
             block = STAGE_BLOCKS[stage].get(kind)
             own = load.blocks.get(block, 0.0) * saved if block else 0.0
             # Ready and without a processor is no work: it goes away when there is more room.
-            working = max(0.0, load.busy - (load.starved or 0.0)) / load.busy if load.busy else 0.0
+            working = max(0.0, load.busy - load.starved_share) / load.busy if load.busy else 0.0
             works.append((load.busy - own) * working)
             cores += (load.cpu or 0.0) * (1 - own / load.busy if load.busy else 1.0)
         if works:
@@ -101,6 +102,16 @@ def _cores_of_others(facts: RunFacts) -> float:
     if facts.machine_busy is None or not facts.num_cores:
         return 0.0
     return max(0.0, facts.machine_busy * facts.num_cores - sum(load.cpu or 0.0 for load in facts.components))
+
+
+def _cores_without_stage(facts: RunFacts) -> float:
+    """Return how many cores the Runner and Evaluators use, as much as before whichever stage is faster.
+
+    In serial mode they share one process with the stages, whose cores count with these.
+    """
+    if facts.is_serial:
+        return 0.0
+    return sum(load.cpu or 0.0 for load in facts.components if load.kind not in _KINDS)
 
 
 def _cores_of_games(facts: RunFacts, others: float) -> float:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 from sample_profiler.analysis.accounts import accounts
-from sample_profiler.analysis.facts import run_facts
-from sample_profiler.analysis.verdict import judge
+from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
+from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import Session, read_live, read_session
@@ -22,6 +25,8 @@ from sample_profiler.reports.verdict import format_verdict
 __all__ = ["watch"]
 
 _BAD_USAGE = 2
+_FULL = 0.95  # of a window: its readings are some moments late or early
+_SPARE = 1.5  # times the datasets that a verdict takes: a window holds one more or less
 _CLEAR, _HOME, _END_OF_LINE, _BELOW = "\033[2J", "\033[H", "\033[K", "\033[J"
 
 
@@ -52,7 +57,7 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:
-                show(_describe(run_dir, window(session, readings[0])), is_first=not has_shown)
+                show(_describe(run_dir, window(session, readings[0]), window_s), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
     except SessionError as error:
@@ -87,11 +92,30 @@ def _conclude(run_dir: Path, *, was_watched: bool) -> None:
     raise SessionError(f"the run in {run_dir} is over: sample-profiler report {run_dir} shows what it did")
 
 
-def _describe(run_dir: Path, steady: Session) -> str:
+def _describe(run_dir: Path, steady: Session, window_s: float) -> str:
     facts = run_facts(steady)
     parts = [run_dir.resolve().name, f"the last {format_duration(facts.seconds)}"]
     if facts.fps is not None:
         parts.append(f"{facts.fps:,.0f} frames/s")
     if facts.machine_busy is not None:
         parts.append(f"{facts.num_cores} cores {100 * facts.machine_busy:.0f} % busy")
-    return f"{', '.join(parts)}\n\nVerdict: {format_verdict(judge(facts))}\n\n{format_accounts(accounts(steady))}"
+    verdict = format_verdict(_judge(facts, window_s))
+    return f"{', '.join(parts)}\n\nVerdict: {verdict}\n\n{format_accounts(accounts(steady))}"
+
+
+def _judge(facts: RunFacts, window_s: float) -> Verdict:
+    """Return the verdict on a window; one with too little to judge has to be longer, not the run, which goes on."""
+    verdict = judge(facts)
+    if verdict.cause != "not enough data" or not verdict.advice:
+        return verdict
+    return replace(verdict, advice=(_longer_window(facts, window_s),))
+
+
+def _longer_window(facts: RunFacts, window_s: float) -> Advice:
+    if facts.seconds < _FULL * window_s:
+        return Advice("some patience", f"of the {window_s:g} s that --window asks for, not all have gone by yet")
+    dataset_s = facts.seconds / max(1, facts.num_datasets)
+    seconds = max(MIN_SECONDS + 1, _SPARE * MIN_DATASETS * dataset_s)
+    takes = f"takes {dataset_s:.1f} s" if facts.num_datasets else f"takes more than {dataset_s:.0f} s"
+    why = f"a verdict takes {MIN_SECONDS:.0f} s and {MIN_DATASETS} datasets, and one {takes} here"
+    return Advice(f"--window={math.ceil(seconds)}", why)

@@ -24,6 +24,7 @@ STAGES = {"env": "stepping environments", "inference": "inference", "learner": "
 _BAD_USAGE = 2
 _SPEEDUPS = (1.25, 2.0, math.inf)
 _NS_PER_S = 1e9
+_LEAST_DATASETS, _ENOUGH_DATASETS = 5, 6  # in a measurement: slots come back with each, so steps may come in bursts
 _SPARE_S = 5.0  # for which a stage stays slow beyond a measurement, should the run be slow to answer
 
 
@@ -62,21 +63,41 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
             stage_names = ", ".join(STAGES[stage] for stage in stages)
             print(f"Slowing {stage_names} by {100 * share:.0f} % in turn, {total_s:.0f} s in all", flush=True)
             facts = look(run_dir, seconds)
+            _warn_of_few_datasets(facts, seconds, settle_s)
             for stage, base, slowed in measured:
                 pairs[stage].append((base, slowed))
                 print(f"round {len(pairs[stage])}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
     except KeyboardInterrupt:
         exit_status = 130
     except (CaptureError, SessionError, OSError) as error:
-        reason = error.strerror or error if isinstance(error, OSError) else error
-        print(
-            f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?", file=sys.stderr
-        )
+        print(f"sample-profiler whatif: {_explain(run_dir, error)}", file=sys.stderr)
         exit_status = _BAD_USAGE
     weights = [stage_weight(stage, pairs[stage], share) for stage in stages if pairs[stage]]
     if weights and facts is not None:
         print(f"\n{format_weights(weights, facts)}")
     return exit_status
+
+
+def _explain(run_dir: Path, error: Exception) -> str:
+    if isinstance(error, SessionError):
+        return f"{run_dir} cannot be measured: {error}"
+    reason = error.strerror or error if isinstance(error, OSError) else error
+    return f"{run_dir} cannot be asked: {reason}: is it a run that goes on?"
+
+
+def _warn_of_few_datasets(facts: RunFacts, seconds: float, settle_s: float) -> None:
+    """Warn where measurements hold so few datasets that it matters how many each of them happens to hold."""
+    if not facts.learners or facts.num_datasets >= _LEAST_DATASETS:
+        return
+    longest = math.floor(MOST_SECONDS - _SPARE_S - settle_s)
+    longer = min(longest, math.ceil(_ENOUGH_DATASETS * facts.seconds / max(1, facts.num_datasets)))
+    cure = f"give --seconds={longer}" if longer > seconds else "none can be longer, but a --batch_size smaller"
+    print(
+        f"sample-profiler whatif: the run has trained on {facts.num_datasets} datasets in {facts.seconds:.0f} s, and a "
+        f"measurement takes {_LEAST_DATASETS}: where environments wait for each, what is measured may be noise: {cure}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
@@ -163,13 +184,20 @@ def _ask(client: ControlClient, stage: str, share: float, seconds: float) -> Non
 
 
 def _throughput(run_dir: Path, seconds: float) -> float:
-    """Return how many groups of environments were stepped per second."""
+    """Return how many groups of environments were stepped per second.
+
+    Raises:
+        SessionError: none was.
+    """
     first = _read(run_dir)
     time.sleep(seconds)
     last = _read(run_dir)
     passes, duration_ns = last[0] - first[0], last[1] - first[1]
     if passes <= 0 or duration_ns <= 0:
-        raise SessionError("no environment was stepped meanwhile")
+        raise SessionError(
+            f"no environment was stepped for {seconds:g} s: the run has ended or hangs, or its environments wait for "
+            "longer than that for a dataset to be trained on: then give a longer --seconds"
+        )
     return passes * _NS_PER_S / duration_ns
 
 
@@ -184,5 +212,5 @@ def _read(run_dir: Path) -> tuple[int, float]:
                 passes += loop.children["env_step"].statistics.count
                 moments.append(record.read_ns)
     if not moments:
-        raise SessionError("there are no records of workers that step environments")
+        raise SessionError("there are no records of workers that step environments: is it a run that goes on?")
     return passes, sum(moments) / len(moments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import stdev
 
 import pytest
@@ -62,14 +63,22 @@ def test_the_stage_that_gives_most_comes_first():
     assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]
 
 
-def load(name, busy, blocks, cpu, starved=0.0, children_cpu=None):
+def load(name, busy, blocks, cpu, starved=0.0, children_cpu=None, **gauges):
     account = ComponentAccount(name, name, 1, 10**10, {}, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
-    return ComponentLoad(name, kind, account, busy, {}, blocks, {}, cpu, starved, {}, {}, children_cpu)
+    return ComponentLoad(name, kind, account, busy, {}, blocks, {}, cpu, starved, gauges, {}, children_cpu)
 
 
 def make_facts(
-    env=0.3, inference=0.2, learner=0.9, cpu=0.1, num_cores=64, starved=0.0, machine_busy=None, games=(None, None)
+    env=0.3,
+    inference=0.2,
+    learner=0.9,
+    cpu=0.1,
+    num_cores=64,
+    starved=0.0,
+    machine_busy=None,
+    games=(None, None),
+    num_threads=1,
 ):
     return RunFacts(
         seconds=10.0, start_s=0.0, fps=1000.0, num_cores=num_cores, machine_busy=machine_busy, is_serial=False,
@@ -77,7 +86,7 @@ def make_facts(
             load("RolloutWorker_w0", env + 0.05, {"env_step": env}, cpu, children_cpu=games[0]),
             load("RolloutWorker_w1", env + 0.05, {"env_step": env}, cpu, children_cpu=games[1]),
             load("InferenceWorker_p0-w0", inference, {"handle_policy_step": inference}, cpu),
-            load("Learner_0", learner, {"train": learner}, cpu, starved),
+            load("Learner_0", learner, {"train": learner}, cpu, starved, num_threads=num_threads),
         ),
     )  # fmt: skip
 
@@ -99,6 +108,13 @@ def test_waiting_for_a_processor_is_no_work():
     bound = ceiling(make_facts(env=0.9, inference=0.3, learner=0.8, starved=0.6), "env", 2.0)
     assert bound.limit == "rollout workers"
     assert bound.gain == pytest.approx(1 / 0.5 - 1)
+
+
+def test_threads_that_wait_for_a_processor_wait_side_by_side():
+    facts = make_facts(env=0.5, inference=0.1, learner=0.9, starved=0.8, num_threads=2)
+    bound = ceiling(facts, "env", 2.0)
+    assert bound.limit == "learner"
+    assert bound.gain == pytest.approx(1 / 0.5 - 1), "it works for 50 % of the time, with each of both threads"
 
 
 def test_processors_bound_it_where_they_are_few():
@@ -135,6 +151,17 @@ def test_other_programs_need_their_processors_also_where_environments_are_faster
     worker = 0.25 * (1 - 0.25 / 0.55)
     assert bound.limit == "the processors"
     assert bound.gain == pytest.approx(4 / (left + 2 * worker + 0.5) - 1)
+
+
+@pytest.mark.parametrize("name", ["Evaluator_0", "Runner"])
+def test_components_without_a_stage_need_their_processors_too(name):
+    shared = make_facts(env=0.5, inference=0.1, learner=0.5, cpu=0.3, num_cores=2, machine_busy=1.0, games=(0.0, 0.0))
+    recorded = replace(shared, components=(*shared.components, load(name, 0.9, {}, 0.8)))
+    bound = ceiling(recorded, "learner", 2.0)
+    assert bound.limit == "the processors"
+    assert bound.gain == pytest.approx(2 / (0.8 + 3 * 0.3 + 0.15) - 1)
+    as_other_program = ceiling(shared, "learner", 2.0)
+    assert (as_other_program.limit, as_other_program.gain) == (bound.limit, pytest.approx(bound.gain))
 
 
 def test_a_bound_that_counts_for_no_time_alone_is_shown_too():

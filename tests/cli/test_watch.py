@@ -6,10 +6,12 @@ import os
 
 import pytest
 
+from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.cli import watch as watch_module
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
+from tests.analysis.made_runs import inference, learner, worker
 
 
 @pytest.fixture
@@ -65,6 +67,41 @@ def test_nothing_is_counted_from_before_the_first_gauges(tmp_path, monkeypatch, 
     output = capsys.readouterr().out
     assert output.count("Verdict: ") == 1 and "frames/s" in output
     assert "000,000,000 frames/s" not in output, "frames of the time before are none of this window"
+
+
+@pytest.mark.parametrize(
+    ("window_s", "seconds", "num_datasets", "advice"),
+    [
+        (15, 15.0, 3, "--window=30: a verdict takes 8 s and 4 datasets, and one takes 5.0 s here"),
+        (15, 15.2, 0, "--window=92: a verdict takes 8 s and 4 datasets, and one takes more than 15 s here"),
+        (2, 2.0, 20, "--window=9: a verdict takes 8 s and 4 datasets, and one takes 0.1 s here"),
+        (15, 4.0, 1, "some patience: of the 15 s that --window asks for, not all have gone by yet"),
+        (15, 15.0, 4, None),
+    ],
+)
+def test_a_window_that_holds_too_little_is_to_be_longer_not_the_run(
+    window_s, seconds, num_datasets, advice, tmp_path, process, monkeypatch, capsys
+):
+    looks = []
+
+    def work(_seconds):
+        looks.append(1)
+        process[1].flush()
+        if len(looks) == 2:
+            process[1].close()
+
+    loads = (worker(0), inference(), learner(0.9))
+    loads[-1].counts["train"] = num_datasets
+    facts = RunFacts(seconds, 0.0, 5000.0, 2, 0.5, False, loads)
+    monkeypatch.setattr(watch_module.time, "sleep", work)
+    monkeypatch.setattr(watch_module, "run_facts", lambda _: facts)
+    assert main(["watch", str(tmp_path / "run"), f"--window={window_s}"]) == 0
+    output = capsys.readouterr().out
+    assert "a longer run" not in output
+    if advice is None:
+        assert "--window" not in output and "too little" not in output
+    else:
+        assert f"  try {advice}\n" in output
 
 
 def test_a_run_that_is_over_is_no_run_to_watch(tmp_path, process, capsys):

@@ -10,6 +10,7 @@ from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.cli import whatif as module
 from sample_profiler.cli.main import main
 from sample_profiler.errors import SessionError
+from tests.analysis.made_runs import learner
 
 
 @pytest.fixture
@@ -110,3 +111,43 @@ def test_nothing_is_promised_of_a_run_that_does_not_answer(is_folder, tmp_path, 
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"{run_dir} cannot be asked" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "num_datasets", "cure"),
+    [
+        (8, 2, "give --seconds=24"),
+        (8, 0, "give --seconds=48"),
+        (8, 4, "give --seconds=12"),
+        (8, 5, None),
+        (300, 1, "give --seconds=592"),  # a stage can be slowed for so long
+        (592, 1, "none can be longer, but a --batch_size smaller"),
+    ],
+)
+def test_measurements_that_hold_too_few_datasets_are_told(
+    asked, seconds, num_datasets, cure, tmp_path, monkeypatch, capsys
+):
+    load = learner(0.9)
+    load.counts["train"] = num_datasets
+    monkeypatch.setattr(module, "look", lambda *_: RunFacts(float(seconds), 0.0, None, None, None, False, (load,)))
+    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    assert main(["whatif", str(tmp_path), "--stages=env", "--rounds=1", f"--seconds={seconds}"]) == 0
+    captured = capsys.readouterr()
+    assert "weight" in captured.out, "it is measured all the same: environments may not wait for datasets"
+    if cure is None:
+        assert captured.err == ""
+    else:
+        assert f"trained on {num_datasets} datasets in {seconds} s" in captured.err
+        assert captured.err.endswith(f"{cure}\n")
+
+
+def test_a_run_whose_environments_waited_for_all_of_a_measurement_is_not_called_ended(
+    asked, tmp_path, monkeypatch, capsys
+):
+    readings = iter(range(8))
+    monkeypatch.setattr(module, "_read", lambda _: (100, 1e9 * next(readings)))
+    assert main(["whatif", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path} cannot be measured: no environment was stepped for 8 s" in error
+    assert error.endswith("then give a longer --seconds\n") and "goes on?" not in error
+    assert [question["share"] for question in asked[-3:]] == [0.0] * 3, "nothing stays slowed"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sample_profiler.analysis.core_shares import INFERENCE, OUTSIDE, TRAINING, WHOSE, core_shares
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import POLICY_STEP, Advice, Finding, JudgedRun, cores_in, percent
+from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.sampling import own_inference
 
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
@@ -11,10 +12,6 @@ __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
 _SPARE_THREADS = 1.5
 _WITHOUT_THEM = 1.5  # by which factor a run may be faster without threads that are too many
 _IDLE_CORES = 0.8
-_TRAINING, _INFERENCE, _STEPPING = "training", "inference", "stepping environments"
-_WHOSE = {_TRAINING: "Learner", _INFERENCE: "InferenceWorker", _STEPPING: "RolloutWorker"}
-_OTHER_PROGRAMS, _NOT_COMPONENTS = "other programs", "processes outside the run's components"
-_OUTSIDE = (_OTHER_PROGRAMS, _NOT_COMPONENTS)
 _WORTH_TELLING = 0.01  # of the cores
 _USED = 0.8  # of the Learner's threads while it works: else more of them would idle, too
 
@@ -112,49 +109,28 @@ def processor(run: JudgedRun) -> Finding | None:
     """All cores are busy, and nobody is waited for."""
     if not run.is_saturated or not run.facts.num_cores:
         return None
-    used = _used_shares(run, run.facts.num_cores)
+    used = core_shares(run)
     largest = max(used, key=lambda what: used[what])
     evidence = [f"all {run.facts.num_cores} cores are {percent(run.facts.machine_busy or 0.0)} busy"]
     evidence += [
-        f"{what} {'use' if what in _OUTSIDE else 'uses'} {percent(share)} of them"
+        f"{what} {'use' if what in OUTSIDE else 'uses'} {percent(share)} of them"
         for what, share in sorted(used.items(), key=lambda u: -u[1])
-        if share >= _WORTH_TELLING or what in _WHOSE
+        if share >= _WORTH_TELLING or what in WHOSE
     ]
     change = "more cores" if run.is_on_gpu else "more cores, or a GPU for the network"
     advice = [Advice(change, "no component waits for another one for long")]
-    if run.may_gain_by_bf16 and not run.is_on_gpu and used[_TRAINING] + used[_INFERENCE] > 0.5:
+    if run.may_gain_by_bf16 and not run.is_on_gpu and used[TRAINING] + used[INFERENCE] > 0.5:
         advice.insert(0, Advice("--precision=bf16", "where the processor has it", run.gain(1.35, 0.1)))
     advice = own_inference(run) + advice
     headline = f"The processors are used up, most of them by {largest}"
-    if largest in _OUTSIDE:
+    if largest in OUTSIDE:
         advice.insert(0, Advice("a machine of its own", f"{largest} use {percent(used[largest])} of the cores"))
     else:
         headline += "; the components are in balance"
-    component = _WHOSE.get(largest, "")
+    component = WHOSE.get(largest, "")
     if component == "InferenceWorker" and not run.inference:
         component = "RolloutWorker"
     return Finding("processor", component, headline, evidence, advice)
-
-
-def _used_shares(run: JudgedRun, num_cores: int) -> dict[str, float]:
-    """Return what uses which share of the cores.
-
-    Games in processes of their own are environments. Of a recording that does not tell their time, they are among what
-    is outside of the components, with the programs of others.
-    """
-    cores = {kind: sum(load.cpu or 0.0 for load in run.facts.of_kind(kind)) for kind in set(_WHOSE.values())}
-    action_sampling = sum(cores_in(load, POLICY_STEP) for load in run.workers)
-    games = [load.children_cpu for load in run.workers]
-    used = {
-        _TRAINING: cores["Learner"],
-        _INFERENCE: cores["InferenceWorker"] + action_sampling,
-        _STEPPING: cores["RolloutWorker"] - action_sampling + sum(each or 0.0 for each in games),
-    }
-    others = [load for load in run.facts.components if load.kind not in cores]
-    used["what else the run does"] = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in others)
-    outside = _OTHER_PROGRAMS if None not in games else _NOT_COMPONENTS
-    used[outside] = max(0.0, (run.facts.machine_busy or 0.0) * num_cores - sum(used.values()))
-    return {what: share / num_cores for what, share in used.items()}
 
 
 def balanced(run: JudgedRun) -> Finding:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
+from sample_profiler.analysis.core_shares import STEPPING, core_shares
 from sample_profiler.analysis.findings import (
     LITTLE,
     MUCH,
@@ -18,7 +20,7 @@ from sample_profiler.analysis.findings import (
 )
 
 __all__ = [
-    *("environments", "inference", "own_inference", "self_served_inference", "small_inference_batches"),
+    *("environments", "inference", "most_work", "own_inference", "self_served_inference", "small_inference_batches"),
     "too_few_environments",
 ]
 
@@ -26,6 +28,7 @@ _FEW_ROWS = 6
 _MUCH_SENDING = 0.15
 _MESSAGES = (f"{POLICY_STEP}/send_messages", "enqueue_policy_requests", "receive")
 _WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
+_INFERENCE_BUSY = 0.7  # of its wall
 
 
 def small_inference_batches(run: JudgedRun) -> Finding | None:
@@ -60,13 +63,18 @@ def small_inference_batches(run: JudgedRun) -> Finding | None:
 
 def inference(run: JudgedRun) -> Finding | None:
     """Workers wait for actions, inference works nearly all the time, and the Learner waits for what they make."""
-    if not run.inference or run.inference_busy < 0.7 or run.waits_for_inference < MUCH:
+    if not run.inference or run.inference_busy < _INFERENCE_BUSY or run.waits_for_inference < MUCH:
         return None
     if run.learner_waits < LITTLE:
         return None  # where only some groups of a worker wait for memory, it waits for the actions of the others
     load = max(run.inference, key=lambda each: each.busy)
     if run.own_work(load) < OWN_WORK:
         return None  # it is busy waiting for a processor, as everybody is
+    return _limited_by_inference(run)
+
+
+def _limited_by_inference(run: JudgedRun) -> Finding:
+    load = max(run.inference, key=lambda each: each.busy)
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
         f"{load.name} works {percent(load.busy)} of the time, {load.gauges.get('batch_rows', 0.0):.0f} rows at once",
@@ -98,6 +106,10 @@ def self_served_inference(run: JudgedRun) -> Finding | None:
         return None
     if fmean(map(run.own_work, run.workers)) < OWN_WORK:
         return None
+    return _limited_by_self_served_inference(run)
+
+
+def _limited_by_self_served_inference(run: JudgedRun) -> Finding:
     rows = fmean(load.gauges.get("batch_rows", 0.0) for load in run.workers)
     evidence = [
         f"workers draw actions {percent(run.action_sampling)} of the time, {rows:.0f} rows at once, and step "
@@ -156,9 +168,15 @@ def environments(run: JudgedRun) -> Finding | None:
     """Workers step environments nearly all the time, and the Learner waits for what they make."""
     if run.worker_busy < _WORKERS_BUSY or run.learner_waits < LITTLE:
         return None
-    stepping = run.stepping
-    if stepping < max(_MOST_OF_IT, run.action_sampling):
+    if run.stepping < max(_MOST_OF_IT, run.action_sampling):
         return None
+    if run.is_saturated and not _is_mostly_stepping(run) and fmean(map(run.own_work, run.workers)) < OWN_WORK:
+        return None  # whatever they step, they wait for the processors that others use
+    return _limited_by_environments(run)
+
+
+def _limited_by_environments(run: JudgedRun) -> Finding:
+    stepping = run.stepping
     wanted = run.inference_room(run.learner_room(4.0))
     evidence = [
         f"workers step environments {percent(stepping)} of the time",
@@ -171,26 +189,41 @@ def environments(run: JudgedRun) -> Finding | None:
         more = max(num_workers + 1, cores)
         factor = run.room(min(wanted, more / num_workers))
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
-    resets = run.worker_share("env_step/env_reset")
-    why = "nothing else is busy enough to matter"
-    if run.is_saturated:
-        why = "all processors are busy, workers mostly with it"
-    if resets > 0.3 * stepping:
-        why = f"{percent(resets / stepping)} of it is resetting"
-    advice.append(Advice("a faster environment", why, run.gain(min(wanted, 1 / max(1 - 0.5 * stepping, 0.05)), 0.1)))
+    factor = min(wanted, 1 / max(1 - 0.5 * stepping, 0.05))
+    advice.append(Advice("a faster environment", _why_faster_environments(run), run.gain(factor, 0.1)))
     return Finding("environments", "RolloutWorker", "Stepping environments is the limit", evidence, advice)
+
+
+def _why_faster_environments(run: JudgedRun) -> str:
+    resets = run.worker_share("env_step/env_reset")
+    if resets > 0.3 * run.stepping:
+        return f"{percent(resets / run.stepping)} of it is resetting"
+    if run.is_saturated and _is_mostly_stepping(run):
+        return "all processors are busy, workers mostly with it"
+    if run.is_saturated:
+        return "workers mostly wait in it, while others use the processors"
+    return "nothing else is busy enough to matter" if run.worker_busy >= _WORKERS_BUSY else "nobody works more"
+
+
+def _is_mostly_stepping(run: JudgedRun) -> bool:
+    """Whether nothing uses more of the processors than stepping environments."""
+    used = core_shares(run)
+    return used[STEPPING] == max(used.values())
 
 
 def too_few_environments(run: JudgedRun) -> Finding | None:
     """Everybody waits for a message, and nobody is busy."""
     if run.is_saturated or run.facts.machine_busy is None or run.learner is None:
         return None
-    if run.learner_waits < MUCH or run.waits_for_inference < MUCH or run.inference_busy > 0.7:
+    if run.learner_waits < MUCH or run.waits_for_inference < MUCH or run.inference_busy > _INFERENCE_BUSY:
         return None
+    return _limited_by_their_number(run)
+
+
+def _limited_by_their_number(run: JudgedRun) -> Finding:
     more = max(2, run.num_envs * 2)
     evidence = [
-        f"nobody is busy: workers {percent(run.worker_busy)}, inference {percent(run.inference_busy)}, "
-        f"{run.learner.name} {percent(run.learner.busy)}, all cores together {percent(run.facts.machine_busy)}",
+        f"nobody is busy: {_describe_busy(run)}",
         f"workers wait {percent(run.waits_for_inference)} of their time for actions, inference for requests",
     ]
     advice = [
@@ -216,3 +249,31 @@ def too_few_environments(run: JudgedRun) -> Finding | None:
         evidence,
         advice,
     )
+
+
+def most_work(run: JudgedRun) -> Finding | None:
+    """Cores are idle, the Learner waits, and no rule before holds: whoever works most of the others is the limit.
+
+    On crowded processors all of them work for longer than they would, and who does most says little.
+    """
+    if run.learner_waits < MUCH or run.facts.machine_busy is None or run.is_crowded:
+        return None
+    if run.inference and run.inference_busy >= max(_INFERENCE_BUSY, run.worker_busy):
+        finding = _limited_by_inference(run)
+    elif max(run.stepping, run.action_sampling) < MUCH:
+        is_anybody_busy = run.worker_busy >= _WORKERS_BUSY or run.waits_for_inference < LITTLE
+        return None if is_anybody_busy else _limited_by_their_number(run)
+    elif run.action_sampling >= run.stepping:
+        finding = _limited_by_self_served_inference(run)
+    else:
+        finding = _limited_by_environments(run)
+    return replace(finding, evidence=[*finding.evidence, f"nobody works more: {_describe_busy(run)}"])
+
+
+def _describe_busy(run: JudgedRun) -> str:
+    parts = [f"workers {percent(run.worker_busy)}"]
+    if run.inference:
+        parts.append(f"inference {percent(run.inference_busy)}")
+    if run.learner is not None:
+        parts.append(f"{run.learner.name} {percent(run.learner.busy)}")
+    return ", ".join([*parts, f"all cores together {percent(run.facts.machine_busy or 0.0)}"])

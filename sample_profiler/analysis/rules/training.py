@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.findings import LITTLE, Advice, Finding, JudgedRun, describe_blocks, percent
+from sample_profiler.analysis.facts import ComponentLoad
+from sample_profiler.analysis.findings import (
+    LITTLE,
+    Advice,
+    Finding,
+    JudgedRun,
+    describe_blocks,
+    largest_block,
+    percent,
+)
 
 __all__ = ["buffers", "learner", "taking_turns"]
 
@@ -75,6 +84,9 @@ def learner(run: JudgedRun) -> Finding | None:
         *run.describe_waits_for_learner(),
         f"most of it: {describe_blocks(learner)}",
     ]
+    if run.is_learner_idling:
+        computing = f"it computes only {percent(learner.cpu or 0.0)} of the time"
+        evidence.append(f"{computing}: it waits inside {largest_block(learner)}")
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
     if epochs > 1:
@@ -90,8 +102,17 @@ def learner(run: JudgedRun) -> Finding | None:
         )
     if run.may_gain_by_bf16:
         advice.append(Advice("--precision=bf16", "where the processor or GPU has it", run.gain(min(1.35, wanted), 0.1)))
-    change = "a smaller network or a faster GPU" if run.is_on_gpu else "a smaller network or a GPU"
+    if run.is_learner_idling:
+        change, wanted = f"look at what {largest_block(learner)} waits for", _room_without_idling(run, learner)
+    else:
+        change = "a smaller network or a faster GPU" if run.is_on_gpu else "a smaller network or a GPU"
     advice.append(Advice(change, "more workers give nothing: they wait already", run.gain(wanted, 0.1)))
     return Finding(
         "learner", learner.name, "Training is the limit: the Learner cannot keep up with the workers", evidence, advice
     )
+
+
+def _room_without_idling(run: JudgedRun, learner: ComponentLoad) -> float:
+    """Return how many times as fast the run is where the Learner does not wait inside its blocks any more."""
+    needed = (learner.cpu or 0.0) + learner.starved_share
+    return run.room(run.inference_room(min(learner.busy / max(needed, 0.01), _without_waits(run))))

@@ -6,7 +6,7 @@ import pytest
 
 from sample_profiler.config import parse_config
 from sample_profiler.reports.verdict import format_verdict
-from tests.analysis.made_runs import inference, judge_run, learner, self_serving_worker, worker
+from tests.analysis.made_runs import inference, judge_run, learner, load, self_serving_worker, worker
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,90 @@ def test_a_faster_environment_is_advised_for_what_is_true_of_the_processors(mach
     verdict = judge_run(*loads, inference(), learner(0.8), machine_busy=machine_busy)
     assert verdict.cause == "environments"
     assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
+
+
+def judge_stepping_on_used_up_cores(num_workers=2, children_cpu=0.0, **figures):
+    waits, counts = {"inference": 0.1, "learner": 0.05}, {"env_step": 1000}
+    workers = [
+        load(f"RolloutWorker_w{i}", 0.85, waits, {"env_step": 0.8}, counts, children_cpu=children_cpu, **figures)
+        for i in range(num_workers)
+    ]
+    loads = [*workers, inference(0.2, cpu=0.05), learner(0.6, cpu=0.1, starved=0.4)]
+    return judge_run(*loads, machine_busy=1.0)
+
+
+def test_workers_that_wait_for_processors_that_others_use_are_not_limited_by_environments():
+    verdict = judge_stepping_on_used_up_cores(cpu=0.1, starved=0.78)
+    assert verdict.cause == "processor", format_verdict(verdict)
+    assert verdict.headline == "The processors are used up, most of them by other programs"
+    assert verdict.advice[0].change == "a machine of its own"
+
+
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        # They wait for each other: 1.76 of two cores step environments.
+        ({"num_workers": 8, "cpu": 0.22, "starved": 0.7}, "all processors are busy, workers mostly with it"),
+        ({"cpu": 0.05, "starved": 0.04, "children_cpu": 0.8}, "all processors are busy, workers mostly with it"),
+        # They sleep, and would do so without the other programs, too.
+        ({"cpu": 0.05, "starved": 0.04}, "workers mostly wait in it, while others use the processors"),
+    ],
+)
+def test_workers_that_step_environments_on_used_up_processors_are_limited_by_them(figures, why):
+    verdict = judge_stepping_on_used_up_cores(**figures)
+    assert verdict.cause == "environments", format_verdict(verdict)
+    assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
+
+
+def judge_idle_cores(inference_busy=0.5, learner_busy=0.2, machine_busy=0.3, **figures):
+    figures = {"busy": 0.68, "env_step": 0.65, "inference": 0.28, "learner": 0.02} | figures
+    loads = [*(worker(index, **figures) for index in range(4)), inference(inference_busy), learner(learner_busy)]
+    return judge_run(*loads, machine_busy=machine_busy, num_cores=16)
+
+
+@pytest.mark.parametrize(
+    ("figures", "cause", "change"),
+    [
+        ({}, "environments", "--num_workers=16"),
+        ({"inference_busy": 0.95}, "inference", "--policy_workers_per_policy=2"),
+        (
+            {"inference_busy": 0.72, "busy": 0.75, "env_step": 0.35, "inference": 0.2},
+            "environments",
+            "--num_workers=16",
+        ),
+        ({"busy": 0.5, "env_step": 0.25}, "too few environments", "--num_envs_per_worker=32"),
+        ({"busy": 0.5, "env_step": 0.25, "inference": 0.1}, "balanced", None),  # nobody knows what they do
+        ({"busy": 0.75, "env_step": 0.25, "inference": 0.2}, "balanced", None),  # they do something else
+        ({"learner_busy": 0.75}, "balanced", None),  # it does not wait for long
+        ({"machine_busy": 0.85}, "balanced", None),
+        ({"machine_busy": 0.95}, "processor", None),
+        ({"machine_busy": None}, "balanced", None),
+    ],
+)
+def test_where_the_learner_waits_and_cores_are_idle_whoever_works_most_is_the_limit(figures, cause, change):
+    verdict = judge_idle_cores(**figures)
+    assert verdict.cause == cause, format_verdict(verdict)
+    if change is not None:
+        assert verdict.advice[0].change == change
+
+
+def test_who_works_most_is_told_beside_all_others():
+    verdict = judge_idle_cores()
+    assert verdict.evidence == (
+        "workers step environments 65 % of the time",
+        "Learner_0 waits 80 % of the time for data",
+        "nobody works more: workers 68 %, inference 50 %, Learner_0 20 %, all cores together 30 %",
+    )
+    assert verdict.advice[-1].why == "nobody works more"
+    assert verdict.advice[0].fps[1] == pytest.approx(5000 * 2 * 1.15), "inference is the limit then"
+
+
+@pytest.mark.parametrize(("drawing", "cause"), [(0.38, "inference"), (0.34, "environments"), (0.4, "inference")])
+def test_workers_that_draw_and_step_about_as_long_are_limited_by_what_takes_more(drawing, cause):
+    verdict = judge_self_serving(machine_busy=0.3, num_workers=4, busy=0.85, drawing=drawing, env_step=0.38)
+    assert verdict.cause == cause, format_verdict(verdict)
+    if drawing < 0.4:
+        assert verdict.evidence[-1] == "nobody works more: workers 85 %, Learner_0 50 %, all cores together 30 %"
 
 
 def upper(verdict, change):

@@ -132,6 +132,54 @@ def test_on_a_gpu_the_time_of_the_gpu_tells_whether_the_network_is_large(device,
     assert [advice.change for advice in verdict.advice] == changes
 
 
+@pytest.mark.parametrize(
+    ("figures", "num_minibatches", "changes"),
+    [
+        # Of 60 s forward_head takes 54: in 100 minibatches 540 ms each, in 2,000 27.
+        ({"cpu": 0.04, "starved": 0.01}, 100, ["look at what forward_head waits for"]),
+        ({"cpu": 0.49, "starved": 0.01}, 100, ["look at what forward_head waits for"]),
+        ({"cpu": 0.9, "starved": 0.01}, 100, ["--precision=bf16", "a smaller network or a GPU"]),
+        ({"cpu": 0.9, "starved": 0.01}, 2000, ["--precision=bf16", "a smaller network or a GPU"]),
+        ({"cpu": 0.9, "starved": None}, 2000, ["--precision=bf16", "a smaller network or a GPU"]),
+        ({"cpu": None}, 100, ["--precision=bf16", "a smaller network or a GPU"]),  # not known
+        # Most of the rest it has no processor: it would compute; of a pass it has one for 216 and 11 ms.
+        ({"cpu": 0.3, "starved": 0.6}, 100, ["--precision=bf16", "a smaller network or a GPU"]),
+        ({"cpu": 0.3, "starved": 0.6}, 2000, ["a smaller network or a GPU"]),
+    ],
+)
+def test_a_learner_that_waits_inside_its_blocks_gains_nothing_by_shorter_numbers(figures, num_minibatches, changes):
+    losses = "train/calculate_losses"
+    load = learner(1.0, {"train": 0.98, "train/update": 0.02, losses: 0.95, f"{losses}/forward_head": 0.9}, **figures)
+    load.counts[f"{losses}/forward_head"] = num_minibatches
+    verdict = judge_run(*(worker(i, learner=0.4) for i in range(2)), inference(), load, machine_busy=0.5)
+    assert verdict.cause == "learner"
+    assert [advice.change for advice in verdict.advice] == changes
+    told = f"it computes only {100 * (figures['cpu'] or 0):.0f} % of the time: it waits inside forward_head"
+    assert (told in verdict.evidence) == changes[0].startswith("look")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "machine_busy", "inference_busy", "factor"),
+    [
+        (0.19, 0.1, 0.1, 1 / 0.2),  # it computes or has no processor for a fifth of the time
+        (0.04, 0.1, 0.1, 1 / (1 - 0.8**0.5)),  # groups of workers wait for memory for the root of 0.8 of the time
+        (0.04, 0.25, 0.1, 4.0),
+        (0.04, 0.1, 0.5, 2.0),
+    ],
+)
+def test_a_learner_that_would_not_wait_is_as_fast_as_it_computes_and_all_others_work(
+    cpu, machine_busy, inference_busy, factor
+):
+    loads = [
+        *(worker(i, learner=0.8) for i in range(2)),
+        inference(inference_busy),
+        learner(1.0, cpu=cpu, starved=0.01),
+    ]
+    (advice,) = judge_run(*loads, machine_busy=machine_busy).advice
+    assert advice.change.startswith("look at what ")
+    assert advice.fps == (pytest.approx(5000 * (0.95 + 0.1 * (factor - 1))), pytest.approx(5000 * factor * 1.15))
+
+
 @pytest.mark.parametrize(("device", "config"), [(ON_GPU, {}), ({}, {"device": "gpu"})])
 def test_used_up_processors_of_a_run_on_a_gpu_are_no_reason_for_one_or_for_shorter_numbers(device, config):
     workers = [worker(i, learner=0.05) for i in range(2)]
