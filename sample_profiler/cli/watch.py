@@ -13,6 +13,7 @@ from sample_profiler.analysis.facts import run_facts
 from sample_profiler.analysis.verdict import judge
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.status import is_running
@@ -52,11 +53,11 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:
-                show(_describe(run_dir, window(session, readings[0])), is_first=not has_shown)
+                show(printable_text(_describe(run_dir, window(session, readings[0]))), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
     except SessionError as error:
-        print(f"sample-profiler watch: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler watch: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except KeyboardInterrupt:
         return 0

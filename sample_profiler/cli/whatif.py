@@ -13,6 +13,7 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.whatif import StageWeight, ceiling, gain, stage_weight
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
@@ -69,9 +70,8 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
         exit_status = 130
     except (CaptureError, SessionError, OSError) as error:
         reason = error.strerror or error if isinstance(error, OSError) else error
-        print(
-            f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?", file=sys.stderr
-        )
+        problem = f"sample-profiler whatif: {run_dir} cannot be asked: {reason}: is it a run that goes on?"
+        print(printable_text(problem), file=sys.stderr)
         exit_status = _BAD_USAGE
     weights = [stage_weight(stage, pairs[stage], share) for stage in stages if pairs[stage]]
     if weights and facts is not None:

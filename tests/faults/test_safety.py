@@ -176,6 +176,43 @@ def test_overwriting_never_follows_a_link_out_of_train_dir(begin, tmp_path):
     assert (precious / "thesis.txt").read_text() == "mine"
 
 
+COMMAND_TO_TERMINAL = "\x1b]52;c;aGk=\x07"  # writes to the clipboard
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {COMMAND_TO_TERMINAL: {"value": 1, "origin": "default"}},
+        {COMMAND_TO_TERMINAL: "no entry"},
+        {"env": {"value": f"os:{COMMAND_TO_TERMINAL}", "origin": "command line"}},
+        {"experiment": {"value": COMMAND_TO_TERMINAL, "origin": "command line"}},
+    ],
+    ids=["a flag", "an entry", "an environment", "a value"],
+)
+@pytest.mark.parametrize("command", ["train", "enjoy"])
+def test_a_configuration_cannot_command_a_terminal(begin, tmp_path, capfd, command, flags):
+    folder = tmp_path / "work" / "train_dir"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "config.json").write_text(json.dumps({"format": 1, "flags": flags}))
+    if command == "train":
+        assert begin("--experiment=mine") == 2
+    else:
+        assert enjoy(["--experiment=mine", f"--train_dir={folder}", "--no_render"]) == 2
+    output = "".join(capfd.readouterr())
+    assert "\\x1b]52;c;aGk=\\x07" in output
+    assert "\x1b" not in output and "\x07" not in output
+
+
+@pytest.mark.parametrize("command", ["status", "report", "watch", "trace"])
+def test_names_of_files_cannot_command_a_terminal(tmp_path, capsys, command):
+    folder = tmp_path / f"run{COMMAND_TO_TERMINAL}"
+    folder.mkdir()
+    assert main([command, str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert "\\x1b]52;c;aGk=\\x07" in error
+    assert "\x1b" not in error and "\x07" not in error
+
+
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
