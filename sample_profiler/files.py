@@ -36,6 +36,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The ending stays: some writers look at it, to see whether to compress.
     partial = path.with_name(f"{_PARTIAL}{threading.get_native_id()}_{path.name}")
     try:
+        partial.unlink(missing_ok=True)  # a link of that name, in a folder from elsewhere, would be followed
         yield partial
         _sync(partial)
         partial.replace(path)

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def test_a_file_that_cannot_be_written_is_as_before(tmp_path, error):
         raise error
     assert path.read_text() == "before"
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path):
+    precious, path = tmp_path / "precious.txt", tmp_path / "run" / "file.txt"
+    precious.write_text("mine")
+    path.parent.mkdir()
+    path.symlink_to(precious)
+    path.with_name(f".partial_{threading.get_native_id()}_file.txt").symlink_to(precious)
+    with written_whole(path) as partial:
+        partial.write_text("after")
+    assert (precious.read_text(), path.read_text(), path.is_symlink()) == ("mine", "after", False)
+    assert names(path.parent) == ["file.txt"]
 
 
 def test_a_file_that_was_not_written_at_all_is_an_error(tmp_path):
