@@ -70,7 +70,9 @@ def test_little_memory_is_needed_to_find_that_out(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "tensor", [torch.empty(2**40, device="meta"), torch.sparse_coo_tensor(size=(2**30, 2**30))], ids=["meta", "sparse"]
+    "tensor",
+    [torch.empty(2**40, device="meta"), torch.zeros(2**30, 2**30, layout=torch.sparse_coo)],
+    ids=["meta", "sparse"],
 )
 def test_tensors_without_memory_of_their_own_are_refused(tensor):
     with pytest.raises(CheckpointError, match="without memory of their own"):
