@@ -1,17 +1,22 @@
-"""Owns how a file comes to be that others read: as a whole, on the disk, and under its name only then."""
+"""Owns how a file comes to be that others read: as a whole, on the disk, and under its name only then.
+
+And how one that others have made is read: without waiting for it, and never more than there is room for.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["remove_partials", "written_whole"]
+__all__ = ["read_small_text", "remove_partials", "written_whole"]
 
 _PARTIAL = ".partial_"
+_MOST_BYTES = 64 << 20
 
 
 @contextlib.contextmanager
@@ -36,6 +41,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The ending stays: some writers look at it, to see whether to compress.
     partial = path.with_name(f"{_PARTIAL}{threading.get_native_id()}_{path.name}")
     try:
+        partial.unlink(missing_ok=True)  # a link of that name, in a folder from elsewhere, would be followed
         yield partial
         _sync(partial)
         partial.replace(path)
@@ -58,6 +64,32 @@ def remove_partials(folder: Path) -> list[Path]:
             path.unlink()
             removed.append(path)
     return removed
+
+
+def read_small_text(path: str | os.PathLike[str], most_bytes: int = _MOST_BYTES) -> str:
+    """Return the text of a file that may be from elsewhere: a pipe would be waited for, a device may have no end.
+
+    Args:
+        path: the file, UTF-8.
+        most_bytes: that it may have; a file with holes can say any number.
+
+    Raises:
+        OSError: it cannot be read, is no file, or has more.
+        UnicodeDecodeError: it is no text.
+    """
+    # Not to block on a pipe of that name.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file but a folder, a pipe or a device", os.fspath(path))
+        if status.st_size > most_bytes:
+            problem = f"it has {status.st_size:,} bytes, and {most_bytes:,} are the most that are read"
+            raise OSError(errno.EFBIG, problem, os.fspath(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most_bytes).decode("utf-8")
+    finally:
+        os.close(descriptor)
 
 
 def _sync(path: Path) -> None:

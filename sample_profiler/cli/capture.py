@@ -21,6 +21,7 @@ from sample_profiler.cli.live_capture import (
 )
 from sample_profiler.errors import CaptureError, SampleProfilerError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.statistics import NS_PER_S
 
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "capture"]
@@ -52,13 +53,13 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         with interruption() as interrupted, _progress(console, request) as on_progress:
             document, lines = _capture(run_dir, request, output, interrupted, on_progress)
     except (SampleProfilerError, ValueError) as error:  # ValueError: a part is not what its tool writes
-        print(f"sample-profiler capture: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except OSError as error:
         print(f"sample-profiler capture: cannot write the document: {error}", file=sys.stderr)
         return _BAD_USAGE
     print(f"{document} ({document.stat().st_size / _MIB:,.1f} MiB)")
-    print("\n".join(f"  {line}" for line in lines))
+    print(printable_text("\n".join(f"  {line}" for line in lines)))
     print(HOW_TO_OPEN[request.tool].format(path=document))
     return 0
 

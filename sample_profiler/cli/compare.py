@@ -22,6 +22,7 @@ from sample_profiler.analysis.cost_changes import (
 from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, steady_path
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
@@ -76,7 +77,7 @@ def compare(request: CompareRequest) -> int:
             tested = list(dict.fromkeys(_resolve(block, pairs) for block in request.blocks))
         conclusion = _conclude(request, pairs, tested)
     except (SessionError, OSError) as error:
-        print(f"sample-profiler compare: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler compare: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except KeyboardInterrupt:
         print(f"The runs that are complete are kept in {request.output}", file=sys.stderr)

@@ -20,6 +20,7 @@ from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.reports.video import VideoWriter
 from sample_profiler.runtime.ending_signals import write_to_nowhere
 from sample_profiler.runtime.machine import draw_seed
@@ -65,7 +66,7 @@ def enjoy(
             _check(config)
             _play(config, episodes)
         except SampleProfilerError as error:
-            print(error, file=sys.stderr)
+            print(printable_text(str(error)), file=sys.stderr)
             return _BAD_USAGE
         except KeyboardInterrupt:
             status = _INTERRUPTED

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 
 from rich.console import Console
 
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.runtime.ending_signals import write_to_nowhere
 
 __all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file", "make_console"]
@@ -28,8 +29,11 @@ class RunFormatter(logging.Formatter):
         super().__init__("[%(asctime)s][%(process)d] %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record, naming its level if it is a warning or worse."""
-        text = super().format(record)
+        """Format a record, naming its level if it is a warning or worse; what a terminal would obey is escaped.
+
+        Messages repeat what files from elsewhere say, and people show logs in terminals, too.
+        """
+        text = printable_text(super().format(record).expandtabs())
         if record.levelno >= logging.WARNING:
             prefix, separator, message = text.partition("] ")
             text = f"{prefix}{separator}{record.levelname}: {message}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_session, steady_path
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
@@ -51,7 +52,7 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> i
                 _show(format_text(loaded), output)
     except (SessionError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(f"sample-profiler report: {reason}", file=sys.stderr)
+        print(printable_text(f"sample-profiler report: {reason}"), file=sys.stderr)
         return _BAD_USAGE
     return 0
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.status import format_status, is_running
 
@@ -38,7 +39,7 @@ def status(run_dir: Path, *, watch: bool) -> int:
             if not clear:
                 print()
     except SessionError as error:
-        print(f"sample-profiler status: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler status: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except KeyboardInterrupt:
         return 0

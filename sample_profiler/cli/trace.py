@@ -42,7 +42,7 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         timeline.write(output)
     except (SessionError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(f"sample-profiler trace: {reason}", file=sys.stderr)
+        print(printable_text(f"sample-profiler trace: {reason}"), file=sys.stderr)
         return _BAD_USAGE
     for problem in session.describe_problems() + timeline.problems:
         print(printable_text(problem), file=sys.stderr)

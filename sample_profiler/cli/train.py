@@ -21,6 +21,7 @@ from sample_profiler import __version__
 from sample_profiler.cli.logs import log_to_console, log_to_file, make_console
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
+from sample_profiler.cli.run_folder import LOG, check_links, find_link_to
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.making import check_own_parts
 from sample_profiler.components.observers import RunObserver, check_observers
@@ -52,7 +53,6 @@ logger = logging.getLogger(__name__)
 
 _BAD_USAGE = 2
 _KILLED_BY_SIGNAL = 128
-_LOG = "log.txt"
 _OF_PROCESSES = (
     *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
     *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
@@ -142,8 +142,9 @@ def _train(
     _prepare_folder(config)
     if is_new or config.run.restart_behavior == "restart":
         stack.enter_context(folder_locked(folder))
+    check_links(folder)
     if config.machine.log_to_file:
-        handlers.append(log_to_file(folder / _LOG))
+        handlers.append(log_to_file(folder / LOG))
     earlier_config = _replace_config(config, config_path(folder))
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
@@ -199,7 +200,7 @@ def _prepare_folder(config: Config) -> None:
     try:
         if folder.exists():
             if config.run.restart_behavior == "overwrite":
-                _check_is_of_a_run(folder)
+                _check_is_of_a_run(folder, Path(config.run.train_dir).expanduser())
                 _empty(folder)
             elif config.run.restart_behavior == "restart":
                 kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
@@ -213,21 +214,21 @@ def _prepare_folder(config: Config) -> None:
         raise ConfigError([problem]) from error
 
 
-def _check_is_of_a_run(folder: Path) -> None:
+def _check_is_of_a_run(folder: Path, train_dir: Path) -> None:
     """Refuse to delete what no run has made.
 
     Raises:
-        ConfigError: it is a link, or a folder with something else than a log in it, and without config.json.
+        ConfigError: a link leads to it, or it is a folder with something else than a log in it, without config.json.
     """
-    if folder.is_symlink():
+    if link := find_link_to(folder, train_dir):
         raise ConfigError(
             [
-                f"--restart_behavior=overwrite: {folder} is a link: nothing is deleted; use another --experiment or "
+                f"--restart_behavior=overwrite: {link} is a link: nothing is deleted; use another --experiment or "
                 "--train_dir, or delete it yourself"
             ]
         )
     # Every run writes its config.json before anything else but its log.
-    if not config_path(folder).exists() and any(not path.name.startswith(_LOG) for path in folder.iterdir()):
+    if not config_path(folder).exists() and any(not path.name.startswith(LOG) for path in folder.iterdir()):
         raise ConfigError(
             [
                 f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "

@@ -16,6 +16,7 @@ from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.status import is_running
@@ -57,11 +58,12 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:
-                show(_describe(run_dir, window(session, readings[0]), window_s), is_first=not has_shown)
+                view = _describe(run_dir, window(session, readings[0]), window_s)
+                show(printable_text(view), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
     except SessionError as error:
-        print(f"sample-profiler watch: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler watch: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except KeyboardInterrupt:
         return 0

@@ -13,6 +13,7 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.whatif import StageWeight, ceiling, gain, stage_weight
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
@@ -70,7 +71,7 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
     except KeyboardInterrupt:
         exit_status = 130
     except (CaptureError, SessionError, OSError) as error:
-        print(f"sample-profiler whatif: {_explain(run_dir, error)}", file=sys.stderr)
+        print(printable_text(f"sample-profiler whatif: {_explain(run_dir, error)}"), file=sys.stderr)
         exit_status = _BAD_USAGE
     weights = [stage_weight(stage, pairs[stage], share) for stage in stages if pairs[stage]]
     if weights and facts is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sample_profiler.components.messages import EpisodesFinished, EpisodeStatistics
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.event_loop import EventLoop, Input, Timer
 from sample_profiler.runtime.supervisor import Child
@@ -41,6 +41,7 @@ class Caller:
         timings: Timing of every component that has finished, as plain data, by component.
         is_satisfied: whether there is what the caller waits for, so that the loop may stop.
         stop_loop: stops the loop that this runs in; set by whoever made the loop.
+        note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
     """
 
     def __init__(self, finished: Channel, reports: Sequence[Any], exits: Sequence[Any]) -> None:
@@ -52,6 +53,7 @@ class Caller:
         self.episodes: deque[EpisodeStatistics] = deque(maxlen=_MAX_EPISODES)
         self.timings: dict[str, dict[str, Any]] = {}
         self.stop_loop: Callable[[], None] = lambda: None
+        self.note_shared_memory: Callable[[Iterable[str]], None] = lambda _: None
         self.is_satisfied: Callable[[], bool] = lambda: False
         self._finished_slots = finished
         self._reports = reports
@@ -102,6 +104,8 @@ class Caller:
                     self.fail(report)
                 case Finished():
                     self.timings[report.component] = report.timing
+                case SharedMemoryNames():
+                    self.note_shared_memory(report.names)
         self._look()
 
     def fail(self, failure: Failure) -> None:

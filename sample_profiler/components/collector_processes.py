@@ -44,6 +44,7 @@ class ProcessBackend(LocalBackend):
         )
         self._loop = PausableLoop([self._caller], PipeWaiter, self._beat)
         self._caller.stop_loop = self._loop.stop
+        self._caller.note_shared_memory = self._supervisor.note_shared_memory
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
         """Send the command to all that it is for, and take what comes until all have answered."""

@@ -220,13 +220,16 @@ def _open(sealed: Any) -> dict[str, Any] | None:
     import torch
 
     from sample_profiler.storage.checkpoints import check_archive
+    from sample_profiler.storage.unfolding import check_unfolded
 
     try:
         data = sealed["data"].numpy().tobytes()
         if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
             return None
         check_archive(io.BytesIO(data))
-        course = _unpack(torch.load(io.BytesIO(data), weights_only=True))
+        packed = torch.load(io.BytesIO(data), weights_only=True)
+        check_unfolded(packed, len(data))
+        course = _unpack(packed)
     except Exception:  # a file that others have made can raise anything
         return None
     return course if isinstance(course, dict) else None

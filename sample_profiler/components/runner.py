@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.event_loop import Input, Timer
@@ -70,6 +70,7 @@ class Runner(AsksComponents):
         num_workers: number of rollout workers.
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         beat: shows components that the Runner goes on, also while it waits for an answer; set by whoever made the loop.
+        note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
         update_recording: brings the record file of this process up to date; set by whoever made the file.
         guard: decides what follows when components are in trouble.
@@ -105,6 +106,7 @@ class Runner(AsksComponents):
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
         self.beat: Callable[[], None] = lambda: None
+        self.note_shared_memory: Callable[[Iterable[str]], None] = lambda _: None
         self.update_recording: Callable[[], None] = lambda: None
         self.guard = Guard(config, self.fail, self._replace)
         self.failure: Failure | None = None
@@ -237,6 +239,8 @@ class Runner(AsksComponents):
                     self.crew.take(report)
                 case Heartbeat():
                     self.guard.hear(report)
+                case SharedMemoryNames():
+                    self.note_shared_memory(report.names)
             self._audience.hand_on(self, report)
 
     def take_reports(self) -> None:

@@ -17,7 +17,7 @@ from sample_profiler import __version__
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.errors import ConfigError
-from sample_profiler.files import written_whole
+from sample_profiler.files import read_small_text, written_whole
 
 FORMAT = 1
 
@@ -87,7 +87,7 @@ def names_in(path: Path) -> frozenset[str]:
 
 def _read_flags(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_make_unique)
+        document = json.loads(read_small_text(path), object_pairs_hook=_make_unique)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError([f"{path} cannot be read: {reason}; check the path and its permissions"]) from error

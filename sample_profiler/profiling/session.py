@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.files import written_whole
+from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.machine_facts import describe_machine, host_name
 from sample_profiler.profiling.process_record import ProcessRecord
@@ -41,6 +41,7 @@ KEPT_EVENTS_S = 10.0
 """Of how many seconds before a process's end a saved session has events."""
 
 _SUFFIX = ".rec"
+_MOST_BYTES = 2 << 30  # of a saved session: events of ten seconds of hundreds of processes
 
 
 @dataclass
@@ -98,7 +99,7 @@ class Session:
             SessionError: it cannot be read, or is no session.
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(read_small_text(path, _MOST_BYTES))
         except OSError as error:
             raise SessionError(
                 f"{path} cannot be read: {error.strerror or error}; check the path and its permissions"
@@ -291,7 +292,7 @@ def _told_what_is_unreadable(run_dir: str | os.PathLike[str]) -> Iterator[None]:
 def _read_config(folder: Path) -> dict[str, Any]:
     """Return the values of a run's flags; of one that cannot be read none, for it only adds to the recordings."""
     try:
-        flags = json.loads((folder / "config.json").read_text(encoding="utf-8"))["flags"]
+        flags = json.loads(read_small_text(folder / "config.json"))["flags"]
         return {name: entry["value"] for name, entry in flags.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
@@ -300,7 +301,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _read_history(folder: Path) -> dict[str, Any]:
     """Return figures over the time of a run that goes on or was killed, as facts about it; likewise."""
     try:
-        document = json.loads(history_path(folder).read_text(encoding="utf-8"))
+        document = json.loads(read_small_text(history_path(folder)))
         return {name: document[name] for name in ("history_start_s", "history")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {}

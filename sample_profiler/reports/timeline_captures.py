@@ -21,7 +21,8 @@ def find_captures(run_dir: Path) -> list[Path]:
     """Return the traces that captures of a run have left in its folder: whole documents, and parts of broken ones."""
     folder = run_dir / "profile" / "captures"
     found = (*sorted(folder.glob(_DOCUMENTS)), *sorted(folder.glob(_PARTS)))
-    return [path for path in found if not path.name.startswith(".")]
+    # A pipe of such a name would be waited for.
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 class CapturedTraces:

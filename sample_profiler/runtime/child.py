@@ -21,13 +21,11 @@ import logging
 import logging.handlers
 import math
 import os
-import select
 import signal
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -43,15 +41,14 @@ from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording, RecordingOptions
+from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, watch_runner
 
 __all__ = [
-    *("STOP", "ChildLinks", "ChildSettings", "Failure", "Finished", "end_stuck_process", "finish_component"),
-    *("report_end", "run_child"),
+    *("STOP", "ChildLinks", "ChildSettings", "Failure", "Finished", "SharedMemoryNames", "end_stuck_process"),
+    *("finish_component", "report_end", "report_shared_memory", "run_child"),
 ]
 
 logger = logging.getLogger(__name__)
-
-_LOOK_INTERVAL_S = 1.0
 
 STACKS_SIGNAL = signal.SIGUSR1
 """Has a child write down where its threads are."""
@@ -106,6 +103,17 @@ class Finished:
 
     component: str
     timing: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SharedMemoryNames:
+    """What a child has started has made named shared memory, which nobody would find if both were killed.
+
+    Attributes:
+        names: paths under /dev/shm.
+    """
+
+    names: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -202,7 +210,7 @@ class _Controlled:
 
     def timers(self) -> Sequence[Timer]:
         captures = Timer(CHECK_INTERVAL_S, lambda: end_due_captures(self._beat))
-        runner = Timer(_LOOK_INTERVAL_S, self._look_at_runner)
+        runner = Timer(LOOK_INTERVAL_S, self._look_at_runner)
         own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures, runner]
         return [*self._component.timers(), *own]
 
@@ -307,6 +315,18 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     os._exit(1 if failed else 0)
 
 
+def report_shared_memory(names: Iterable[str]) -> None:
+    """Tell the Runner of named shared memory that simulators of this process have made; without a Runner do nothing.
+
+    Whoever answers for this process looks at the memory of the living now and then, and may come too late.
+
+    Args:
+        names: paths under /dev/shm; what still has one of these names when this process is gone is removed.
+    """
+    if _own_reports is not None:
+        _own_reports.reports.send(SharedMemoryNames(frozenset(names)))
+
+
 def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:
     """End this process although its main thread is stuck in foreign code; for threads that watch over such code.
 
@@ -356,7 +376,7 @@ def _prepare_process(
     prepare_for_signals()
     is_silent = threading.Event()
     arguments = (settings, links, is_silent, existed_before, patience)
-    threading.Thread(target=_watch_runner, args=arguments, daemon=True, name="lifeline").start()
+    threading.Thread(target=watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         add_niceness(settings.niceness)
     if settings.cpus is not None and hasattr(os, "sched_setaffinity"):
@@ -366,34 +386,3 @@ def _prepare_process(
     root.handlers[:] = [logging.handlers.QueueHandler(_RecordsToRunner(links.reports))]  # type: ignore[arg-type]
     root.setLevel(settings.log_level)
     return is_silent.is_set
-
-
-def _watch_runner(
-    settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed: frozenset[str], patience: Patience
-) -> None:
-    """End this process when the Runner, the only holder of the lifeline's write end, is gone or hangs.
-
-    In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
-    """
-    poll = select.poll()
-    poll.register(links.lifeline.fileno(), select.POLLIN)
-    has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
-    while not (is_gone := bool(poll.poll(_LOOK_INTERVAL_S * 1000))) and not has_been_silent():
-        pass
-    if not is_gone:
-        _tell_of_silence(settings.name, links)
-    is_silent.set()
-    time.sleep(patience.seconds)
-    end_descendants(existed)
-    os._exit(1)
-
-
-def _tell_of_silence(name: str, links: ChildLinks) -> None:
-    """Leave word for a Runner that goes on one day; waits for nothing, not even for room in the pipe."""
-    message = (
-        f"{name} finishes and ends: the Runner has shown no sign of life for {links.runner_pulse.silent_s():.0f} s, as "
-        "when it is suspended (Ctrl+Z) for longer than --hang_timeout"
-    )
-    record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
-    if logger.isEnabledFor(record.levelno):
-        links.reports.send_if_possible(record)

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
@@ -235,6 +235,10 @@ class Supervisor:
             # Somebody in between may have ended, and what it had started has another parent now.
             earlier = self._descendants.get(pid, set())
             self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
+
+    def note_shared_memory(self, names: Iterable[str]) -> None:
+        """Remember named shared memory that a child has told of: a game may begin and be gone between two looks."""
+        self._shared_memory.update(names)
 
     def beat(self) -> None:
         """Show the children that this process goes on, and look after them from time to time; call it often."""

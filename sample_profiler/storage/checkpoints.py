@@ -17,7 +17,9 @@ import torch
 
 from sample_profiler.errors import CheckpointError
 from sample_profiler.files import remove_partials, written_whole
+from sample_profiler.profiling.render import printable
 from sample_profiler.storage.checkpoint_names import best_name, checkpoint_folder, metric_in_name, sorted_checkpoints
+from sample_profiler.storage.unfolding import check_unfolded
 
 __all__ = ["FORMAT_VERSION", "CheckpointFolder", "check_archive"]
 
@@ -154,15 +156,19 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
         try:
             state = _read(path)
         except Exception as error:  # a damaged file can raise anything
-            reason = str(error).strip().splitlines()
-            logger.warning("Cannot read the checkpoint %s: %s", path, reason[0] if reason else type(error).__name__)
+            # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
+            reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
+            logger.warning("Cannot read the checkpoint %s: %s", path, reason)
             continue
         yield path, state
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError("it is no file but a folder, a pipe or a device")
     check_archive(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
+    check_unfolded(state, path.stat().st_size)
     if not isinstance(state, dict):
         raise CheckpointError(f"it holds a {type(state).__name__}, no state of a training")
     version = state.get("format_version", FORMAT_VERSION)

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import psutil
 
-from sample_profiler.runtime.child import end_stuck_process
+from sample_profiler.runtime.child import end_stuck_process, report_shared_memory
 from sample_profiler.runtime.orphans import mapped_shared_memory
 
 __all__ = ["GameWatch", "children_of_this_process", "end_player"]
@@ -66,7 +66,9 @@ class GameWatch:
         self._call_began_s: float | None = None
         self._is_over = threading.Event()
         weakref.finalize(player, self._is_over.set)
-        _memory.update(name for name in mapped_shared_memory([pid]) if name.startswith(_MEMORY_OF_GAMES))
+        names = {name for name in mapped_shared_memory([pid]) if name.startswith(_MEMORY_OF_GAMES)}
+        _memory.update(names)
+        report_shared_memory(names)
         arguments = (pid, os.pidfd_open(pid))
         self._thread = threading.Thread(target=self._watch, args=arguments, daemon=True, name=f"watch game {pid}")
         self._thread.start()

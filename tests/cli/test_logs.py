@@ -52,6 +52,18 @@ def test_a_record_keeps_the_process_that_it_comes_from():
     assert "][4711] " in RunFormatter().format(make_record(logging.INFO, "from a child"))
 
 
+def test_what_a_terminal_would_obey_is_escaped_on_it_and_in_the_file_and_lines_stay_lines(added, console, tmp_path):
+    added.extend([log_to_console(console), log_to_file(tmp_path / "log.txt")])
+    try:
+        raise ValueError("\x1b[2Jgone")
+    except ValueError:
+        logging.getLogger("sample_profiler.test").exception("grüße\x1b]52;c;aGk=\x07\n\tand \udcff more")
+    for text in (console.file.getvalue(), (tmp_path / "log.txt").read_text(encoding="utf-8")):
+        assert "grüße\\x1b]52;c;aGk=\\x07\n" in text
+        assert "\n        and \\udcff more\nTraceback" in text
+        assert text.endswith("ValueError: \\x1b[2Jgone\n")
+
+
 def test_the_console_shows_messages_as_they_are(added, console):
     added.append(log_to_console(console))
     logging.getLogger("sample_profiler.test").info("[bold]not markup[/bold] :smile: %s", "x" * 100)

@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import psutil
@@ -431,6 +432,26 @@ def _logging_hook():
         logging.getLogger("hook").warning("said by worker %d", worker)
 
     return hook
+
+
+def test_shared_memory_that_a_worker_has_told_of_is_removed_in_the_end(module_registry, tmp_path):
+    path = Path(f"/dev/shm/sample_profiler_test_{uuid4().hex}")
+
+    def hook(*_):
+        from sample_profiler.runtime.child import report_shared_memory
+
+        path.touch()
+        report_shared_memory([str(path)])
+
+    try:
+        with Collector([*FLAGS, f"--train_dir={tmp_path}"]) as collector:
+            collector.set_post_collect_hook(hook)
+            for _ in range(2):
+                next(collector)
+            assert path.exists()
+        assert not path.exists()
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_nothing_but_the_memory_is_shared_and_the_run_folder_is_left_alone(module_registry, tmp_path):

@@ -24,7 +24,7 @@ from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished
+from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.heartbeats import Heartbeat
 
@@ -216,6 +216,13 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
     assert [(r.name, r.process, r.getMessage()) for r in caplog.records] == [
         ("sample_profiler.storage", 4711, "disk full")
     ]
+
+
+def test_named_shared_memory_that_components_tell_of_is_handed_to_who_removes_it(runner):
+    noted = []
+    runner.note_shared_memory = noted.extend
+    runner.handle_reports([SharedMemoryNames(frozenset({"/dev/shm/ViZDoomSM1"}))])
+    assert noted == ["/dev/shm/ViZDoomSM1"]
 
 
 def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):

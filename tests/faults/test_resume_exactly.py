@@ -154,6 +154,14 @@ def saved(value: Any) -> bytes:
     return file.getvalue()
 
 
+def folded(levels: int) -> list[Any]:
+    """Return a list that is 2 ** levels ones to whoever walks it, and hardly anything in a file."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
 @pytest.mark.parametrize(
     "course",
     [
@@ -161,8 +169,13 @@ def saved(value: Any) -> bytes:
         sealed(
             saved({"array": torch.zeros(3, dtype=torch.uint8), "dtype": "<f8", "shape": (2**40,), "is_scalar": False})
         ),
+        sealed(saved({"parts": folded(60)})),
+        sealed(saved({"array": torch.zeros(1).expand(2**50), "dtype": "<f8", "shape": (1,), "is_scalar": False})),
     ],
-    ids=["garbage", "nothing", "a list", "no tensor", "empty", "a number", "a huge array"],
+    ids=[
+        *("garbage", "nothing", "a list", "no tensor", "empty", "a number", "a huge array", "a folded list"),
+        "an expanded tensor",
+    ],
 )
 def test_a_course_that_is_made_up_is_left(begin: Begin, tmp_path: Path, capsys, course: Any) -> None:
     flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")

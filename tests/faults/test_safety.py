@@ -176,6 +176,82 @@ def test_overwriting_never_follows_a_link_out_of_train_dir(begin, tmp_path):
     assert (precious / "thesis.txt").read_text() == "mine"
 
 
+def test_overwriting_never_follows_a_link_on_the_way_to_the_folder(begin, tmp_path):
+    precious = tmp_path / "precious"
+    (precious / "mine").mkdir(parents=True)
+    (precious / "mine" / "config.json").write_text("{}")
+    (tmp_path / "work" / "train_dir").mkdir(parents=True)
+    (tmp_path / "work" / "train_dir" / "group").symlink_to(precious)
+    assert begin("--env=mine/with/slashes", "--experiment=group/mine", "--restart_behavior=overwrite") == 2
+    assert (precious / "mine" / "config.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("is_dangling", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("log.txt", "checkpoint_p0", "checkpoint_p7", "checkpoint_p0/milestones", "profile", "profile/live"),
+        *("profile/captures", "summary", "summary/0"),
+    ],
+)
+def test_a_run_that_goes_on_follows_no_link_out_of_its_folder(begin, tmp_path, capfd, name, is_dangling):
+    assert begin("--env=mine/with/slashes", "--experiment=mine") == 0
+    link, precious = tmp_path / "work" / "train_dir" / "mine" / name, tmp_path / "precious"
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(precious)
+    if not is_dangling and name == "log.txt":
+        precious.write_text("mine")
+    elif not is_dangling:
+        precious.mkdir()
+    capfd.readouterr()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert begin("--env=mine/with/slashes", "--experiment=mine") == 2
+    assert f"{link} is a link" in "".join(capfd.readouterr())
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert precious.exists() != is_dangling
+    assert begin("--env=mine/with/slashes", "--experiment=mine", "--restart_behavior=restart") == 0
+
+
+COMMAND_TO_TERMINAL = "\x1b]52;c;aGk=\x07"  # writes to the clipboard
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {COMMAND_TO_TERMINAL: {"value": 1, "origin": "default"}},
+        {COMMAND_TO_TERMINAL: "no entry"},
+        {"env": {"value": f"os:{COMMAND_TO_TERMINAL}", "origin": "command line"}},
+        {"experiment": {"value": COMMAND_TO_TERMINAL, "origin": "command line"}},
+    ],
+    ids=["a flag", "an entry", "an environment", "a value"],
+)
+@pytest.mark.parametrize("command", ["train", "enjoy"])
+def test_a_configuration_cannot_command_a_terminal(begin, tmp_path, capfd, command, flags):
+    folder = tmp_path / "work" / "train_dir"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "config.json").write_text(json.dumps({"format": 1, "flags": flags}))
+    if command == "train":
+        assert begin("--experiment=mine") == 2
+    else:
+        assert enjoy(["--experiment=mine", f"--train_dir={folder}", "--no_render"]) == 2
+    output = "".join(capfd.readouterr())
+    assert "\\x1b]52;c;aGk=\\x07" in output
+    assert "\x1b" not in output and "\x07" not in output
+
+
+@pytest.mark.parametrize("command", ["status", "report", "watch", "trace"])
+def test_names_of_files_cannot_command_a_terminal(tmp_path, capsys, command):
+    folder = tmp_path / f"run{COMMAND_TO_TERMINAL}"
+    folder.mkdir()
+    assert main([command, str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert "\\x1b]52;c;aGk=\\x07" in error
+    assert "\x1b" not in error and "\x07" not in error
+
+
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()

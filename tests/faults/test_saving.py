@@ -7,13 +7,14 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from sample_profiler.cli.logs import log_to_file
-from sample_profiler.files import remove_partials, written_whole
+from sample_profiler.files import read_small_text, remove_partials, written_whole
 from sample_profiler.reports.tensorboard import SummaryFile
 from tests.integration.runs import CARTPOLE, SMALL, command, load_latest_checkpoint, run
 
@@ -53,6 +54,18 @@ def test_a_file_that_cannot_be_written_is_as_before(tmp_path, error):
     assert names(tmp_path) == ["file.txt"]
 
 
+def test_a_link_in_the_way_is_not_followed(tmp_path):
+    precious, path = tmp_path / "precious.txt", tmp_path / "run" / "file.txt"
+    precious.write_text("mine")
+    path.parent.mkdir()
+    path.symlink_to(precious)
+    path.with_name(f".partial_{threading.get_native_id()}_file.txt").symlink_to(precious)
+    with written_whole(path) as partial:
+        partial.write_text("after")
+    assert (precious.read_text(), path.read_text(), path.is_symlink()) == ("mine", "after", False)
+    assert names(path.parent) == ["file.txt"]
+
+
 def test_a_file_that_was_not_written_at_all_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), written_whole(tmp_path / "file.txt"):
         pass
@@ -71,6 +84,28 @@ def test_a_disk_that_is_full_when_the_file_is_synced_leaves_the_old_one(tmp_path
         partial.write_text("after")
     assert path.read_text() == "before"
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_small_text_is_read_and_nothing_is_waited_for(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("grüße\n", encoding="utf-8")
+    assert read_small_text(path) == read_small_text(str(path), most_bytes=8) == "grüße\n"
+    with pytest.raises(OSError, match="it has 8 bytes, and 7 are the most"):
+        read_small_text(path, most_bytes=7)
+    with pytest.raises(FileNotFoundError):
+        read_small_text(tmp_path / "none.txt")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless", "."):
+        with pytest.raises(OSError, match="is no file but"):
+            read_small_text(tmp_path / name)
+
+
+def test_a_text_that_is_mostly_a_hole_takes_no_memory(tmp_path):
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(OSError, match="are the most that are read"):
+        read_small_text(tmp_path / "hole")
 
 
 def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_profiler.cli.main import main
+from sample_profiler.config import load_config
+from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
@@ -113,6 +116,47 @@ def test_mutated_configurations_of_a_run_that_is_looked_at(good_run, tmp_path_fa
     path = folder / "config.json"
     path.write_text(json.dumps(spoil(json.loads(path.read_text()), data.draw)))
     check_commands(folder, capsys)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "hole"])
+@pytest.mark.parametrize("name", ["config.json", "session.json", "steady.json", "history.json", "torch_1.json"])
+def test_what_is_no_file_or_has_no_end_is_neither_waited_for_nor_read(good_run, tmp_path, capsys, name, kind):
+    folder = copy_of(good_run, tmp_path)
+    if name in ("session.json", "steady.json"):
+        shutil.rmtree(live_folder(folder))
+    else:
+        session_path(folder).unlink()
+    places = {"config.json": folder, "torch_1.json": folder / "profile" / "captures"}
+    path = places.get(name, folder / "profile") / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    make_unreadable(path, kind)
+    for command, *flags in (*COMMANDS, ("diff", str(folder))):
+        status = main([command, str(folder), *flags])
+        errors = capsys.readouterr().err
+        assert status in (0, 2), (command, status)
+        assert "Traceback" not in errors
+        assert (status == 0) or len(errors.strip().splitlines()) == 1, errors
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "hole"])
+def test_a_configuration_that_is_no_file_or_has_no_end_is_one_error(tmp_path, kind):
+    make_unreadable(tmp_path / "config.json", kind)
+    with pytest.raises(ConfigError, match=r"config.json cannot be read: it (is no file|has 1,099,511,627,776 bytes)"):
+        load_config(tmp_path / "config.json")
+
+
+def make_unreadable(path: Path, kind: str) -> None:
+    """Make what nobody who reads a file of that name gets to the end of."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
 
 
 TRACE = {

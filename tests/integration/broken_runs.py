@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from sample_profiler import RunObserver, register_env
+from sample_profiler.runtime.child import report_shared_memory
 
 BREAK = os.environ.get("BREAK", "")
 
@@ -55,6 +57,10 @@ class BrokenEnv(gymnasium.Env):
             self._simulator.step()
         if BREAK == "step" and self._is_last and self._num_steps > 50:
             raise ValueError("broken step")
+        if BREAK.startswith("/dev/shm/") and self._is_last and self._num_steps > 50:
+            Path(BREAK).write_text("as a game does that is gone with its worker")
+            report_shared_memory([BREAK])
+            os.kill(os.getpid(), signal.SIGKILL)
         value = np.nan if BREAK == "nan" and self._is_last and self._num_steps > 50 else 0.0
         return np.full(3, value, np.float32), 1.0, False, self._num_steps % 20 == 0, {}
 

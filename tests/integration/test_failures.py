@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
@@ -116,6 +117,17 @@ def test_an_observer_that_raises_fails_the_run_which_ends_in_order(event: str, s
     assert (tmp_path / "default_experiment" / "report.html").exists()
     for pid in re.findall(r"Started \S+ as process (\d+)", result.stdout):
         assert not Path(f"/proc/{pid}").exists()
+
+
+def test_shared_memory_that_a_worker_has_told_of_is_removed_when_it_is_killed(tmp_path: Path) -> None:
+    name = f"/dev/shm/sample_profiler_test_{uuid4().hex}"
+    try:
+        result = run_broken(name, tmp_path, "--on_worker_failure=stop")
+        assert "RolloutWorker_w1 failed: its process was killed by signal 9" in result.stdout
+        assert not Path(name).exists()
+        assert f"Removed the shared memory of ended processes: {name}" in result.stdout
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def test_env_that_cannot_even_be_looked_at(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import psutil
 
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime.channels import PipeChannel, PipeReports
+from sample_profiler.runtime.child import report_shared_memory
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
 
@@ -203,6 +205,15 @@ def start_game_that_maps(path: str, reports: PipeReports) -> None:
 def start_games_and_hang(reports: PipeReports) -> None:
     start_games(reports)
     hang(reports)
+
+
+def tell_of(names: Sequence[str]) -> Callable[[PipeReports], None]:
+    """Tell of shared memory as code does that nobody has handed anything."""
+    return partial(_tell_of, names)
+
+
+def _tell_of(names: Sequence[str], _: PipeReports) -> None:
+    report_shared_memory(names)
 
 
 def send_a_large_report(reports: PipeReports) -> None:

@@ -19,6 +19,7 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime import child as child_module
+from sample_profiler.runtime import runner_watch
 from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import ChildLinks, ChildSettings, Failure, Finished, finish_component, report_end
 from sample_profiler.runtime.commands import Command, CommandResult, Patience
@@ -256,14 +257,14 @@ def test_4_children_of_a_runner_that_hangs_end_and_leave_word_why(supervisor, aw
 
 def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monkeypatch):
     slept, ended = [], []
-    monkeypatch.setattr(child_module.time, "sleep", slept.append)
-    monkeypatch.setattr(child_module, "end_descendants", lambda _: None)
-    monkeypatch.setattr(child_module.os, "_exit", ended.append)
+    monkeypatch.setattr(runner_watch.time, "sleep", slept.append)
+    monkeypatch.setattr(runner_watch, "end_descendants", lambda _: None)
+    monkeypatch.setattr(runner_watch.os, "_exit", ended.append)
     lifeline, write = make_pipe()
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
     settings = ChildSettings("Learner_0")
-    child_module._watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
+    runner_watch.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
     assert (slept, ended) == ([120.0], [1])
     assert links.reports.receive() == [], "nobody would take it"
 

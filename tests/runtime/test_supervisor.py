@@ -19,7 +19,7 @@ from spawned_components import has_ended
 
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.channels import PipeReports
-from sample_profiler.runtime.child import ChildSettings, Finished
+from sample_profiler.runtime.child import ChildSettings, Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 from sample_profiler.runtime.event_loop import PipeWaiter
@@ -213,6 +213,19 @@ def test_shared_memory_of_a_child_that_has_to_be_killed_is_removed_without_havin
     assert not any(map(os.path.exists, names))
 
 
+def test_shared_memory_that_a_child_has_told_of_is_removed_with_it_although_nobody_has_looked(
+    supervisor, await_report, names, wait_until
+):
+    """Its game and it itself are gone before anybody sees what they map."""
+    child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names, start=spawned.tell_of(names[:1])))
+    told = await_report(child, lambda report: isinstance(report, SharedMemoryNames))
+    os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: not child.is_alive())
+    supervisor.note_shared_memory(told.names)
+    supervisor.bury(child)
+    assert [os.path.exists(name) for name in names] == [False, True]
+
+
 @pytest.fixture
 def old_name(names):
     """A file of somebody else, in time for the supervisor to see that it was there before."""
@@ -284,7 +297,7 @@ def test_a_child_that_hangs_tells_where_its_threads_are(supervisor, await_report
     await_report(child, lambda report: report == "deaf from here on")
     stacks = child.dump_stacks()
     assert "in hang" in stacks
-    assert "in _watch_runner" in stacks, "all threads"
+    assert "in watch_runner" in stacks, "all threads"
     assert child.is_alive()
 
 

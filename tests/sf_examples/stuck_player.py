@@ -1,4 +1,4 @@
-"""A component that waits for ever after its game has died; spawned by test_game_watch.py."""
+"""Components that wait for ever after their game has died, or play Doom; spawned by test_game_watch.py."""
 
 from __future__ import annotations
 
@@ -48,6 +48,24 @@ class StuckPlayer:
 
 def make_player(notices, reports):
     return StuckPlayer(reports, notices)
+
+
+class DoomStarter(StuckPlayer):
+    """Begins a game of Doom, and does not listen any more."""
+
+    def start(self) -> None:
+        from sf_examples.vizdoom.doom_env import DoomEnv
+        from sf_examples.vizdoom.doom_options import VizdoomOptions
+        from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
+
+        self._env = DoomEnv(DOOM_SCENARIOS["doom_basic"], VizdoomOptions())
+        self._env.reset(seed=1)
+        self._reports.send("playing")
+        time.sleep(60)
+
+
+def make_doom_starter(reports):
+    return DoomStarter(reports, notices=False)
 
 
 _GAME = """

@@ -13,11 +13,13 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 import stuck_player
 
-from sample_profiler.runtime.child import ChildSettings, Failure
+from sample_profiler.runtime.child import ChildSettings, Failure, SharedMemoryNames
 from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.orphans import mapped_shared_memory
 from sample_profiler.runtime.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
 
@@ -100,6 +102,26 @@ def test_a_stuck_process_ends_with_the_shared_memory_of_its_games_and_leaves_tha
     finally:
         for name in names:
             Path(name).unlink(missing_ok=True)
+
+
+def test_memory_of_a_game_that_has_just_begun_is_removed_with_its_killed_player(supervisor: Supervisor) -> None:
+    """Both are gone before anybody has looked what they map: the player has told of it."""
+    child = supervisor.spawn(ChildSettings("Player"), stuck_player.make_doom_starter)
+    deadline_s = time.monotonic() + 60
+    reports: list[object] = []
+    while "playing" not in reports and time.monotonic() < deadline_s:
+        reports += child.reports.receive()
+        time.sleep(0.01)
+    processes = [child.pid, *(process.pid for process in psutil.Process(child.pid).children(recursive=True))]
+    names = {name for name in mapped_shared_memory(processes) if "ViZDoom" in name}
+    assert names
+    os.kill(child.pid, signal.SIGKILL)
+    assert PipeWaiter([child.exit]).wait(30) == [child.exit]
+    for report in reports:
+        if isinstance(report, SharedMemoryNames):  # as a Runner does
+            supervisor.note_shared_memory(report.names)
+    supervisor.bury(child)
+    assert not any(map(os.path.exists, names))
 
 
 def test_children_are_those_of_this_process() -> None:

@@ -60,6 +60,33 @@ def test_what_was_saved_is_loaded(folder):
     assert (state["frames"], state["nested"]) == (7, [1, (2.5, "x", None)])
 
 
+def folded(levels: int) -> list:
+    """Return a list that is 2 ** levels ones to whoever walks it, and hardly anything in a file."""
+    value: list = []
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "bomb", [torch.zeros(1).expand(2**50), folded(60)], ids=["an expanded tensor", "a folded list"]
+)
+def test_what_unfolds_to_more_than_there_is_room_for_is_passed_over(folder, caplog, bomb):
+    folder.save(make_state(1), 1, 1)
+    path = folder.save(make_state(2) | {"latest_metrics": bomb}, 2, 2)
+    with caplog.at_level(logging.WARNING):
+        assert folder.load("latest")["frames"] == 1
+    assert f"Cannot read the checkpoint {path}: its " in caplog.text
+    assert "bytes unfold to far more" in caplog.text
+
+
+def test_what_is_no_file_is_not_waited_for(folder, caplog):
+    folder.save(make_state(1), 1, 1)
+    os.mkfifo(folder.path / "checkpoint_000000002_2.pth")
+    assert folder.load("latest")["frames"] == 1
+    assert "it is no file but a folder, a pipe or a device" in caplog.text
+
+
 def test_nothing_saved_is_nothing_loaded(folder):
     assert folder.load("latest") is None
     assert folder.load("best") is None

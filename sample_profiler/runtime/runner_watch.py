@@ -1,0 +1,60 @@
+"""Owns how a child process notices that its Runner is gone or hangs, also while its own main thread is stuck."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from sample_profiler.runtime.commands import Patience
+from sample_profiler.runtime.orphans import end_descendants
+
+if TYPE_CHECKING:
+    from sample_profiler.runtime.child import ChildLinks, ChildSettings
+
+__all__ = ["LOOK_INTERVAL_S", "watch_runner"]
+
+logger = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S = 1.0
+
+
+def watch_runner(
+    settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed: frozenset[str], patience: Patience
+) -> None:
+    """End this process when the Runner, the only holder of the lifeline's write end, is gone or hangs.
+
+    In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
+
+    Args:
+        settings: of this process.
+        links: to the Runner.
+        is_silent: is set when it is gone or hangs: then there is the patience to finish.
+        existed: shared memory that belongs to others.
+        patience: what there is to finish.
+    """
+    poll = select.poll()
+    poll.register(links.lifeline.fileno(), select.POLLIN)
+    has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+    while not (is_gone := bool(poll.poll(LOOK_INTERVAL_S * 1000))) and not has_been_silent():
+        pass
+    if not is_gone:
+        _tell_of_silence(settings.name, links)
+    is_silent.set()
+    time.sleep(patience.seconds)
+    end_descendants(existed)
+    os._exit(1)
+
+
+def _tell_of_silence(name: str, links: ChildLinks) -> None:
+    """Leave word for a Runner that goes on one day; waits for nothing, not even for room in the pipe."""
+    message = (
+        f"{name} finishes and ends: the Runner has shown no sign of life for {links.runner_pulse.silent_s():.0f} s, as "
+        "when it is suspended (Ctrl+Z) for longer than --hang_timeout"
+    )
+    record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
+    if logger.isEnabledFor(record.levelno):
+        links.reports.send_if_possible(record)
