@@ -131,7 +131,7 @@ class Learner:
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
-            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed
+            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed, self._pulse
         )
 
     def inputs(self) -> list[Input]:
@@ -204,6 +204,7 @@ class Learner:
     @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
+        self._beat()
         with self.timing.add_time("prepare_batch", device=True):
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
@@ -230,10 +231,14 @@ class Learner:
             with self.timing.add_time("epoch_init"):
                 minibatches = self._draw_minibatches(dataset.num_chunks)
             for chunks in minibatches:
-                self._pulse.beat(self._patience_s)
-                self._patience_s = 0.0
+                self._beat()
                 self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
+                self._patience_s = 0.0
             self._trainer.end_epoch()
+
+    def _beat(self) -> None:
+        """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
+        self._pulse.beat(self._patience_s)
 
     @profile_range("Learner.prepare")
     def _make_targets(self, dataset: Dataset, steps: RecordedSteps) -> Targets:
@@ -303,6 +308,7 @@ class Learner:
         self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]
     ) -> Iterator[MicroBatch]:
         for start in range(0, len(chunks), self._chunks_per_micro_batch):
+            self._beat()
             with self.timing.add_time("bptt_initial"):
                 piece = chunks[start : start + self._chunks_per_micro_batch]
                 micro_batch = MicroBatch(self._observations(dataset, piece), dataset.states(piece), steps.of(piece))
@@ -312,6 +318,7 @@ class Learner:
         """Take the observations of some chunks out of shared memory, as many as the encoder sees at once."""
         per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
         for start in range(0, len(chunks), per_piece):
+            self._beat()
             with self.timing.add_time("gather_observations"):
                 observations = dataset.observations(chunks[start : start + per_piece])
             yield observations

@@ -18,6 +18,7 @@ from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.event_loop import Timer
+from sample_profiler.runtime.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
 
@@ -50,6 +51,7 @@ class TrainingProgress:
         counters: have what the best policy is chosen by, and of which episodes.
         policy: index of the policy.
         seed: of the random numbers.
+        pulse: gives signs of life while a checkpoint is written.
 
     Attributes:
         frames: that the policy has been trained on.
@@ -72,6 +74,7 @@ class TrainingProgress:
         counters: Counters,
         policy: int,
         seed: int,
+        pulse: Pulse,
     ) -> None:
         self.frames = 0
         self.random = np.random.default_rng(seed)
@@ -84,6 +87,7 @@ class TrainingProgress:
         self._checkpoints = checkpoints
         self._counters = counters
         self._policy = policy
+        self._pulse = pulse
         self._best_metric = -math.inf  # of what is written
         self._unwritten_best: _Best | None = None
         self._steps_saved = -1
@@ -131,18 +135,23 @@ class TrainingProgress:
         best, name = self._unwritten_best, self._options.save_best_metric
         if best is None:
             return
-        with self._trainer.timing.add_time("save_checkpoint"):
+        with self._saving():
             self._checkpoints.save_best(best.state, best.num_steps, best.num_frames, name, best.metric)
         self._best_metric, self._unwritten_best = best.metric, None
 
     def _save_latest(self) -> None:
         if self._trainer.num_steps == self._steps_saved:
             return
-        with self._trainer.timing.add_time("save_checkpoint"):
+        with self._saving():
             course = self.get_course()  # first: it has episodes counted that are part of the state
             state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved = self._trainer.num_steps
+
+    @contextlib.contextmanager
+    def _saving(self) -> Iterator[None]:
+        with self._trainer.timing.add_time("save_checkpoint"), self._pulse.beating(SAVE_S):
+            yield
 
     def _load(self) -> None:
         state = self._checkpoints.load(self._options.load_checkpoint_kind)
@@ -196,7 +205,7 @@ class TrainingProgress:
             self.save()
 
     def _save_milestone(self) -> None:
-        with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._trainer.timing.add_time("save_checkpoint"):
+        with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._saving():
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
     def _save_best_if_possible(self) -> None:
