@@ -36,6 +36,7 @@ from sample_profiler.storage.trajectories import Trajectories
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
+_MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Learner:
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
+        self._latest_slots: list[int] = []  # that were trained on
         self._slowdown = Slowdown()
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
@@ -133,6 +135,7 @@ class Learner:
         self.progress = TrainingProgress(
             trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed, self._pulse
         )
+        self.progress.is_sound = self._is_sound
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""
@@ -221,6 +224,7 @@ class Learner:
             self._trainer.set_progress(self.progress.frames)
             self._publish()
             self._count(lag)
+            self._latest_slots = slots[:_MOST_LOOKED_AT]
             self._ports.trained.send(slots)
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time("report_statistics"):
@@ -288,6 +292,20 @@ class Learner:
     def _values_behind(self, dataset: Dataset) -> torch.Tensor:
         """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
         return self._trainer.values(*dataset.last())
+
+    def _is_sound(self) -> bool:
+        """Tell whether the weights are worth keeping.
+
+        The step that spoils them is one like any other: its gradient was that of the weights before. So it is looked at
+        what they make of the latest observations; these may be overwritten meanwhile, by others that are as good.
+        """
+        if self._trainer.is_suspect:
+            return False
+        if not self._latest_slots:  # they are as they were drawn or loaded
+            return True
+        device, recurrence = self._trainer.device, self._options.sampling.recurrence
+        dataset = Dataset(self._memory.trajectories, self._latest_slots, recurrence, device)
+        return self._trainer.makes_usable_numbers(*dataset.last())
 
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)

@@ -59,6 +59,7 @@ class TrainingProgress:
         get_metric: returns what the best policy is chosen by, NaN: unknown yet.
         looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock; a
             better one is kept in memory and written by the clock, since that takes long beside a short dataset.
+        is_sound: tells whether the weights as they are now can be gone on with; others are not saved.
         get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
         loaded_course: what it returned when the loaded checkpoint was saved.
 
@@ -80,6 +81,7 @@ class TrainingProgress:
         self.random = np.random.default_rng(seed)
         self.get_metric: Callable[[], float] = lambda: float(counters.metric[policy])
         self.looks_after_datasets = False
+        self.is_sound: Callable[[], bool] = lambda: not trainer.is_suspect
         self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
         self.loaded_course: dict[str, Any] | None = None
         self._trainer = trainer
@@ -118,6 +120,8 @@ class TrainingProgress:
     def save(self) -> None:
         """Save the best policy, if it is not yet, and the latest checkpoint, unless nothing was learned since the last.
 
+        Weights that cannot be gone on with are not saved: the checkpoint before stays the latest.
+
         Raises:
             CheckpointError: one of them cannot be written; the other is, if that is possible.
         """
@@ -140,13 +144,23 @@ class TrainingProgress:
         self._best_metric, self._unwritten_best = best.metric, None
 
     def _save_latest(self) -> None:
-        if self._trainer.num_steps == self._steps_saved:
+        if self._trainer.num_steps == self._steps_saved or not self._is_worth_saving():
             return
         with self._saving():
             course = self.get_course()  # first: it has episodes counted that are part of the state
             state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved = self._trainer.num_steps
+
+    def _is_worth_saving(self) -> bool:
+        is_sound = self.is_sound()
+        if not is_sound:
+            logger.warning(
+                "The weights of policy %d after %d optimizer steps are not saved: what they give is not finite, or "
+                "huge. Earlier checkpoints are as they were",
+                *(self._policy, self._trainer.num_steps),
+            )
+        return is_sound
 
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
@@ -205,6 +219,8 @@ class TrainingProgress:
             self.save()
 
     def _save_milestone(self) -> None:
+        if not self._is_worth_saving():
+            return
         with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._saving():
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
@@ -218,7 +234,7 @@ class TrainingProgress:
         """Keep a copy of the policy for `save_best` if the metric is better than ever."""
         metric = self.get_metric()
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
-        if self.frames < self._options.save_best_after or not metric > best:
+        if self.frames < self._options.save_best_after or not metric > best or not self.is_sound():
             return
         state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)
