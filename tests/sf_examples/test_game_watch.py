@@ -16,8 +16,9 @@ from uuid import uuid4
 import pytest
 import stuck_player
 
-from sample_profiler.runtime.child import ChildSettings, Failure
+from sample_profiler.runtime.child import ChildSettings
 from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
 
