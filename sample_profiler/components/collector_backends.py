@@ -19,9 +19,10 @@ from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, finish_component, report_end
+from sample_profiler.runtime.child import finish_component, report_end
 from sample_profiler.runtime.commands import Command, CommandResult, run_command
 from sample_profiler.runtime.event_loop import Component, LocalWaiter
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 
 if TYPE_CHECKING:

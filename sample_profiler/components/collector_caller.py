@@ -11,9 +11,10 @@ from sample_profiler.components.messages import EpisodesFinished, EpisodeStatist
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
+from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.event_loop import EventLoop, Input, Timer
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.supervisor import Child
 
 __all__ = ["Caller", "CollectorError", "PausableLoop"]

@@ -36,6 +36,7 @@ from sample_profiler.storage.trajectories import Trajectories
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
+_MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Learner:
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
+        self._latest_slots: list[int] = []  # that were trained on
         self._slowdown = Slowdown()
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
@@ -131,8 +133,9 @@ class Learner:
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
-            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed
+            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed, self._pulse
         )
+        self.progress.is_sound = self._is_sound
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""
@@ -204,6 +207,7 @@ class Learner:
     @profile_range("Learner.train")
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
+        self._beat()
         with self.timing.add_time("prepare_batch", device=True):
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
@@ -220,6 +224,7 @@ class Learner:
             self._trainer.set_progress(self.progress.frames)
             self._publish()
             self._count(lag)
+            self._latest_slots = slots[:_MOST_LOOKED_AT]
             self._ports.trained.send(slots)
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time("report_statistics"):
@@ -230,10 +235,14 @@ class Learner:
             with self.timing.add_time("epoch_init"):
                 minibatches = self._draw_minibatches(dataset.num_chunks)
             for chunks in minibatches:
-                self._pulse.beat(self._patience_s)
-                self._patience_s = 0.0
+                self._beat()
                 self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
+                self._patience_s = 0.0
             self._trainer.end_epoch()
+
+    def _beat(self) -> None:
+        """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
+        self._pulse.beat(self._patience_s)
 
     @profile_range("Learner.prepare")
     def _make_targets(self, dataset: Dataset, steps: RecordedSteps) -> Targets:
@@ -284,6 +293,20 @@ class Learner:
         """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
         return self._trainer.values(*dataset.last())
 
+    def _is_sound(self) -> bool:
+        """Tell whether the weights are worth keeping.
+
+        The step that spoils them is one like any other: its gradient was that of the weights before. So it is looked at
+        what they make of the latest observations; these may be overwritten meanwhile, by others that are as good.
+        """
+        if self._trainer.is_suspect:
+            return False
+        if not self._latest_slots:  # they are as they were drawn or loaded
+            return True
+        device, recurrence = self._trainer.device, self._options.sampling.recurrence
+        dataset = Dataset(self._memory.trajectories, self._latest_slots, recurrence, device)
+        return self._trainer.makes_usable_numbers(*dataset.last())
+
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)
         if self._options.sampling.shuffle_minibatches:
@@ -303,6 +326,7 @@ class Learner:
         self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]
     ) -> Iterator[MicroBatch]:
         for start in range(0, len(chunks), self._chunks_per_micro_batch):
+            self._beat()
             with self.timing.add_time("bptt_initial"):
                 piece = chunks[start : start + self._chunks_per_micro_batch]
                 micro_batch = MicroBatch(self._observations(dataset, piece), dataset.states(piece), steps.of(piece))
@@ -312,6 +336,7 @@ class Learner:
         """Take the observations of some chunks out of shared memory, as many as the encoder sees at once."""
         per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
         for start in range(0, len(chunks), per_piece):
+            self._beat()
             with self.timing.add_time("gather_observations"):
                 observations = dataset.observations(chunks[start : start + per_piece])
             yield observations

@@ -18,6 +18,7 @@ from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.event_loop import Timer
+from sample_profiler.runtime.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
 
@@ -50,6 +51,7 @@ class TrainingProgress:
         counters: have what the best policy is chosen by, and of which episodes.
         policy: index of the policy.
         seed: of the random numbers.
+        pulse: gives signs of life while a checkpoint is written.
 
     Attributes:
         frames: that the policy has been trained on.
@@ -57,6 +59,7 @@ class TrainingProgress:
         get_metric: returns what the best policy is chosen by, NaN: unknown yet.
         looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock; a
             better one is kept in memory and written by the clock, since that takes long beside a short dataset.
+        is_sound: tells whether the weights as they are now can be gone on with; others are not saved.
         get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
         loaded_course: what it returned when the loaded checkpoint was saved.
 
@@ -72,11 +75,13 @@ class TrainingProgress:
         counters: Counters,
         policy: int,
         seed: int,
+        pulse: Pulse,
     ) -> None:
         self.frames = 0
         self.random = np.random.default_rng(seed)
         self.get_metric: Callable[[], float] = lambda: float(counters.metric[policy])
         self.looks_after_datasets = False
+        self.is_sound: Callable[[], bool] = lambda: not trainer.is_suspect
         self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
         self.loaded_course: dict[str, Any] | None = None
         self._trainer = trainer
@@ -84,6 +89,7 @@ class TrainingProgress:
         self._checkpoints = checkpoints
         self._counters = counters
         self._policy = policy
+        self._pulse = pulse
         self._best_metric = -math.inf  # of what is written
         self._unwritten_best: _Best | None = None
         self._steps_saved = -1
@@ -114,6 +120,8 @@ class TrainingProgress:
     def save(self) -> None:
         """Save the best policy, if it is not yet, and the latest checkpoint, unless nothing was learned since the last.
 
+        Weights that cannot be gone on with are not saved: the checkpoint before stays the latest.
+
         Raises:
             CheckpointError: one of them cannot be written; the other is, if that is possible.
         """
@@ -131,18 +139,33 @@ class TrainingProgress:
         best, name = self._unwritten_best, self._options.save_best_metric
         if best is None:
             return
-        with self._trainer.timing.add_time("save_checkpoint"):
+        with self._saving():
             self._checkpoints.save_best(best.state, best.num_steps, best.num_frames, name, best.metric)
         self._best_metric, self._unwritten_best = best.metric, None
 
     def _save_latest(self) -> None:
-        if self._trainer.num_steps == self._steps_saved:
+        if self._trainer.num_steps == self._steps_saved or not self._is_worth_saving():
             return
-        with self._trainer.timing.add_time("save_checkpoint"):
+        with self._saving():
             course = self.get_course()  # first: it has episodes counted that are part of the state
             state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved = self._trainer.num_steps
+
+    def _is_worth_saving(self) -> bool:
+        is_sound = self.is_sound()
+        if not is_sound:
+            logger.warning(
+                "The weights of policy %d after %d optimizer steps are not saved: what they give is not finite, or "
+                "huge. Earlier checkpoints are as they were",
+                *(self._policy, self._trainer.num_steps),
+            )
+        return is_sound
+
+    @contextlib.contextmanager
+    def _saving(self) -> Iterator[None]:
+        with self._trainer.timing.add_time("save_checkpoint"), self._pulse.beating(SAVE_S):
+            yield
 
     def _load(self) -> None:
         state = self._checkpoints.load(self._options.load_checkpoint_kind)
@@ -196,7 +219,9 @@ class TrainingProgress:
             self.save()
 
     def _save_milestone(self) -> None:
-        with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._trainer.timing.add_time("save_checkpoint"):
+        if not self._is_worth_saving():
+            return
+        with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._saving():
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
     def _save_best_if_possible(self) -> None:
@@ -209,7 +234,7 @@ class TrainingProgress:
         """Keep a copy of the policy for `save_best` if the metric is better than ever."""
         metric = self.get_metric()
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
-        if self.frames < self._options.save_best_after or not metric > best:
+        if self.frames < self._options.save_best_after or not metric > best or not self.is_sound():
             return
         state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)

@@ -13,7 +13,7 @@ from sample_profiler.components.topology import plan_rollout_worker, recording_o
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.reports.hang import describe_hang
-from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.supervisor import Child, Supervisor
 

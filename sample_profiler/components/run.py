@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
+from sample_profiler.components.memory_needs import find_excess_of_trajectories, find_excess_of_weights
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
@@ -24,22 +25,21 @@ from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspe
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.convolutions import describe_too_small, flattened_images, least_side
-from sample_profiler.model.registry import recurrent_state_size, registered_parts
+from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
-from sample_profiler.runtime.child import Failure
 from sample_profiler.runtime.ending_signals import (
     drop_dead_terminal,
     prepare_to_spawn,
     signals_calling,
     signals_held,
 )
-from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
-from sample_profiler.storage.trajectories import TrajectoryLayout
 
 __all__ = ["RunResult", "allow_processes", "check_spaces", "choose_device", "execute_run", "probe_env"]
 
@@ -118,14 +118,8 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
     except ConfigError as error:
         problems += error.problems
     else:
-        num_bytes = TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config)).num_bytes
-        if num_bytes > Machine.this().memory_gib * 2**30:
-            problems.append(
-                f"{plan.num_slots:,} trajectories of {plan.rollout:,} steps take {num_bytes >> 30:,} GiB, more than "
-                "the machine has: use a smaller --rollout, --batch_size, --num_batches_to_accumulate, "
-                "--num_envs_per_worker or --num_workers"
-            )
-    problems += _find_problems_of_observations(config, env_spec)
+        problems += find_excess_of_trajectories(config, env_spec, plan)
+    problems += _find_problems_of_network(config, env_spec)
     if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
@@ -135,8 +129,8 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         raise ConfigError(problems)
 
 
-def _find_problems_of_observations(config: Config, env_spec: EnvSpec) -> list[str]:
-    """Find what the network could not make of the observations."""
+def _find_problems_of_network(config: Config, env_spec: EnvSpec) -> list[str]:
+    """Find what the network could not make of the observations, and whether it is too large."""
     try:
         seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
     except ConfigError as error:
@@ -147,10 +141,12 @@ def _find_problems_of_observations(config: Config, env_spec: EnvSpec) -> list[st
         normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
     except ConfigError as error:
         problems += error.problems
+    too_small: list[str] = []
     if registered_parts(config).encoder is None:  # the user's own takes what it likes
         architecture = config.model.encoder_conv_architecture
-        problems += filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items()))
-    return problems
+        too_small = list(filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items())))
+    on_cpu = _is_surely_on_cpu(config)
+    return problems + (too_small or find_excess_of_weights(config, seen, env_spec.action_space, on_cpu=on_cpu))
 
 
 def allow_processes(config: Config) -> None:
@@ -181,16 +177,21 @@ def choose_device(config: Config) -> str:
     Raises:
         ConfigError: a GPU is asked for and there is none.
     """
-    wanted = config.run.device
-    if wanted == "cpu" or (wanted == "auto" and not any(Path(path).exists() for path in _GPU_DRIVERS)):
+    if _is_surely_on_cpu(config):
         return "cpu"
     import torch  # only now: without a GPU the main process does without it
 
     if torch.cuda.is_available():
         return "cuda"
-    if wanted == "gpu":
+    if config.run.device == "gpu":
         raise ConfigError(["--device=gpu: PyTorch finds no GPU on this machine: use --device=cpu or --device=auto"])
     return "cpu"
+
+
+def _is_surely_on_cpu(config: Config) -> bool:
+    """Tell whether there is no question of a GPU; to find out otherwise takes PyTorch."""
+    wanted = config.run.device
+    return wanted == "cpu" or (wanted == "auto" and not any(Path(path).exists() for path in _GPU_DRIVERS))
 
 
 def execute_run(

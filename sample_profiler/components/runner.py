@@ -34,10 +34,11 @@ from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
+from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
 from sample_profiler.runtime.supervisor import Child

@@ -16,8 +16,9 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, finish_component, report_end
+from sample_profiler.runtime.child import finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording

@@ -13,7 +13,10 @@ import numpy as np
 
 from sample_profiler.spaces import ACTION_MASK_KEY
 
-__all__ = ["CONVNETS", "describe_too_small", "flattened_images", "is_image", "least_side"]
+__all__ = [
+    *("CONVNETS", "RESNET_BLOCKS", "RESNET_CHANNELS", "describe_too_small", "flattened_images", "is_image"),
+    "least_side",
+]
 
 CONVNETS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "convnet_simple": ((32, 8, 4), (64, 4, 2), (128, 3, 2)),
@@ -21,6 +24,12 @@ CONVNETS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "convnet_atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
 }
 """Channels, kernel size and stride of each convolution; resnet_impala, whose convolutions are padded, is not here."""
+
+RESNET_CHANNELS = (16, 32, 32)
+"""Of each stage of resnet_impala (Espeholt et al. 2018, arXiv:1802.01561, figure 3 right)."""
+
+RESNET_BLOCKS = 2
+"""Residual blocks of each stage."""
 
 
 def least_side(architecture: str) -> int:

@@ -16,15 +16,11 @@ from torch import Tensor, cat, nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.convolutions import CONVNETS, describe_too_small, is_image
+from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, describe_too_small, is_image
 from sample_profiler.model.elementwise import to_pixels
 from sample_profiler.model.layers import make_activation, make_mlp
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder"]
-
-# Channels of each stage, and residual blocks per stage (Espeholt et al. 2018, arXiv:1802.01561, figure 3 right).
-_RESNET_CHANNELS = (16, 32, 32)
-_RESNET_BLOCKS = 2
 
 
 class ObservationEncoder(nn.Module):
@@ -140,9 +136,9 @@ def _make_convnet(shape: Sequence[int], options: ModelOptions) -> tuple[list[nn.
 def _make_resnet(shape: Sequence[int], options: ModelOptions) -> tuple[list[nn.Module], int]:
     num_channels, height, width = shape
     layers: list[nn.Module] = []
-    for out_channels in _RESNET_CHANNELS:
+    for out_channels in RESNET_CHANNELS:
         layers += [nn.Conv2d(num_channels, out_channels, kernel_size=3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
-        layers += [_ResidualBlock(out_channels, options.nonlinearity) for _ in range(_RESNET_BLOCKS)]
+        layers += [_ResidualBlock(out_channels, options.nonlinearity) for _ in range(RESNET_BLOCKS)]
         num_channels = out_channels
         height, width = ((size + 1) // 2 for size in (height, width))
     # What comes before is a sum, whose backward pass needs neither the sum nor its terms.

@@ -95,8 +95,14 @@ class Trainer:
         self._last_grad_norm = torch.zeros(())
         self._epoch_kls: list[torch.Tensor] = []
         self._skips_bad_numbers = skips_bad_numbers
+        self._num_steps_loaded = -1  # of a checkpoint
         self._num_rejected = 0  # in a row
         self._num_left_out = 0  # in all
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the latest numbers were left out because they are not finite: the weights may be what makes them."""
+        return self._num_rejected > 0
 
     @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[tuple[MicroBatch, Targets]], num_valid: float) -> None:
@@ -150,8 +156,16 @@ class Trainer:
             return
         times = f" for the {self._num_rejected}th time in a row" if self._num_rejected > 1 else ""
         raise TrainingError(
-            f"{reason}{times}: an observation, a reward or a weight is NaN, infinite or huge. The last checkpoint "
-            "is sound; look for what the environment returns, or lower --learning_rate"
+            f"{reason}{times}: an observation, a reward or a weight is NaN, infinite or huge. "
+            f"{self._describe_checkpoint()}; look for what the environment returns, or lower --learning_rate"
+        )
+
+    def _describe_checkpoint(self) -> str:
+        if self.num_steps != self._num_steps_loaded:
+            return "The last checkpoint is sound"
+        return (
+            f"No step was possible since the checkpoint of optimizer step {self.num_steps} was loaded: it may be that "
+            "one's weights, then remove its file to go on from the checkpoint before"
         )
 
     @profile_range("Trainer.backward")
@@ -236,6 +250,24 @@ class Trainer:
             core, _ = self.model.forward_core(self.model.forward_head(self.model.normalize(observations)), states)
             return self.model.forward_tail(core)[1]
 
+    @torch.no_grad()
+    def makes_usable_numbers(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> bool:
+        """Tell whether what the network as it is now makes of N observations can be trained on.
+
+        Args:
+            observations: by key, `[N, ...]`.
+            states: `[N, H]`, recurrent states with which they are entered.
+        """
+        was_training = self.model.training
+        self.model.eval()  # a look that changes nothing: no dropout, which draws from generators
+        try:
+            with computing_in(self._precision, self.device):
+                parameters, values, _ = self.model(self.model.normalize(observations), states)
+        finally:
+            self.model.train(was_training)
+        # The loss has squares of values.
+        return bool(torch.isfinite(parameters).all() and torch.isfinite(values.square()).all())
+
     def end_epoch(self) -> None:
         """Let the schedule see how far the policy has moved."""
         if self._schedule.wants_epoch_kl and self._epoch_kls:
@@ -274,7 +306,7 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._schedule.load_state_dict(state["schedule"])
-        self.num_steps = int(state["optimizer_steps"])
+        self.num_steps = self._num_steps_loaded = int(state["optimizer_steps"])
         self._apply_learning_rate()
 
     def _apply_learning_rate(self) -> None:

@@ -29,12 +29,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Patience, run_command
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
 from sample_profiler.runtime.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.niceness import add_niceness
@@ -44,8 +44,8 @@ from sample_profiler.runtime.recording import Recording, RecordingOptions
 from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, watch_runner
 
 __all__ = [
-    *("STOP", "ChildLinks", "ChildSettings", "Failure", "Finished", "SharedMemoryNames", "end_stuck_process"),
-    *("finish_component", "report_end", "report_shared_memory", "run_child"),
+    *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "end_stuck_process", "finish_component"),
+    *("report_end", "report_shared_memory", "run_child"),
 ]
 
 logger = logging.getLogger(__name__)
@@ -58,38 +58,6 @@ STOP = "stop"
 
 MakeComponent = Callable[[Reports], Component]
 """Builds a component in the process that will run it; gets the way to report to the Runner."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The component raised.
-
-    Attributes:
-        component: who.
-        message: the exception in one line.
-        traceback_text: the whole traceback, causes included; empty if there is none.
-        was_raised: whether an exception is the cause; else the process was killed, hung, or was stuck.
-    """
-
-    component: str
-    message: str
-    traceback_text: str
-    was_raised: bool = False
-
-    @classmethod
-    def from_exception(cls, component: str, error: BaseException) -> Failure:
-        """Describe `error`, which `component` raised.
-
-        Errors of our own need no traceback, their message says it all; what raised in foreign code before does.
-        """
-        says_all = isinstance(error, ConfigError | CheckpointError)
-        says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
-        text = "" if says_all else "".join(traceback.format_exception(error))
-        try:
-            message = f"{type(error).__name__}: {error}"
-        except Exception:  # whoever wrote the exception made a mistake in its __str__
-            message = type(error).__name__
-        return cls(component, message, text, was_raised=True)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,16 @@ shared memory that needs no message.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.shared_memory import SharedArrays
 
-__all__ = ["CAPTURE_S", "FIRST_SIGN_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
+__all__ = ["CAPTURE_S", "FIRST_SIGN_S", "SAVE_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
 
 _PULSE_S = 1.0
 _LOOKS_IN_VAIN = 3
@@ -28,6 +30,9 @@ FIRST_SIGN_S = 180.0
 
 CAPTURE_S = 600.0
 """Patience with a process that begins or ends a capture: libraries are loaded, a long trace takes minutes to write."""
+
+SAVE_S = 300.0
+"""Patience with a write to the disk, which a file system over a network may let wait for minutes."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,29 @@ class Pulse:
             self._next_s = now_s + _PULSE_S
             self._patience_s = patience_s
             self._reports.send(Heartbeat(self._component, patience_s))
+
+    @contextlib.contextmanager
+    def beating(self, limit_s: float) -> Iterator[None]:
+        """Give signs of life from a thread of its own meanwhile, where the kernel may have to be waited for.
+
+        They end where patience would not: with a process that is stopped, all of whose threads are.
+
+        Args:
+            limit_s: after which there are no more of them: the component counts as silent from then on.
+        """
+        is_over = threading.Event()
+        arguments = (is_over, time.monotonic() + limit_s)
+        thread = threading.Thread(target=self._beat_until, args=arguments, daemon=True, name="heartbeat")
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _beat_until(self, is_over: threading.Event, end_s: float) -> None:
+        while not is_over.wait(_PULSE_S) and time.monotonic() < end_s:
+            self.beat()
 
 
 class Silences:

@@ -24,7 +24,7 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.session import live_folder
-from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.failure import Failure
 
 
 class Still(gymnasium.Env):

@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.components.guard import Guard
 from sample_profiler.config import parse_config
-from sample_profiler.runtime.child import Failure
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat
 
 FAILURE = Failure("RolloutWorker_w0", "EnvError: broke", "Traceback")

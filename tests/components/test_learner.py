@@ -237,6 +237,44 @@ def test_rewards_are_scaled_and_clipped(make_learner):
     assert received[0].returns.flatten().tolist() == [3.0, -5.0]
 
 
+@pytest.mark.parametrize("method", ["_evaluate", "_train_minibatch", "_update_normalizer"])
+def test_it_gives_signs_of_life_with_every_piece_of_long_work(make_learner, monkeypatch, method):
+    run = make_learner("--with_vtrace=True", "--recurrence=4").start()
+    learner, beats, inside = run.learner, [], []
+    learner._chunks_per_micro_batch = 1  # of the two chunks of the dataset
+    work = getattr(learner, method)
+
+    def watched(*arguments):
+        before = len(beats)
+        result = work(*arguments)
+        inside.append(len(beats) - before)
+        return result
+
+    monkeypatch.setattr(learner, method, watched)
+    monkeypatch.setattr(learner._pulse, "beat", beats.append)
+    run.hand_over(0, 1)
+    assert inside[0] >= (1 if method == "_update_normalizer" else 2)
+
+
+def test_patience_is_asked_for_until_the_first_minibatch_is_done(make_learner, monkeypatch):
+    """What torch.compile takes its time for is the encoder's first pass, in the middle of it."""
+    run = make_learner("--num_epochs=2").start()
+    learner, patience = run.learner, []
+    learner._patience_s = 600.0
+    train = learner._train_minibatch
+
+    def train_and_tell(*arguments):
+        train(*arguments)
+        patience.append("trained")
+
+    monkeypatch.setattr(learner, "_train_minibatch", train_and_tell)
+    monkeypatch.setattr(learner._pulse, "beat", patience.append)
+    run.hand_over(0, 1)
+    first = patience.index("trained")
+    assert set(patience[:first]) == {600.0}
+    assert set(patience[first:]) == {"trained", 0.0}
+
+
 def test_its_tree_has_the_parts_of_training(make_learner):
     run = make_learner("--save_every_sec=1").start()
     run.hand_over(0, 1)

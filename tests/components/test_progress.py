@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import torch
 
 from sample_profiler.components.messages import TargetReached
 from sample_profiler.errors import CheckpointError
+from sample_profiler.runtime import heartbeats
+from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
 
@@ -237,6 +240,70 @@ def test_a_save_that_fails_is_a_warning_tried_again_and_at_the_end_a_failure(mak
         callback()
     assert "checkpoint_000000001_8.pth" in run.checkpoints()
     assert run.checkpoints("best") == ["best_000000001_8_reward_5.000.pth"]
+
+
+def timers_of(run):
+    return {timer.interval_s: timer.callback for timer in run.learner.timers()}
+
+
+SAVES_ALL = ("--save_every_sec=9", "--save_milestones_sec=8", "--save_best_every_sec=7", "--save_best_after=0")
+
+
+def test_weights_that_a_step_has_spoiled_are_not_saved(make_learner, caplog):
+    """The step itself was one like any other."""
+    run = make_learner(*SAVES_ALL, "--learning_rate=1e30").start()
+    run.hand_over(0, 1)
+    assert run.blueprint.weights[0].version == 1
+    assert not run.learner._trainer.is_suspect
+    run.counters.metric[0] = 5.0
+    for callback in timers_of(run).values():
+        callback()
+    caplog.clear()
+    run.learner.finish()
+    assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
+    assert run.checkpoints("best") == []
+    assert "The weights of policy 0 after 1 optimizer steps are not saved" in caplog.text
+    resumed = make_learner("--learning_rate=1e-3").start()
+    resumed.hand_over(0, 1)
+    resumed.learner.finish()
+    assert resumed.checkpoints()[-1] == "checkpoint_000000001_8.pth"
+
+
+def test_weights_are_not_saved_from_a_step_that_was_left_out_to_one_that_was_not(make_learner, caplog):
+    run = make_learner(*SAVES_ALL).start()
+    run.hand_over(0, 1)
+    run.learner._trainer.reject("the gradients of a step are not finite")
+    run.counters.metric[0] = 5.0
+    for callback in timers_of(run).values():
+        callback()
+    assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
+    assert run.checkpoints("best") == []
+    run.hand_over(2, 3)
+    for callback in timers_of(run).values():
+        callback()
+    assert "checkpoint_000000002_16.pth" in run.checkpoints()
+    assert run.checkpoints("best") == ["best_000000002_16_reward_5.000.pth"]
+
+
+@pytest.mark.parametrize("interval_s", [9, 8, 7], ids=["latest", "milestone", "best"])
+def test_there_are_signs_of_life_while_the_file_system_lets_a_checkpoint_wait(make_learner, monkeypatch, interval_s):
+    run = make_learner(*SAVES_ALL).start()
+    run.hand_over(0, 1)
+    run.counters.metric[0] = 5.0
+    save, heard = torch.save, []
+
+    def save_late(state, file):
+        end_s = time.monotonic() + 30
+        while not heard and time.monotonic() < end_s:
+            time.sleep(0.01)
+            heard.extend(run.of_type(Heartbeat))
+        save(state, file)
+
+    monkeypatch.setattr(torch, "save", save_late)
+    monkeypatch.setattr(heartbeats, "_PULSE_S", 0.01)
+    run.of_type(Heartbeat)
+    next(timer for timer in run.learner.timers() if timer.interval_s == interval_s).callback()
+    assert heard
 
 
 def test_a_run_that_cannot_save_at_all_does_not_begin(make_learner, full_disk):

@@ -24,8 +24,9 @@ from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Failure, Finished, SharedMemoryNames
+from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat
 
 

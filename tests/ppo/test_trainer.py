@@ -237,6 +237,42 @@ def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
         trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
 
 
+def test_it_is_suspect_from_a_step_that_is_left_out_to_one_that_is_not():
+    trainer = make_trainer(make_config(), skips_bad_numbers=True)
+    data = make_data()
+    assert not trainer.is_suspect
+    trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
+    assert trainer.is_suspect
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
+    assert not trainer.is_suspect
+
+
+def test_the_error_after_a_resume_says_that_it_may_be_the_checkpoint():
+    first, resumed = make_trainer(make_config()), make_trainer(make_config())
+    data = make_data()
+    first.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
+    resumed.load_state_dict(first.state_dict())
+    with pytest.raises(TrainingError, match=r"checkpoint of optimizer step 1 was loaded.*remove its file"):
+        resumed.reject("something")
+    resumed.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
+    with pytest.raises(TrainingError, match="The last checkpoint is sound"):
+        resumed.reject("something")
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), 1e30])
+def test_a_network_is_tried_out_without_changing_it(weight):
+    trainer = make_trainer(make_config())
+    data = make_data()
+    observations, states = {"obs": data.observations[:, 0]}, data.states
+    generator = torch.get_rng_state()
+    assert trainer.makes_usable_numbers(observations, states)
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert trainer.model.training
+    with torch.no_grad():
+        trainer.model.value_head.bias.fill_(weight)
+    assert not trainer.makes_usable_numbers(observations, states)
+
+
 class Flat(nn.Module):
     """An encoder of the user's own that has nothing to learn."""
 

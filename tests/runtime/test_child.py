@@ -15,14 +15,14 @@ import pytest
 import spawned_components as spawned
 from spawned_components import has_ended
 
-from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime import child as child_module
 from sample_profiler.runtime import runner_watch
 from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
-from sample_profiler.runtime.child import ChildLinks, ChildSettings, Failure, Finished, finish_component, report_end
+from sample_profiler.runtime.child import ChildLinks, ChildSettings, Finished, finish_component, report_end
 from sample_profiler.runtime.commands import Command, CommandResult, Patience
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.recording import RecordingOptions
 
@@ -369,11 +369,6 @@ def test_nothing_that_a_child_is_handed_is_passed_on_to_its_games(supervisor, aw
     channels = (channel, child.reports, child._control)
     ends = [end for c in channels for end in (c._read, c._write)] + [supervisor._lifeline]
     assert not {end.fileno() for end in ends} & set(inheritable)
-
-
-def test_a_failure_describes_options_that_cannot_be_used_without_a_traceback():
-    failure = Failure.from_exception("Learner_0", ConfigError(["--device=gpu: no GPU"]))
-    assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "", was_raised=True)
 
 
 def test_captures_end_with_a_component_that_cannot_finish(monkeypatch):

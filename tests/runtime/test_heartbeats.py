@@ -101,6 +101,29 @@ def test_a_pulse_beats_at_most_once_a_second(clock):
     assert reports.receive() == [Heartbeat("Learner_0", 9)] * 4
 
 
+def test_a_pulse_beats_by_itself_while_the_kernel_is_waited_for(monkeypatch):
+    monkeypatch.setattr(heartbeats, "_PULSE_S", 0.001)
+    reports, received = LocalReports(), []
+    pulse = Pulse("Learner_0", reports)
+    end_s = time.monotonic() + 30
+    with pulse.beating(limit_s=60):
+        while len(received) < 3 and time.monotonic() < end_s:
+            time.sleep(0.002)
+            received += reports.receive()
+    assert received[:3] == [Heartbeat("Learner_0")] * 3
+    reports.receive()
+    time.sleep(0.02)
+    assert reports.receive() == [], "it is over"
+
+
+def test_a_pulse_does_not_beat_by_itself_for_ever(monkeypatch):
+    monkeypatch.setattr(heartbeats, "_PULSE_S", 0.001)
+    reports = LocalReports()
+    with Pulse("Learner_0", reports).beating(limit_s=0):
+        time.sleep(0.02)
+    assert reports.receive() == []
+
+
 def test_a_silent_runner_is_only_believed_after_several_looks(clock):
     runner = RunnerPulse()
     is_silent = runner.make_watch(10)

@@ -17,8 +17,9 @@ import psutil
 import pytest
 import stuck_player
 
-from sample_profiler.runtime.child import ChildSettings, Failure, SharedMemoryNames
+from sample_profiler.runtime.child import ChildSettings, SharedMemoryNames
 from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.orphans import mapped_shared_memory
 from sample_profiler.runtime.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch

@@ -21,7 +21,8 @@ class FaultOptions:
 
     hang_timeout: float = option(60.0, above=0)
     """Seconds without a sign of life after which a component is looked into, ended, and handled as dead. Give more if
-    one reset or step of a group of environments may take so long."""
+    one reset or step of a group of environments, or 4,096 steps forth and back through a very large network, may take
+    so long."""
 
     on_bad_numbers: Literal["skip", "stop"] = "skip"
     """What follows a NaN or an infinity in an observation, a reward, a loss or a gradient: what it touches is not

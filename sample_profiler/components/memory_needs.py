@@ -1,0 +1,73 @@
+"""Owns what is known of the memory that a run needs before it begins: what no machine can hold is refused then.
+
+Imports no PyTorch. What counts is what is surely needed, so that nothing is refused that would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvSpec
+from sample_profiler.model.registry import recurrent_state_size, registered_parts
+from sample_profiler.model.sizes import num_weights
+from sample_profiler.profiling.machine_facts import memory_gib
+from sample_profiler.storage.sampling_plan import SamplingPlan
+from sample_profiler.storage.trajectories import TrajectoryLayout
+
+__all__ = ["find_excess_of_trajectories", "find_excess_of_weights"]
+
+_BYTES_PER_WEIGHT = 4
+_PUBLISHED = 2  # copies in shared memory: one to read, one to write
+_LEARNER = 4  # the weights themselves, their gradients, and both moments of the optimizer
+
+
+def find_excess_of_trajectories(config: Config, env_spec: EnvSpec, plan: SamplingPlan) -> list[str]:
+    """Find trajectories that the machine's memory cannot hold."""
+    num_bytes = TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config)).num_bytes
+    if _fits(num_bytes):
+        return []
+    return [
+        f"{plan.num_slots:,} trajectories of {plan.rollout:,} steps take {num_bytes >> 30:,} GiB, more than "
+        "the machine has: use a smaller --rollout, --batch_size, --num_batches_to_accumulate, "
+        "--num_envs_per_worker or --num_workers"
+    ]
+
+
+def find_excess_of_weights(
+    config: Config, seen: Mapping[str, gymnasium.Space[Any]], action_space: gymnasium.Space[Any], *, on_cpu: bool
+) -> list[str]:
+    """Find networks that the machine's memory cannot hold.
+
+    Args:
+        config: of the run.
+        seen: spaces of what a policy sees, by key, without an action mask; images are large enough.
+        action_space: of one agent.
+        on_cpu: whether networks stay in the machine's memory; else they are only made there.
+    """
+    num = num_weights(config.model, seen, action_space, registered_parts(config))
+    num_policies, num_copies = config.sampling.num_policies, _num_copies(config, on_cpu=on_cpu)
+    num_bytes = _BYTES_PER_WEIGHT * num * num_policies * num_copies
+    if _fits(num_bytes):
+        return []
+    return [
+        f"{num:,} weights of a network, {num_copies} times in memory (for training, inference and what goes between "
+        f"them) for each of --num_policies={num_policies}, take {num_bytes >> 30:,} GiB, more than the machine has: "
+        "use a smaller --rnn_size, --rnn_num_layers, --encoder_mlp_layers, --encoder_conv_mlp_layers, "
+        "--decoder_mlp_layers or --policy_workers_per_policy"
+    ]
+
+
+def _num_copies(config: Config, *, on_cpu: bool) -> int:
+    if not on_cpu:
+        return _PUBLISHED + 1
+    sampling = config.sampling
+    num_inference = sampling.num_workers if sampling.inference == "worker" else sampling.policy_workers_per_policy
+    return _PUBLISHED + _LEARNER + num_inference + bool(config.evaluation.eval_every_steps)
+
+
+def _fits(num_bytes: int) -> bool:
+    return num_bytes <= memory_gib() * 2**30

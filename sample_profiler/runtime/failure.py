@@ -1,0 +1,61 @@
+"""Owns what is told of a component that has failed."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
+
+__all__ = ["Failure"]
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+"""How PyTorch says it: of the machine, and of a GPU. Both are RuntimeErrors."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The component raised.
+
+    Attributes:
+        component: who.
+        message: the exception in one line.
+        traceback_text: the whole traceback, causes included; empty if there is none.
+        was_raised: whether an exception is the cause; else the process was killed, hung, or was stuck.
+    """
+
+    component: str
+    message: str
+    traceback_text: str
+    was_raised: bool = False
+
+    @classmethod
+    def from_exception(cls, component: str, error: BaseException) -> Failure:
+        """Describe `error`, which `component` raised.
+
+        Errors of our own need no traceback, their message says it all; what raised in foreign code before does. Where
+        memory is used up it does not matter who wanted the last of it.
+        """
+        try:
+            message = f"{type(error).__name__}: {error}"
+        except Exception:  # whoever wrote the exception made a mistake in its __str__
+            message = type(error).__name__
+        if _is_out_of_memory(error, message):
+            return cls(component, _describe_lack_of_memory(message), "", was_raised=True)
+        says_all = isinstance(error, ConfigError | CheckpointError)
+        says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
+        text = "" if says_all else "".join(traceback.format_exception(error))
+        return cls(component, message, text, was_raised=True)
+
+
+def _is_out_of_memory(error: BaseException, message: str) -> bool:
+    is_pytorchs = isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY)
+    return is_pytorchs or isinstance(error, MemoryError)
+
+
+def _describe_lack_of_memory(message: str) -> str:
+    return (
+        f"{message.splitlines()[0]}: there is not enough memory. Use a smaller network (--rnn_size, "
+        "--encoder_mlp_layers, --encoder_conv_mlp_layers, --decoder_mlp_layers), a smaller --batch_size or --rollout, "
+        "or fewer --num_workers or --num_envs_per_worker"
+    )

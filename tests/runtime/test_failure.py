@@ -1,0 +1,66 @@
+"""What is told of a component that has failed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sample_profiler.errors import ConfigError, EnvError
+from sample_profiler.runtime.failure import Failure
+
+
+def failure_of(action):
+    try:
+        action()
+    except Exception as error:
+        return Failure.from_exception("Learner_0", error)
+    raise AssertionError("nothing was raised")
+
+
+def fail(error):
+    raise error
+
+
+def test_options_that_cannot_be_used_need_no_traceback():
+    failure = Failure.from_exception("Learner_0", ConfigError(["--device=gpu: no GPU"]))
+    assert failure == Failure("Learner_0", "ConfigError: --device=gpu: no GPU", "", was_raised=True)
+
+
+def test_a_bug_has_its_traceback():
+    failure = failure_of(lambda: fail(RuntimeError("odd")))
+    assert failure.message == "RuntimeError: odd"
+    assert "in fail" in failure.traceback_text
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda: torch.empty(2**58),
+        lambda: fail(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB\nmore about it")),
+        lambda: fail(MemoryError()),
+    ],
+    ids=["PyTorch", "GPU", "Python"],
+)
+def test_memory_that_is_used_up_is_one_line_with_a_cure(action):
+    failure = failure_of(action)
+    assert failure.traceback_text == ""
+    assert "there is not enough memory. Use a smaller network (--rnn_size" in failure.message
+    assert len(failure.message.splitlines()) == 1
+
+
+def test_memory_that_an_environment_wants_is_told_with_its_traceback():
+    def step():
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise EnvError("environment 3 raised MemoryError") from error
+
+    assert "MemoryError" in failure_of(step).traceback_text
+
+
+def test_an_exception_that_cannot_be_printed_is_told_by_its_type():
+    class BrokenError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    assert Failure.from_exception("Learner_0", BrokenError()).message == "BrokenError"
