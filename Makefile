@@ -10,16 +10,17 @@ INSTALLED := $(VENV)/installed.stamp
 # Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
 LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py benchmarks/fault_matrix.py
+	benchmarks/scenarios.py benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 FAULT_ROUNDS ?= 3
 FAULT_FLAGS ?=
+KILL_FLAGS ?=
 FUZZ_RESULTS ?= benchmarks/results/fuzz.jsonl
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test fuzz lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test fuzz kills lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 
 fuzz: install  ## Try 500 mutated inputs of each kind; again: those that are missing in FUZZ_RESULTS
 	FAULTS_EXAMPLES=500 FUZZ_RESULTS=$(FUZZ_RESULTS) $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
+
+kills: install  ## Kill processes 200 times each while they save and while they train, and go on with what is left
+	$(BIN)/python -m benchmarks.kill_checkpoints $(KILL_FLAGS)
 
 lint: install  ## Check style and types without running anything
 	$(BIN)/ruff check .
