@@ -18,6 +18,7 @@ FAULT_FLAGS ?=
 KILL_FLAGS ?=
 FUZZ_RESULTS ?= benchmarks/results/fuzz.jsonl
 SOAK_MINUTES ?= 60
+SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test fuzz kills lint check format docs bench bench-versus faults soak clean
@@ -77,8 +78,7 @@ faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (
 	$(BIN)/python -m benchmarks.fault_matrix --rounds $(FAULT_ROUNDS) $(FAULT_FLAGS)
 
 soak: install  ## Train for SOAK_MINUTES (60) on CartPole and on doom_basic, and see whether memory or speed change
-	$(BIN)/python -m benchmarks.soak --task cartpole --minutes $(SOAK_MINUTES)
-	$(BIN)/python -m benchmarks.soak --task doom_basic --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK_FLAGS)
 
 clean:  ## Remove .venv, builds and caches; runs in train_dir stay
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

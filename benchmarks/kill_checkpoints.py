@@ -142,8 +142,8 @@ def kill_once(run_folder: Path, first: int, num_weights: int, after_s: float) ->
 
 
 def has_unfinished(run_folder: Path) -> bool:
-    """Tell whether there is a file that was being written."""
-    return any(path.name.startswith(".") for path in run_folder.rglob("*") if path.is_file())
+    """Tell whether there is a checkpoint that was being written."""
+    return any(run_folder.rglob(".partial_*.pth"))
 
 
 def load_state(run_folder: Path, saved: int, num_weights: int) -> int:
