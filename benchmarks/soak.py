@@ -95,7 +95,10 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
         try:
             while process.poll() is None and time.monotonic() - begin_s < seconds + 2 * _SPARE_S:
                 time.sleep(_INTERVAL_S)
-                for moment in look(process, folder / "run", log, time.monotonic() - begin_s):
+                time_s = time.monotonic() - begin_s
+                if process.poll() is not None or time_s > seconds:
+                    continue  # what is about to end has let go of memory already
+                for moment in look(process, folder / "run", log, time_s):
                     moments.append(moment)
                     keep(moment)
             status = process.poll()

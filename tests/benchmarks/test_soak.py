@@ -152,3 +152,13 @@ def test_the_output_of_a_run_that_fails_is_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(soak, "_INTERVAL_S", 0.01)
     over = watch([sys.executable, "-c", "print('too bad'); exit(3)"], tmp_path, 5.0, lambda _: None)
     assert (over.status, over.output) == (3, "too bad\n")
+
+
+def test_a_run_that_ends_or_has_ended_is_not_looked_at(monkeypatch, tmp_path):
+    """It has let go of its memory, so that growth before would be taken for less."""
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.02)
+    looks = []
+    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s: looks.append((process.poll(), time_s)) or [])
+    for program, seconds in (("import time; time.sleep(0.7)", 0.3), ("pass", 9.0)):
+        watch([sys.executable, "-c", program], tmp_path, seconds, lambda _: None)
+        assert all(status is None and time_s <= seconds for status, time_s in looks)
