@@ -10,15 +10,18 @@ INSTALLED := $(VENV)/installed.stamp
 # Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
 LONG_BENCHMARKS := benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py
+	benchmarks/scenarios.py benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 FAULT_ROUNDS ?= 3
-FAULT_RESULTS ?= $(VENV)/faults.jsonl
+FAULT_FLAGS ?=
+KILL_FLAGS ?=
+FUZZ_RESULTS ?= benchmarks/results/fuzz.jsonl
 SOAK_MINUTES ?= 60
+SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test fuzz lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test fuzz kills lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +45,11 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 
-fuzz: install  ## Try 500 mutated inputs of each kind, and kill a process 200 times while it saves
-	FAULTS_EXAMPLES=500 FAULTS_KILLS=200 $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
+fuzz: install  ## Try 500 mutated inputs of each kind; again: those that are missing in FUZZ_RESULTS
+	FAULTS_EXAMPLES=500 FUZZ_RESULTS=$(FUZZ_RESULTS) $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
+
+kills: install  ## Kill processes 200 times each while they save and while they train, and go on with what is left
+	$(BIN)/python -m benchmarks.kill_checkpoints $(KILL_FLAGS)
 
 lint: install  ## Check style and types without running anything
 	$(BIN)/ruff check .
@@ -68,14 +74,11 @@ bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hou
 	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" || exit 1; done
 	$(BIN)/python -m benchmarks.versus $(VERSUS_FLAGS)
 
-faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (3; hours), and look whether they survive
-	rm -f $(FAULT_RESULTS)
-	FAULT_ROUNDS=$(FAULT_ROUNDS) FAULT_RESULTS=$(FAULT_RESULTS) $(BIN)/python -m pytest tests/faults/test_matrix.py \
-		$(TEST_FLAGS)
+faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (3; hours: FAULT_FLAGS='--seconds 3000')
+	$(BIN)/python -m benchmarks.fault_matrix --rounds $(FAULT_ROUNDS) $(FAULT_FLAGS)
 
 soak: install  ## Train for SOAK_MINUTES (60) on CartPole and on doom_basic, and see whether memory or speed change
-	$(BIN)/python -m benchmarks.soak --task cartpole --minutes $(SOAK_MINUTES)
-	$(BIN)/python -m benchmarks.soak --task doom_basic --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK_FLAGS)
 
 clean:  ## Remove .venv, builds and caches; runs in train_dir stay
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

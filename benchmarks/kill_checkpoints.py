@@ -1,32 +1,45 @@
-"""Kills a process at random moments while it saves checkpoints, again and again, and loads what it left.
+"""Kills processes at random moments while they save checkpoints, and looks whether what they left goes on.
 
-What was saved before the kill has to be there, whole, or something newer; what was being written may not be taken for
-a checkpoint, and is gone after the next start. Some of the kills are of a real run, which the next one goes on with.
+Some do nothing but save: what was saved before the kill has to be there, whole, or something newer; what was being
+written may not be taken for a checkpoint, and is gone after the next start. The others are a real run on CartPole that
+saves twenty times a second. It is killed within two seconds after it has loaded its checkpoint, and has to start again
+from the newest one, each time; the last start of a call is followed to its end.
 
-    python -m benchmarks.kill_checkpoints --kills 200 --run_kills 20
+Every kill adds a line to the results as soon as its outcome is known. Kills that are there are not repeated, so the
+same command goes on where it was ended, by --seconds or at any moment. Exit status 0: all kills are there, and nothing
+was lost; 1: something was; 3: nothing was, but some are not there yet.
+
+    python -m benchmarks.kill_checkpoints --kills 200 --run_kills 200
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from benchmarks.measuring.peer_runs import RESULTS
+from sample_profiler.errors import CheckpointError
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
 LONGEST_LIFE_S = 0.25
-LONGEST_RUN_S = 7.0  # from a process that has not begun to import, past the first checkpoints of a start
+LONGEST_RUN_S = 2.0  # from the moment at which it has loaded its checkpoint, or saved its first one
 RUN = (
     *("-m", "sf_examples.gym.train_gym", "--env=CartPole-v1", "--serial_mode=True", "--seed=1", "--device=cpu"),
     *("--num_workers=1", "--num_envs_per_worker=4", "--rollout=16", "--batch_size=64", "--num_batches_per_epoch=1"),
@@ -34,6 +47,39 @@ RUN = (
     *("--save_best_after=0", "--experiment=run"),
 )
 NUM_KEPT = 2
+_MORE_FRAMES = 2000  # that the last start trains on
+_START_S = 60.0
+_MOST_OUTPUT = 3000
+_LOADED = re.compile(r"Loaded the checkpoint \S*checkpoint_(\d+)_\d+\.pth")
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill and what came of it.
+
+    Attributes:
+        kind: "saving": of a process that does nothing else; "run": of a real run; "end": none, a run came to its end.
+        number: which one; of an end, that of the last kill before.
+        after_s: from the first moment at which it could have been.
+        begun: state or steps that it had begun with.
+        saved: that it had saved for certain.
+        found: that were loaded afterwards.
+        is_unfinished: whether it left an unfinished file.
+        problem: what was lost; empty: nothing.
+    """
+
+    kind: str
+    number: int
+    after_s: float
+    begun: int
+    saved: int
+    found: int
+    is_unfinished: bool
+    problem: str
+
+
+class LostError(Exception):
+    """Something did not go on after a kill."""
 
 
 def make_state(number: int, num_weights: int) -> dict[str, Any]:
@@ -62,11 +108,14 @@ def save_for_ever(run_folder: Path, first: int, num_weights: int, told: int) -> 
         number += 1
 
 
-def kill_once(run_folder: Path, first: int, num_weights: int, rng: random.Random) -> tuple[int, bool]:
+def kill_once(run_folder: Path, first: int, num_weights: int, after_s: float) -> tuple[int, bool]:
     """Let a process save for a moment and kill it.
 
     Returns:
         The number of the state that was saved last for certain, and whether the kill left an unfinished file.
+
+    Raises:
+        LostError: it has failed by itself.
     """
     told, tell = os.pipe()
     child = os.fork()
@@ -79,110 +128,261 @@ def kill_once(run_folder: Path, first: int, num_weights: int, rng: random.Random
             os._exit(1)
     os.close(tell)
     try:
-        time.sleep(rng.uniform(0, LONGEST_LIFE_S))
+        time.sleep(after_s)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
-            raise RuntimeError("the process that saves has failed by itself")
+            raise LostError("the process that saves has failed by itself")
         with open(told, "rb", closefd=False) as pipe:
             numbers = pipe.read()
     finally:
         os.close(told)
     last = int.from_bytes(numbers[-8:], "little") if numbers else first - 1
-    return last, any(path.name.startswith(".") for path in run_folder.rglob("*") if path.is_file())
+    return last, has_unfinished(run_folder)
 
 
-def run_command(folder: Path, *flags: str) -> list[str]:
-    """Return the command that trains on CartPole, going on with what is there."""
-    return [sys.executable, *RUN, f"--train_dir={folder}", *flags]
+def has_unfinished(run_folder: Path) -> bool:
+    """Tell whether there is a checkpoint that was being written."""
+    return any(run_folder.rglob(".partial_*.pth"))
 
 
-def kill_run(folder: Path, rng: random.Random) -> str:
-    """Let a real run go on for a moment and kill it.
+def load_state(run_folder: Path, saved: int, num_weights: int) -> int:
+    """Return the number of the newest state.
 
-    Returns:
-        What is wrong with what it left; empty: nothing.
+    Raises:
+        LostError: it is older than the one that was saved, or anything is not whole, or left over.
+        CheckpointError: none can be read.
     """
-    with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(run_command(folder), stdout=output, stderr=subprocess.STDOUT)
-        try:
-            time.sleep(rng.uniform(0, LONGEST_RUN_S))
-            saved = newest_steps(folder / "run", 1)[0]  # is whole for certain
-            has_ended = process.poll() is not None
-        finally:
-            process.kill()
-            process.wait()
-    if has_ended:
-        return f"the run has ended by itself:\n{(folder / 'output.txt').read_text()}"
-    state = CheckpointFolder(folder / "run", 0, NUM_KEPT).load("latest")
-    found = 0 if state is None else int(state["optimizer_steps"])
-    return "" if found >= saved else f"{saved} steps were saved, {found} were loaded"
+    folder = CheckpointFolder(run_folder, 0, NUM_KEPT)
+    folder.remove_partials()
+    state = folder.load("latest")
+    found = -1 if state is None else int(state["frames"])
+    if folder.path.exists() and (left := [path.name for path in folder.path.glob(".*")]):
+        raise LostError(f"left over: {left}")
+    if found < saved or (state is not None and not is_whole(state, found, num_weights)):
+        raise LostError(f"{saved} was saved, {found} was loaded, or is damaged")
+    best = folder.load("best") if list(folder.path.glob("best_*")) else None
+    if best is not None and not is_whole(best, int(best["frames"]), num_weights):
+        raise LostError("the best checkpoint is damaged")
+    return found
 
 
-def kill_runs(num_kills: int, rng: random.Random) -> str:
-    """Kill a real run again and again, each going on with the one before, and let the last one come to its end.
+def moment(seed: int, kind: str, number: int, longest_s: float) -> float:
+    """Return when a process is killed: at random, and the same for the same kill."""
+    return random.Random(f"{seed} {kind} {number}").uniform(0, longest_s)
 
-    Returns:
-        What is wrong; empty: nothing.
-    """
+
+def kill_savings(numbers: Iterable[int], num_weights: int, seed: int) -> Iterator[Kill]:
+    """Kill a process that saves, again and again, each going on with what the one before has left."""
     with tempfile.TemporaryDirectory() as directory:
-        folder = Path(directory)
-        for kill in range(num_kills):
-            if problem := kill_run(folder, rng):
-                return f"kill {kill + 1} of a run: {problem}"
-        state = CheckpointFolder(folder / "run", 0, NUM_KEPT).load("latest")
-        target = 2000 + (0 if state is None else int(state["frames"]))
-        command = run_command(folder, f"--train_for_env_steps={target}")
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        last = CheckpointFolder(folder / "run", 0, NUM_KEPT).load("latest")
-        left = [str(path) for path in folder.rglob(".partial_*.pth")]
-        if result.returncode or last is None or int(last["frames"]) < target or left:
-            return (
-                f"the run does not go on after {num_kills} kills (left over: {left}):\n{result.stdout}{result.stderr}"
+        run_folder, saved, found, problem = Path(directory), -1, -1, ""
+        for number in numbers:
+            after_s, begun, is_unfinished = moment(seed, "saving", number, LONGEST_LIFE_S), found, False
+            try:
+                last, is_unfinished = kill_once(run_folder, begun + 1, num_weights, after_s)
+                saved = max(saved, last)
+                found = load_state(run_folder, saved, num_weights)
+            except (LostError, CheckpointError) as error:
+                problem = str(error)
+            yield Kill("saving", number, after_s, begun, saved, found, is_unfinished, problem)
+            if problem:  # what comes now is not about this kill
+                run_folder, saved, found, problem = run_folder / "next", -1, -1, ""
+
+
+class KilledRun:
+    """A run on CartPole in a folder of its own that is killed and started again; a context, which ends it."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._run_folder = Path(self._directory.name) / "run"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begun = 0
+
+    def __enter__(self) -> KilledRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._directory.cleanup()
+
+    def start(self) -> None:
+        """Start it, and wait until it has loaded its newest checkpoint or, the first time, saved one.
+
+        Raises:
+            LostError: it does not come to that, or has loaded another one.
+            CheckpointError: there are checkpoints, and none can be read.
+        """
+        newest = self._load_newest()
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(self._command(), stdout=output, stderr=subprocess.STDOUT)
+        deadline_s = time.monotonic() + _START_S
+        while (begun := self._find_begun(newest)) is None:
+            if self._process.poll() is not None or time.monotonic() > deadline_s:
+                raise LostError(f"no start (status {self._process.poll()}):\n{self._tell()}")
+            time.sleep(0.01)
+        if newest and begun != newest:
+            raise LostError(f"{newest} steps were there, it goes on from {begun}:\n{self._tell()}")
+        self._begun = begun
+
+    def kill(self, number: int, after_s: float) -> Kill:
+        """Kill it when it has gone on for a while, and start it again."""
+        begun, found, problem = self._begun, -1, ""
+        time.sleep(after_s)
+        saved = newest_steps(self._run_folder, 1)[0]  # is whole for certain
+        has_ended = self._process is not None and self._process.poll() is not None
+        self._stop()
+        is_unfinished = has_unfinished(self._run_folder)
+        try:
+            if has_ended:
+                raise LostError(f"the run has ended by itself:\n{self._tell()}")
+            found = self._load_newest()
+            if found < saved:
+                raise LostError(f"{saved} steps were saved, {found} were loaded")
+            self.start()
+        except (LostError, CheckpointError) as error:
+            problem = str(error)
+        return Kill("run", number, after_s, begun, saved, found, is_unfinished, problem)
+
+    def finish(self, number: int) -> Kill:
+        """Let one more start come to its end; `number` is that of the last kill."""
+        self._stop()
+        steps, problem = -1, ""
+        try:
+            self._train_to_the_end()
+            steps = self._load_newest()
+        except (LostError, CheckpointError, subprocess.TimeoutExpired) as error:
+            problem = str(error)
+        return Kill("end", number, 0.0, self._begun, steps, steps, has_unfinished(self._run_folder), problem)
+
+    def _train_to_the_end(self) -> None:
+        target = _MORE_FRAMES + self._load_newest("frames")
+        command = self._command(f"--train_for_env_steps={target}")
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _START_S)
+        frames, left = self._load_newest("frames"), [str(path) for path in self._run_folder.rglob(".partial_*.pth")]
+        if done.returncode or frames < target or left:
+            raise LostError(
+                f"status {done.returncode}, {frames} of {target} frames, left over: {left}:\n"
+                f"{(done.stdout + done.stderr)[-_MOST_OUTPUT:]}"
             )
-    return ""
+
+    @property
+    def _log(self) -> Path:
+        return self._run_folder.with_name("output.txt")
+
+    @property
+    def _folder(self) -> CheckpointFolder:
+        return CheckpointFolder(self._run_folder, 0, NUM_KEPT)
+
+    def _command(self, *flags: str) -> list[str]:
+        return [sys.executable, *RUN, f"--train_dir={self._run_folder.parent}", *flags]
+
+    def _load_newest(self, count: str = "optimizer_steps") -> int:
+        state = self._folder.load("latest")
+        return 0 if state is None else int(state[count])
+
+    def _find_begun(self, newest: int) -> int | None:
+        """Return the steps that this start goes on from; None: it is not so far yet."""
+        if newest:
+            match = _LOADED.search(self._log.read_text(errors="replace"))
+            return int(match[1]) if match else None
+        return 0 if newest_steps(self._run_folder, 1)[0] else None
+
+    def _tell(self) -> str:
+        return self._log.read_text(errors="replace")[-_MOST_OUTPUT:]
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
-def main() -> int:
-    """Kill and load as often as asked; exit status 1 at the first loss."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200, help="default: 200")
-    parser.add_argument("--run_kills", type=int, default=20, help="of a real run, beside those; default: 20")
+def kill_runs(numbers: Iterable[int], seed: int) -> Iterator[Kill]:
+    """Kill a real run again and again, each start going on with the one before, and let the last come to its end."""
+    rest = iter(numbers)
+    for number in rest:
+        with KilledRun() as run:
+            yield from _kill_one_run(run, itertools.chain([number], rest), seed)
+
+
+def _kill_one_run(run: KilledRun, numbers: Iterator[int], seed: int) -> Iterator[Kill]:
+    """Kill one run until something is lost by it, or there is nothing more to do."""
+    last = -1
+    try:
+        run.start()
+    except (LostError, CheckpointError) as error:
+        yield Kill("run", next(numbers), 0.0, 0, 0, 0, False, str(error))
+        return
+    for last in numbers:
+        kill = run.kill(last, moment(seed, "run", last, LONGEST_RUN_S))
+        yield kill
+        if kill.problem:  # what comes now is not about this kill: another run
+            return
+    yield run.finish(last)
+
+
+def in_time(numbers: Iterable[int], deadline_s: float) -> Iterator[int]:
+    """Yield numbers until the time is up."""
+    for number in numbers:
+        if time.monotonic() >= deadline_s:
+            return
+        yield number
+
+
+def summarize(wanted: dict[str, int], lines: Sequence[dict[str, Any]]) -> tuple[str, int]:
+    """Return what all kills come to in words, and the exit status.
+
+    Args:
+        wanted: how many kills of each kind.
+        lines: that were kept.
+    """
+    latest = {(line["kind"], line["number"]): line for line in lines}
+    of = {kind: [line for (k, n), line in latest.items() if k == kind and n < num] for kind, num in wanted.items()}
+    ends = [line for (kind, _), line in latest.items() if kind == "end"]
+    kept = [*of["saving"], *of["run"], *ends]
+    cut = {kind: sum(line["is_unfinished"] for line in found) for kind, found in of.items()}
+    texts = [
+        f"{len(of['saving'])} kills of a process that saves, {cut['saving']} of them while a file was being written",
+        f"{len(of['run'])} kills of a run on CartPole, {cut['run']} of them while a file was being written, "
+        f"{sum(line['found'] > line['begun'] for line in of['run'])} after it had saved anew: "
+        f"{sum(not line['problem'] for line in of['run'])} times the next start went on from the newest checkpoint; "
+        f"{sum(not line['problem'] for line in ends)} of {len(ends)} times the last one came to its end",
+        tell_origins(kept),
+    ]
+    bad = [f"{line['kind']} {line['number']}: {line['problem']}" for line in kept if line["problem"]]
+    if missing := sum(wanted.values()) - len(of["saving"]) - len(of["run"]):
+        texts.append(f"{missing} kills are not there yet: the same command goes on with them")
+    texts += bad or ["nothing was lost"]
+    return "\n".join(texts), 1 if bad else 3 if missing else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the kills that are not there yet, and say what all of them come to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200, help="of a process that saves; default: 200")
+    parser.add_argument("--run_kills", type=int, default=200, help="of a real run; default: 200")
     parser.add_argument("--mb", type=float, default=4.0, help="size of a checkpoint; default: 4")
     parser.add_argument("--seed", type=int, default=0, help="of the moments; default: 0")
-    arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
-    num_weights = int(arguments.mb * 2**20 / 4)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no kill after this time")
+    parser.add_argument("--output", type=Path, default=RESULTS / "kills.jsonl", help="file of the kills")
+    options = parser.parse_args(argv)
+    wanted = {"saving": options.kills, "run": options.run_kills}
+    kept = {(line["kind"], line["number"]) for line in read_lines(options.output)}
+    deadline_s = time.monotonic() + options.seconds
+    left = {
+        kind: in_time([n for n in range(number) if (kind, n) not in kept], deadline_s)
+        for kind, number in wanted.items()
+    }
     torch.set_num_threads(1)
-    num_unfinished, saved, next_number = 0, -1, 0
-    with tempfile.TemporaryDirectory() as directory:
-        run_folder = Path(directory)
-        for kill in range(arguments.kills):
-            last, is_unfinished = kill_once(run_folder, next_number, num_weights, rng)
-            num_unfinished += is_unfinished
-            saved = max(saved, last)
-            folder = CheckpointFolder(run_folder, 0, NUM_KEPT)
-            folder.remove_partials()
-            state = folder.load("latest")
-            found = -1 if state is None else int(state["frames"])
-            left = [path.name for path in folder.path.glob(".*")] if folder.path.exists() else []
-            if found < saved or left or (state is not None and not is_whole(state, found, num_weights)):
-                print(f"kill {kill + 1}: {saved} was saved, {found} was loaded; left over: {left}")
-                return 1
-            best = folder.load("best")
-            if best is not None and not is_whole(best, int(best["frames"]), num_weights):
-                print(f"kill {kill + 1}: the best checkpoint is damaged")
-                return 1
-            next_number = found + 1
-    print(
-        f"{arguments.kills} kills, {num_unfinished} of them while a file was being written; {next_number} checkpoints "
-        "were saved, and after each kill the newest of them was loaded, whole"
-    )
-    if problem := kill_runs(arguments.run_kills, rng):
-        print(problem)
-        return 1
-    print(f"{arguments.run_kills} kills of a run on CartPole: each start went on from the newest checkpoint")
-    return 0
+    origin = describe_origin()
+    for kills in (
+        kill_savings(left["saving"], int(options.mb * 2**20 / 4), options.seed),
+        kill_runs(left["run"], options.seed),
+    ):
+        for kill in kills:
+            append_line(options.output, asdict(kill) | origin)
+    text, status = summarize(wanted, read_lines(options.output))
+    print(text)
+    return status
 
 
 if __name__ == "__main__":

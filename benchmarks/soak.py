@@ -6,31 +6,36 @@ grow while everything is used for the first time; after that its slope is that o
 compared between the first and the last sixth of the time. The exit status is 1 if memory grows by more than 1 MB a
 minute, if throughput changes by more than 5 %, or if the run does not end well.
 
-    python -m benchmarks.soak --task cartpole --minutes 60
-    python -m benchmarks.soak --task doom_basic --minutes 60
+Tasks are trained one after the other, also if the first one fails. Each look adds a line to soak-TASK.jsonl as soon as
+it is taken, and the end another one with the exit status of the run and all problems. A soak that is there is not made
+again; one that was interrupted is, since memory and speed of two halves say nothing of an hour.
+
+    python -m benchmarks.soak --minutes 60
+    python -m benchmarks.soak --tasks doom_basic --minutes 60
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from benchmarks.measuring.peer_runs import measure_memory
+from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines
+from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_session
 from sample_profiler.runtime.machine import Machine
 
-RESULTS = Path(__file__).parent / "results"
 TASKS = {
     "cartpole": ("sf_examples.gym.train_gym", "--env=CartPole-v1"),
     "doom_basic": (
@@ -41,7 +46,9 @@ TASKS = {
 _INTERVAL_S = 10.0
 _SETTLED = 1 / 12  # of the time; five minutes of an hour
 _PART = 1 / 6
-_SPARE_S = 120.0
+_SPARE_S = 120.0  # for starting, and for ending
+_MOST_OUTPUT = 3000
+_SHORT = 0.9  # of the time that was asked for
 _MOST_MB_PER_MINUTE = 1.0
 _MOST_CHANGE = 0.05  # of throughput
 
@@ -56,20 +63,50 @@ class Moment:
     folder_mib: float
 
 
-def watch(command: Sequence[str], folder: Path, seconds: float) -> tuple[list[Moment], int]:
-    """Run a command and look at it from time to time; return what was seen, and its exit status."""
+@dataclass(frozen=True)
+class Soak:
+    """A soak that is over.
+
+    Attributes:
+        moments: what was seen.
+        status: of its process; None: it did not end by itself.
+        output: the end of what it said, if it has not ended well.
+    """
+
+    moments: Sequence[Moment]
+    status: int | None
+    output: str = ""
+
+
+def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[Moment], None]) -> Soak:
+    """Run a command and look at it from time to time.
+
+    Args:
+        command: of a run that writes to `folder/run`.
+        folder: for its files.
+        seconds: that it trains.
+        keep: is given each look as soon as it is taken.
+    """
     moments: list[Moment] = []
     log = folder / "output.txt"
     with log.open("w") as output:
         process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         begin_s = time.monotonic()
         try:
-            while process.poll() is None and time.monotonic() - begin_s < seconds + _SPARE_S:
+            while process.poll() is None and time.monotonic() - begin_s < seconds + 2 * _SPARE_S:
                 time.sleep(_INTERVAL_S)
-                moments += look(process, folder / "run", log, time.monotonic() - begin_s)
-            return moments, process.wait(_SPARE_S)
+                time_s = time.monotonic() - begin_s
+                if process.poll() is not None or time_s > seconds:
+                    continue  # what is about to end has let go of memory already
+                for moment in look(process, folder / "run", log, time_s):
+                    moments.append(moment)
+                    keep(moment)
+            status = process.poll()
         finally:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+                process.kill()  # the others notice, and end
+            process.wait()
+    return Soak(moments, status, "" if status == 0 else log.read_text(errors="replace")[-_MOST_OUTPUT:])
 
 
 def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float) -> list[Moment]:
@@ -98,15 +135,17 @@ def evaluate(moments: Sequence[Moment]) -> dict[str, float]:
     """Return what a soak shows.
 
     Raises:
-        SystemExit: it was too short.
+        ValueError: it was too short.
     """
+    if len(moments) < 2:
+        raise ValueError("too short to say anything: give more --minutes")
     begin_s, end_s = moments[0].time_s, moments[-1].time_s
     length_s = end_s - begin_s
     settled = [m for m in moments if m.time_s >= begin_s + _SETTLED * length_s]
     first = [m for m in moments if m.time_s <= begin_s + _PART * length_s]
     last = [m for m in moments if m.time_s >= end_s - _PART * length_s]
     if min(map(len, (settled, first, last))) < 2:
-        raise SystemExit("too short to say anything: give more --minutes")
+        raise ValueError("too short to say anything: give more --minutes")
     return {
         "minutes": length_s / 60,
         "memory_mib": settled[0].memory_mib,
@@ -135,36 +174,84 @@ def find_problems(figures: Mapping[str, float]) -> list[str]:
     return problems
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run, print, and keep what was seen; the exit status is 1 if anything is not as it has to be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=TASKS, required=True, help="what is trained")
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of soak-TASK.json")
-    options = parser.parse_args(argv)
-    seconds = options.minutes * 60
-    with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_") as name:
-        folder = Path(name)
-        command = [sys.executable, "-m", *TASKS[options.task], f"--train_dir={folder}", "--experiment=run"]
-        moments, status = watch([*command, f"--train_for_seconds={seconds}"], folder, seconds)
-        if status:
-            print(f"ended with status {status}:\n{(folder / 'output.txt').read_text()[-3000:]}")
-    if len(moments) < 2:
-        raise SystemExit("too short to say anything: give more --minutes")
-    figures = evaluate(moments)
-    points = [[round(m.time_s), m.frames, round(m.memory_mib, 1), round(m.folder_mib, 1)] for m in moments]
-    document = {"machine": Machine.this().to_dict(), "task": options.task, "figures": figures, "points": points}
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / f"soak-{options.task}.json").write_text(json.dumps(document) + "\n")
-    print(
-        f"{options.task}, {figures['minutes']:.0f} minutes: memory {figures['memory_mib']:,.0f} MiB, "
-        f"{figures['memory_mib_per_minute']:+.2f} MiB a minute; {figures['first_fps']:,.0f} frames/s at first, "
-        f"{figures['last_fps']:,.0f} at last: {figures['last_to_first']:.3f}; files {figures['files_mib']:,.0f} MiB"
+def judge(soak: Soak, minutes: float) -> dict[str, Any]:
+    """Return the last line of a soak: its figures, the exit status of its run, and all problems.
+
+    Args:
+        soak: that is over.
+        minutes: that were asked for.
+    """
+    problems = []
+    if soak.status is None:
+        problems.append(f"it did not end within {2 * _SPARE_S:g} s more than it was to train")
+    elif soak.status:
+        problems.append(f"it ended with status {soak.status}")
+    try:
+        figures = evaluate(soak.moments)
+        problems += find_problems(figures)
+        if figures["minutes"] < _SHORT * minutes - _INTERVAL_S / 60:
+            problems.append(f"it was watched for {figures['minutes']:.1f} of {minutes:g} minutes")
+    except ValueError as error:
+        figures = {}
+        problems.append(str(error))
+    return {"what": "end", "status": soak.status, "problems": problems, "figures": figures, "output": soak.output}
+
+
+def make_soak(task: str, minutes: float, path: Path) -> None:
+    """Make one soak, and keep every look and the end."""
+    origin = describe_origin()
+    facts = {"task": task, "minutes": minutes, "facts": Machine.this().to_dict()}
+    append_line(path, {"what": "begin", **facts, **origin})
+
+    def keep(moment: Moment) -> None:
+        append_line(path, {"what": "look", **{name: round(value, 1) for name, value in asdict(moment).items()}})
+
+    with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
+        command = [sys.executable, "-m", *TASKS[task], f"--train_dir={name}", "--experiment=run"]
+        soak = watch([*command, f"--train_for_seconds={minutes * 60}"], Path(name), minutes * 60, keep)
+    append_line(path, judge(soak, minutes) | {"task": task, "minutes": minutes} | origin)
+
+
+def find_end(path: Path, minutes: float) -> dict[str, Any] | None:
+    """Return the last line of the latest soak of that length that came to its end; None if there is none."""
+    ends = [line for line in read_lines(path) if line["what"] == "end" and line["minutes"] == minutes]
+    return ends[-1] if ends else None
+
+
+def describe(end: dict[str, Any]) -> str:
+    """Return what a soak came to in words."""
+    text, figures = (
+        f"{end['task']}, {end['minutes']:g} minutes, {end['machine']}, commit {end['commit']}",
+        end["figures"],
     )
-    problems = find_problems(figures)
-    for problem in problems:
-        print(f"FAILED: {problem}")
-    return int(status != 0 or bool(problems))
+    if figures:
+        text += (
+            f": memory {figures['memory_mib']:,.0f} MiB, {figures['memory_mib_per_minute']:+.2f} MiB a minute; "
+            f"{figures['first_fps']:,.0f} frames/s at first, {figures['last_fps']:,.0f} at last: "
+            f"{figures['last_to_first']:.3f}; files {figures['files_mib']:,.0f} MiB"
+        )
+    return "\n".join([text, *(f"FAILED: {problem}" for problem in end["problems"]), *filter(None, [end["output"]])])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the soaks that are not there, and print all; the exit status is 1 if anything is not as it has to be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="what is trained; default: all")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long each")
+    parser.add_argument("--again", action="store_true", help="make soaks that had problems once more")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of soak-TASK.jsonl")
+    options = parser.parse_args(argv)
+    ends = []
+    for task in options.tasks:
+        path = options.output / f"soak-{task}.jsonl"
+        end = find_end(path, options.minutes)
+        if end is None or (options.again and end["problems"]):
+            make_soak(task, options.minutes, path)
+            end = find_end(path, options.minutes)
+        assert end is not None  # it has just been made
+        ends.append(end)
+        print(describe(end), flush=True)
+    return int(any(end["problems"] for end in ends))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from benchmarks import soak
-from benchmarks.soak import Moment, evaluate, find_problems, main
+from benchmarks.soak import Moment, Soak, evaluate, find_problems, main, watch
 
 
 def moments(memory_of, fps_of, minutes=60):
@@ -35,8 +36,9 @@ def test_a_run_that_becomes_slower_is_seen():
 
 
 def test_what_is_too_short_says_nothing():
-    with pytest.raises(SystemExit, match="too short"):
-        evaluate(moments(lambda minute: 500, lambda minute: 1000, minutes=1)[:4])
+    for number in (0, 1, 4):
+        with pytest.raises(ValueError, match="too short"):
+            evaluate(moments(lambda minute: 500, lambda minute: 1000, minutes=1)[:number])
 
 
 @pytest.mark.parametrize(
@@ -57,10 +59,106 @@ def test_the_limits_are_held_to(mib_per_minute, last_fps, problems):
     assert all(text.startswith(expected) for text, expected in zip(found, problems, strict=True))
 
 
-@pytest.mark.parametrize(("mib_per_minute", "status"), [(0.0, 0), (5.0, 1)])
-def test_the_exit_status_tells_whether_they_were(monkeypatch, tmp_path, capsys, mib_per_minute, status):
-    seen = moments(lambda minute: 500 + mib_per_minute * minute, lambda minute: 1000)
-    monkeypatch.setattr(soak, "watch", lambda *_: (seen, 0))
-    assert main(["--task=cartpole", f"--output={tmp_path}"]) == status
-    assert ("FAILED: memory grows" in capsys.readouterr().out) == bool(status)
-    assert json.loads((tmp_path / "soak-cartpole.json").read_text())["task"] == "cartpole"
+@pytest.fixture
+def soaked(monkeypatch):
+    """Stand in for the runs; return which tasks were trained, and how memory grows and runs end."""
+    trained, seen = [], {"growth": 0.0, "status": 0, "minutes": 60}
+
+    def watch(command, folder, seconds, keep):
+        trained.append("cartpole" if "--env=CartPole-v1" in command else "doom_basic")
+        looks = moments(lambda minute: 500 + seen["growth"] * minute, lambda minute: 1000, seen["minutes"])
+        for look in looks:
+            keep(look)
+        if seen["status"] == "interrupted":
+            raise KeyboardInterrupt
+        return Soak(looks, seen["status"], "its end" if seen["status"] else "")
+
+    monkeypatch.setattr(soak, "watch", watch)
+    return trained, seen
+
+
+def lines_of(folder, task):
+    return [json.loads(line) for line in (folder / f"soak-{task}.jsonl").read_text().splitlines()]
+
+
+def test_every_look_is_a_line_and_the_end_has_status_and_problems(soaked, tmp_path):
+    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 0
+    first, *looks, last = lines_of(tmp_path, "cartpole")
+    assert (first["what"], first["task"], first["minutes"]) == ("begin", "cartpole", 60)
+    assert len(looks) == 360 and {look["what"] for look in looks} == {"look"}
+    assert looks[1]["time_s"] == 10 and looks[1]["memory_mib"] == 500
+    assert (last["what"], last["status"], last["problems"]) == ("end", 0, [])
+    assert first["machine"] == last["machine"] and first["commit"] == last["commit"]
+
+
+def test_both_tasks_are_trained_though_the_first_one_fails(soaked, tmp_path, capsys):
+    trained, seen = soaked
+    seen["growth"] = 5.0
+    assert main([f"--output={tmp_path}"]) == 1
+    assert trained == ["cartpole", "doom_basic"]
+    assert capsys.readouterr().out.count("FAILED: memory grows") == 2
+    assert "memory grows" in lines_of(tmp_path, "doom_basic")[-1]["problems"][0]
+
+
+def test_what_came_to_its_end_is_not_made_again_unless_it_failed_and_that_is_asked_for(soaked, tmp_path, capsys):
+    trained, seen = soaked
+    seen["status"] = 3
+    for flags in ((), (), ("--again",), ()):
+        assert main(["--tasks=cartpole", f"--output={tmp_path}", *flags]) == int(not trained[1:])
+        seen["status"] = 0
+    assert trained == ["cartpole", "cartpole"]
+    assert main(["--tasks=cartpole", f"--output={tmp_path}", "--minutes=30"]) == 0
+    assert len(trained) == 3, "that of another length is another one"
+    assert "FAILED: it ended with status 3\nits end" in capsys.readouterr().out
+
+
+def test_one_that_was_interrupted_is_made_again_and_its_looks_stay(soaked, tmp_path):
+    trained, seen = soaked
+    seen["status"] = "interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        main(["--tasks=cartpole", f"--output={tmp_path}"])
+    assert len(lines_of(tmp_path, "cartpole")) == 361
+    seen["status"] = 0
+    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 0
+    assert len(trained) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "minutes", "problem"),
+    [
+        (None, 60, "it did not end within 240 s more"),
+        (0, 40, "it was watched for 39.8 of 60 minutes"),
+        (1, 0, "too short to say anything"),
+    ],
+)
+def test_a_run_that_does_not_end_or_is_too_short_fails(soaked, tmp_path, status, minutes, problem):
+    _, seen = soaked
+    seen |= {"status": status, "minutes": minutes}
+    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
+    assert any(text.startswith(problem) for text in lines_of(tmp_path, "cartpole")[-1]["problems"])
+
+
+def test_a_process_that_does_not_end_is_killed_and_what_was_seen_is_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.05)
+    monkeypatch.setattr(soak, "_SPARE_S", 0.1)
+    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s: [Moment(time_s, 1.0, 2.0, 3.0)])
+    kept = []
+    command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
+    over = watch(command, tmp_path, 0.5, kept.append)
+    assert over.status is None and len(kept) > 2 and over.moments == kept
+
+
+def test_the_output_of_a_run_that_fails_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.01)
+    over = watch([sys.executable, "-c", "print('too bad'); exit(3)"], tmp_path, 5.0, lambda _: None)
+    assert (over.status, over.output) == (3, "too bad\n")
+
+
+def test_a_run_that_ends_or_has_ended_is_not_looked_at(monkeypatch, tmp_path):
+    """It has let go of its memory, so that growth before would be taken for less."""
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.02)
+    looks = []
+    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s: looks.append((process.poll(), time_s)) or [])
+    for program, seconds in (("import time; time.sleep(0.7)", 0.3), ("pass", 9.0)):
+        watch([sys.executable, "-c", program], tmp_path, seconds, lambda _: None)
+        assert all(status is None and time_s <= seconds for status, time_s in looks)

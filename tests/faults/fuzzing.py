@@ -1,20 +1,29 @@
 """What all tests with made-up input share: how much of it, and ways to spoil a document.
 
-`make fuzz` tries 500 inputs of each kind (`FAULTS_EXAMPLES=500`); without it there are a few dozen.
+`make fuzz` tries 500 inputs of each kind (`FAULTS_EXAMPLES=500`); without it there are a few dozen. With
+`FUZZ_RESULTS=FILE` only tests with made-up input run, those that are in the file and passed are left out, and each adds
+a line of JSON to it.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 NUM_EXAMPLES = int(os.environ.get("FAULTS_EXAMPLES", "25"))
+RESULTS = Path(os.environ["FUZZ_RESULTS"]) if "FUZZ_RESULTS" in os.environ else None
+TRIED: Counter[str] = Counter()
+"""How many inputs each test has had, by its name, since somebody asked."""
 
-fuzzed = settings(
+_settings = settings(
     max_examples=NUM_EXAMPLES,
     deadline=None,
     derandomize=NUM_EXAMPLES <= 50,  # no surprises in CI
@@ -22,6 +31,45 @@ fuzzed = settings(
     phases=(Phase.explicit, Phase.generate),  # making a failure smaller takes minutes of runs
     suppress_health_check=list(HealthCheck),
 )
+
+
+def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
+    """Have a test get as much made-up input as is wanted, and count it; goes below `given`."""
+
+    @functools.wraps(test)
+    def count(*arguments: Any, **named: Any) -> None:
+        TRIED[test.__name__] += 1
+        test(*arguments, **named)
+
+    return _settings(count)
+
+
+def latest_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the latest line of each test, by its name."""
+    return {line["test"]: line for line in lines}
+
+
+def is_done(line: Mapping[str, Any] | None) -> bool:
+    """Tell whether a test has had all the input that is wanted, and passed."""
+    return line is not None and line["outcome"] == "passed" and line["asked"] >= NUM_EXAMPLES
+
+
+def describe_fuzzing(names: Iterable[str], lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what came of tests, a line for each and one for all.
+
+    Args:
+        names: of the tests.
+        lines: that were kept.
+    """
+    latest, names = latest_of(lines), list(names)
+    texts = [
+        f"{name}: {latest[name]['tried']} inputs, {latest[name]['outcome']}" if name in latest else f"{name}: not yet"
+        for name in names
+    ]
+    done = [latest[name] for name in names if is_done(latest.get(name))]
+    total = sum(line["tried"] for line in done)
+    return [*texts, f"{len(done)} of {len(names)} kinds of input passed, with {total} inputs"]
+
 
 WEIRD_TEXTS = st.sampled_from(
     [

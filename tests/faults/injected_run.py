@@ -35,7 +35,8 @@ def fail(fault: str) -> None:
         while True:
             time.sleep(60)
     if fault == "memory":
-        # As where the kernel's memory is used up: it grows, and is gone in the middle of what it does.
+        # As the kernel does where memory is used up: the process has grown, and gets SIGKILL. Having the kernel do it
+        # takes a control group with a limit of its own, which not everybody may make.
         GROWN.extend(b"x" * 2**25 for _ in range(16))
         os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError(f"unknown fault {fault!r}")

@@ -1,9 +1,9 @@
 """Breaks real runs in every way and place, and says what came of it.
 
-Each case is a run of its own: it trains for a random while, then one of its processes meets with a fault. A lost
-RolloutWorker has to be replaced, and the run to go on; any other loss has to end it, soon, with a non-zero status.
-In any case nothing may be left behind: no process, no named shared memory, no checkpoint that cannot be loaded. Where
-throughput is measured, too, a run whose worker was replaced has to be as fast as an undisturbed one soon.
+Each case is a run of its own: it trains for a random while, then one of its processes meets with a fault. What has to
+come of it is in `cases`. In any case nothing may be left behind: no process, no named shared memory, no checkpoint that
+cannot be loaded. Where throughput is measured, too, a run whose worker was replaced has to be as fast as an undisturbed
+one soon.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from sample_profiler.profiling.session import read_session
+from tests.faults.cases import HANG_TIMEOUT_S, LASTING, MORE_S, SIGNALS, Plan
 from tests.integration.runs import (
     CARTPOLE,
     DOOM,
@@ -31,74 +33,78 @@ from tests.integration.runs import (
     unused_shared_memory,
 )
 
-SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
-FAULTS = (*SIGNALS, "exception", "memory", "hang")
-VICTIMS = ("Runner", "Batcher_0", "Learner_0", "InferenceWorker_p0-w0", "RolloutWorker_w0", "game")
-MODES = ("async", "sync", "own inference", "serial")
 MODE_FLAGS = {
     "async": (),
     "sync": ("--async_rl=False",),
     "own inference": ("--inference=worker",),
     "serial": ("--serial_mode=True", "--async_rl=False"),
 }
+ENVIRONMENT_FLAGS = {"doom": DOOM[1:], "cartpole": (*CARTPOLE[1:], *SMALL)}
 SCRIPT = Path(__file__).with_name("injected_run.py")
-HANG_TIMEOUT_S = 5.0
-_MORE_S = 15.0  # that an end may take beyond the limit at which it is due
-_WINDOW_S = 6.0
-_BACK_S = 30.0
-_BACK_SHARE = 0.95  # of the throughput of a run without a fault
-_WARM_UP_S = 3.0
+WINDOW_S = 10.0  # in which throughput is measured
+BACK_S = 30.0
+BACK_SHARE = 0.95  # of the throughput of a run without a fault
+KINDS = ("hang", "orphan", "shared memory", "checkpoint", "throughput", "error", "other")
+_MOST_OUTPUT = 3000
+_SERVES_S = 300.0
+
+
+class Problem(NamedTuple):
+    """What was not as it has to be.
+
+    Attributes:
+        kind: one of KINDS; "error": the case could not be played to its end.
+        text: what it was.
+    """
+
+    kind: str
+    text: str
 
 
 @dataclass
 class Case:
-    """One fault in one place.
+    """What came of one fault.
 
     Attributes:
+        plan: the fault.
         problems: what was not as it has to be.
-        ended_s: from the fault to the end of the run; None: it went on, as it had to.
-        throughput: after a worker was replaced, as a ratio of that of an undisturbed run.
+        ended_s: from the fault until the run had ended and nothing of it was left; None: it went on, as it had to.
+        back_s: from the fault until a worker had been replaced and there was training again.
+        before_fps: throughput of an undisturbed run.
+        after_fps: throughput in the window that ends BACK_S after the fault.
+        output: the end of what the run said, if there are problems.
     """
 
-    fault: str
-    victim: str
-    mode: str
-    after_s: float
-    problems: list[str]
+    plan: Plan
+    problems: list[Problem] = field(default_factory=list)
     ended_s: float | None = None
-    throughput: float | None = None
+    back_s: float | None = None
+    before_fps: float | None = None
+    after_fps: float | None = None
+    output: str = ""
 
+    @property
+    def throughput(self) -> float | None:
+        """After a worker was replaced, as a ratio of that of an undisturbed run."""
+        return self.after_fps / self.before_fps if self.after_fps is not None and self.before_fps else None
 
-def is_possible(fault: str, victim: str, mode: str) -> bool:
-    """A game runs no Python, and with inference in the workers there is nobody else to draw actions.
+    def add(self, kind: str, text: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(kind, text))
 
-    In serial mode nobody watches the one process, so it has to be left to act itself: when a game is told to end, has
-    died or is stopped, when it is told to end itself, and when a component raises.
-    """
-    if mode == "serial":
-        told = victim == "game" or (fault, victim) == ("terminate", "Runner")
-        return (told and fault in SIGNALS) or (fault == "exception" and victim != "game")
-    if victim == "game" and fault not in SIGNALS:
-        return False
-    return not (mode == "own inference" and victim.startswith("InferenceWorker"))
-
-
-def goes_on(fault: str, victim: str) -> bool:
-    """A game leaves requests to end to its owner, in all modes."""
-    return (fault, victim) == ("terminate", "game")
-
-
-def is_replaced(fault: str, victim: str, mode: str) -> bool:
-    """A worker that is lost is replaced, also through its game; in serial mode there is no process to be replaced."""
-    return victim in ("RolloutWorker_w0", "game") and mode != "serial" and not goes_on(fault, victim)
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, what was planned first."""
+        seen = asdict(self)
+        plan = {name: value for name, value in seen.pop("plan").items() if name != "at_once"}
+        derived = {"environment": self.plan.environment, "after_s": self.plan.after_s, "throughput": self.throughput}
+        return plan | derived | seen
 
 
 @contextmanager
-def injected_run(victim: str, mode: str, folder: Path) -> Iterator[LiveRun]:
+def injected_run(environment: str, mode: str, folder: Path) -> Iterator[LiveRun]:
     """Start a run that fails when it is told to; kill what is left of it in the end."""
-    kind, flags = ("doom", DOOM[1:]) if victim == "game" else ("cartpole", (*CARTPOLE[1:], *SMALL))
     log = folder / "output.txt"
-    command = [sys.executable, str(SCRIPT), kind, *flags, *MODE_FLAGS[mode]]
+    command = [sys.executable, str(SCRIPT), environment, *ENVIRONMENT_FLAGS[environment], *MODE_FLAGS[mode]]
     command += [f"--train_dir={folder}", "--experiment=run", "--save_every_sec=1", f"--hang_timeout={HANG_TIMEOUT_S}"]
     with log.open("w") as file:
         process = subprocess.Popen(
@@ -123,129 +129,186 @@ def inject(live: LiveRun, fault: str, victim: str, folder: Path) -> None:
     if fault in SIGNALS:
         live.find(victim).send_signal(SIGNALS[fault])
     else:
-        name = "Runner" if victim == "Runner" else victim
-        (folder / f".{name}").write_text(fault)
-        (folder / f".{name}").rename(folder / name)
+        (folder / f".{victim}").write_text(fault)
+        (folder / f".{victim}").rename(folder / victim)
 
 
-def num_frames(live: LiveRun) -> float:
-    """Return how many frames have been trained on, as the Runner recorded it."""
-    session = read_session(live.folder)
-    return max((r.gauges["Runner/frames"].value for r in session.processes if "Runner/frames" in r.gauges), default=0.0)
+def progress(live: LiveRun) -> tuple[float, float]:
+    """Return how many frames have been trained on, and when that was, in seconds; the Runner records it each second."""
+    gauges = [r.gauges["Runner/frames"] for r in read_session(live.folder).processes if "Runner/frames" in r.gauges]
+    return max(((gauge.value, gauge.updated_ns / 1e9) for gauge in gauges), default=(0.0, 0.0))
 
 
 def throughput(live: LiveRun) -> float:
     """Measure frames per second over a while."""
-    begin, begin_s = num_frames(live), time.monotonic()
-    time.sleep(_WINDOW_S)
-    return (num_frames(live) - begin) / (time.monotonic() - begin_s)
+    begin, begin_s = progress(live)
+    time.sleep(WINDOW_S)
+    end, end_s = progress(live)
+    return (end - begin) / (end_s - begin_s) if end_s > begin_s else 0.0
 
 
-def undisturbed_throughput(victim: str, mode: str, folder: Path) -> float:
-    """Measure the throughput of a run of its own, so that the moment of the fault can be any of the other."""
+def undisturbed_throughput(environment: str, mode: str, folder: Path) -> float:
+    """Measure the throughput of a run of its own, as long after its first training as others are after the fault.
+
+    Raises:
+        RuntimeError: it does not train.
+    """
     folder.mkdir()
-    with injected_run(victim, mode, folder) as live:
+    with injected_run(environment, mode, folder) as live:
         live.wait_until_training()
-        time.sleep(_WARM_UP_S)
-        measured = throughput(live)
+        time.sleep(BACK_S - WINDOW_S)
+        measured = [throughput(live), throughput(live)]
         live.process.send_signal(signal.SIGINT)
-        live.wait(_MORE_S)
-    return measured
+        live.wait(MORE_S)
+    if not all(measured):
+        raise RuntimeError(f"a run without a fault does not train on:\n{live.output[-_MOST_OUTPUT:]}")
+    return sum(measured) / len(measured)
 
 
-def run_case(fault: str, victim: str, mode: str, after_s: float, *, measures: bool, folder: Path) -> Case:
-    """Run one case."""
-    case = Case(fault, victim, mode, after_s, problems=[])
-    shared_memory = unused_shared_memory()
-    is_measured = measures and is_replaced(fault, victim, mode)
-    before = undisturbed_throughput(victim, mode, folder / "undisturbed") if is_measured else 0.0
-    with injected_run(victim, mode, folder) as live:
-        live.wait_until_training()
-        time.sleep(after_s)
-        live.everybody()
-        inject(live, fault, victim, folder)
-        if is_replaced(fault, victim, mode):
-            _expect_replacement(case, live, before)
-        elif goes_on(fault, victim):
-            _expect_nothing(case, live)
-        else:
-            _expect_end(case, live)
-        case.problems += [f"left over: {left}" for left in live.left_over(patience_s=HANG_TIMEOUT_S + _MORE_S)]
-        if left := left_shared_memory(shared_memory):
-            case.problems.append(f"shared memory left over: {left}")
-        try:
-            load_all_checkpoints(live.folder)
-        except Exception as error:
-            case.problems.append(f"checkpoints: {error!r}")
-        if "Traceback" in live.output and fault != "exception" and victim != "game":
-            case.problems.append("a traceback in the log")
-        if case.problems:
-            case.problems.append(live.output[-3000:])
+class Undisturbed:
+    """Throughput without a fault: one run serves the cases of its environment and mode that follow within minutes."""
+
+    def __init__(self, measure: Callable[[str, str, Path], float] = undisturbed_throughput) -> None:
+        self._measure = measure
+        self._measured: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def fps(self, environment: str, mode: str, folder: Path) -> float:
+        """Return it; `folder` is made if it has to be measured."""
+        measured_s, fps = self._measured.get((environment, mode), (-_SERVES_S, 0.0))
+        if time.monotonic() - measured_s >= _SERVES_S:
+            fps = self._measure(environment, mode, folder)
+            self._measured[environment, mode] = time.monotonic(), fps
+        return fps
+
+
+def run_case(plan: Plan, folder: Path, undisturbed: Undisturbed | None = None) -> Case:
+    """Run one case; what cannot be played to its end is a problem of it, too.
+
+    Args:
+        plan: the fault.
+        folder: of the run's files; has to be there.
+        undisturbed: measures throughput before; None: throughput does not matter.
+    """
+    case = Case(plan)
+    try:
+        if undisturbed is not None and plan.is_replaced:
+            case.before_fps = undisturbed.fps(plan.environment, plan.mode, folder / "undisturbed")
+        shared_memory = unused_shared_memory()
+        with injected_run(plan.environment, plan.mode, folder) as live:
+            _play(case, live, folder)
+            _look_at_what_is_left(case, live, shared_memory)
+    except Exception as error:
+        kind = "hang" if isinstance(error, (TimeoutError, subprocess.TimeoutExpired)) else "error"
+        case.add(kind, "".join(traceback.format_exception(error))[-_MOST_OUTPUT:])
+    log = folder / "output.txt"
+    if case.problems and log.exists():
+        case.output = log.read_text(errors="replace")[-_MOST_OUTPUT:]
     return case
 
 
-def _expect_replacement(case: Case, live: LiveRun, before: float) -> None:
-    begin_s = time.monotonic()
-    limit_s = HANG_TIMEOUT_S + _MORE_S
+def _play(case: Case, live: LiveRun, folder: Path) -> None:
+    plan = case.plan
+    live.wait_until_training()
+    time.sleep(plan.after_s)
+    live.everybody()
+    inject(live, plan.fault, plan.victim, folder)
+    if plan.is_replaced:
+        _expect_replacement(case, live)
+    elif plan.goes_on:
+        _expect_nothing(case, live)
+    else:
+        _expect_end(case, live)
+
+
+def _look_at_what_is_left(case: Case, live: LiveRun, shared_memory: set[str]) -> None:
+    if live.process.poll() is not None:  # of one that hangs nobody can have ended
+        for left in live.left_over():
+            case.add("orphan", left)
+        for name in sorted(left_shared_memory(shared_memory)):
+            case.add("shared memory", name)
+    try:
+        load_all_checkpoints(live.folder)
+    except Exception as error:
+        case.add("checkpoint", repr(error))
+    # A worker that finds its game dead tells where it was; all others have to be told of in words.
+    if "Traceback" in live.output and case.plan.fault != "exception" and case.plan.victim != "game":
+        case.add("other", "a traceback in the log")
+
+
+def _expect_replacement(case: Case, live: LiveRun) -> None:
+    begin_s, limit_s = time.monotonic(), case.plan.limit_s
     while "takes its place" not in live.output:
-        if live.process.poll() is not None or time.monotonic() - begin_s > limit_s:
-            case.problems.append(f"not replaced; exit status {live.process.poll()}")
+        if (status := live.process.poll()) is not None:
+            case.add("other", f"the worker was not replaced, the run ended with status {status}")
+            return
+        if time.monotonic() - begin_s > limit_s:
+            case.add("hang", f"the worker was not replaced within {limit_s:g} s")
             return
         time.sleep(0.1)
-    _expect_training(case, live, begin_s + limit_s + _MORE_S)
-    if before:
-        case.throughput = 0.0
-        while time.monotonic() - begin_s < _BACK_S - _WINDOW_S:
-            case.throughput = max(case.throughput, throughput(live) / before)
-            if case.throughput >= _BACK_SHARE:
-                break
-        if case.throughput < _BACK_SHARE:
-            case.problems.append(f"{case.throughput:.0%} of the throughput {_BACK_S:g} s after the worker was lost")
+    case.back_s = _expect_training(case, live, begin_s)
+    if case.before_fps is not None:
+        _expect_throughput(case, live, begin_s)
     _end_in_order(case, live)
+
+
+def _expect_throughput(case: Case, live: LiveRun, begin_s: float) -> None:
+    time.sleep(max(0.0, begin_s + BACK_S - WINDOW_S - time.monotonic()))
+    case.after_fps = throughput(live)
+    if case.throughput is not None and case.throughput < BACK_SHARE:
+        text = f"{case.throughput:.0%} of the throughput {BACK_S:g} s after the worker was lost"
+        case.add("throughput", text)
 
 
 def _expect_nothing(case: Case, live: LiveRun) -> None:
-    _expect_training(case, live, time.monotonic() + HANG_TIMEOUT_S + _MORE_S)
+    _expect_training(case, live, time.monotonic())
     if "takes its place" in live.output:
-        case.problems.append("a worker was replaced")
+        case.add("other", "a worker was replaced")
     _end_in_order(case, live)
 
 
-def _expect_training(case: Case, live: LiveRun, deadline_s: float) -> None:
-    frames = num_frames(live)
-    while num_frames(live) <= frames and time.monotonic() < deadline_s:
+def _expect_training(case: Case, live: LiveRun, begin_s: float) -> float | None:
+    """Wait until there is more training than now; return how long after `begin_s` that was, None if too long."""
+    frames, _ = progress(live)
+    while progress(live)[0] <= frames:
+        if time.monotonic() - begin_s > case.plan.limit_s:
+            case.add("hang", f"it does not train on within {case.plan.limit_s:g} s")
+            return None
         time.sleep(0.2)
-    if num_frames(live) <= frames:
-        case.problems.append("it does not train on")
+    return time.monotonic() - begin_s
 
 
 def _end_in_order(case: Case, live: LiveRun) -> None:
     live.everybody()  # successors and what they have started have to be gone in the end, too
     live.process.send_signal(signal.SIGINT)
     try:
-        if (status := live.wait(_MORE_S)) != 130:
-            case.problems.append(f"after Ctrl+C the exit status is {status}")
+        if (status := live.wait(MORE_S)) != 130:
+            case.add("other", f"after Ctrl+C the exit status is {status}")
     except subprocess.TimeoutExpired:
-        case.problems.append("it hangs after Ctrl+C")
+        case.add("hang", f"it has not ended {MORE_S:g} s after Ctrl+C")
 
 
 def _expect_end(case: Case, live: LiveRun) -> None:
-    begin_s = time.monotonic()
-    limit_s = _MORE_S + (HANG_TIMEOUT_S if case.fault in ("stop", "hang") else 0.0)
-    if case.victim == "Runner" and case.fault in ("stop", "hang"):
-        # It cannot end any more, but all others have to.
-        while len(others := [p for p in live.everybody() if _is_there(p)]) and time.monotonic() - begin_s < limit_s:
-            time.sleep(0.1)
-        case.problems += [f"still there: {process}" for process in others]
+    begin_s, limit_s = time.monotonic(), case.plan.limit_s
+    # A Runner that hangs cannot end any more, but all others have to.
+    is_stuck = case.plan.victim == "Runner" and case.plan.fault in LASTING
+    while left := _still_there(live, is_stuck):
+        if time.monotonic() - begin_s > limit_s:
+            break
+        time.sleep(0.1)
+    else:
+        case.ended_s = time.monotonic() - begin_s
+    if left and (is_stuck or live.process.poll() is None):
+        case.add("hang", f"still there after {limit_s:g} s: {', '.join(left)}")
+    if is_stuck:
         live.process.kill()
-    try:
-        status = live.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        case.problems.append(f"it has not ended within {limit_s} s")
-        return
-    case.ended_s = time.monotonic() - begin_s
-    if status == 0:
-        case.problems.append("the exit status is 0")
+        live.process.wait()
+    elif live.process.poll() == 0:
+        case.add("other", "the exit status is 0")
+
+
+def _still_there(live: LiveRun, is_stuck: bool) -> list[str]:
+    runner = ["Runner"] if live.process.poll() is None and not is_stuck else []
+    return runner + [f"{process.pid}" for process in live.everybody() if _is_there(process)]
 
 
 def _is_there(process: psutil.Process) -> bool:
@@ -254,20 +317,3 @@ def _is_there(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False
-
-
-def describe_throughput(cases: Iterable[Mapping[str, Any]]) -> str:
-    """Say how many runs were as fast as before soon after a worker was replaced.
-
-    Args:
-        cases: fields of `Case`.
-    """
-    ratios = [case["throughput"] for case in cases if case["throughput"] is not None]
-    if not ratios:
-        return "No throughput was measured after a replacement"
-    num_back = sum(ratio >= _BACK_SHARE for ratio in ratios)
-    return (
-        f"{num_back} of {len(ratios)} runs whose worker was replaced ({num_back / len(ratios):.0%}) were back at "
-        f"{_BACK_SHARE:.0%} of an undisturbed run's throughput within {_BACK_S:g} s; the lowest ratio is "
-        f"{min(ratios):.2f}"
-    )

@@ -1,110 +1,123 @@
-"""Whatever fails, nothing hangs and nothing is left behind: a few cases here, all of them with `make faults`.
-
-FAULT_ROUNDS: number of random moments for every case there is; not set: the few cases.
-FAULT_RESULTS: a file to which each case is appended as a line of JSON; then throughput has to be as before, too.
-"""
+"""Whatever fails, nothing hangs and nothing is left behind: a few cases here, all of them with `make faults`."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import random
 import signal
-from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from sample_profiler.profiling.timer_nodes import GaugeNode
 from tests.faults import matrix
-from tests.faults.matrix import FAULTS, MODES, VICTIMS, describe_throughput, is_possible, run_case
+from tests.faults.cases import (
+    FAULTS,
+    HANG_TIMEOUT_S,
+    KILLS_OF_WORKERS,
+    MODES,
+    MORE_S,
+    VICTIMS,
+    Plan,
+    all_plans,
+    is_possible,
+)
+from tests.faults.matrix import Case, Undisturbed, run_case
 from tests.integration.runs import load_all_checkpoints
 
-NUM_ROUNDS = int(os.environ.get("FAULT_ROUNDS", "0"))
-RESULTS = os.environ.get("FAULT_RESULTS")
-LATEST_MOMENT_S = 9.0
-KILLS_OF_WORKERS = 20  # the commonest fault of all; its moment matters most
-
 FEW = [
-    ("kill", "RolloutWorker_w0", "async", 0),
-    ("kill", "RolloutWorker_w0", "sync", 0),
-    ("hang", "RolloutWorker_w0", "own inference", 0),
-    ("exception", "RolloutWorker_w0", "async", 0),
-    ("stop", "game", "async", 0),
-    ("kill", "game", "serial", 0),
-    ("stop", "game", "serial", 0),
-    ("terminate", "game", "serial", 0),
-    ("exception", "Learner_0", "serial", 0),
-    ("stop", "Learner_0", "async", 0),
-    ("terminate", "Batcher_0", "async", 0),
-    ("terminate", "RolloutWorker_w0", "own inference", 0),
-    ("hang", "InferenceWorker_p0-w0", "async", 0),
-    ("memory", "Batcher_0", "async", 0),
-    ("stop", "Runner", "async", 0),
-    ("hang", "Runner", "sync", 0),
+    Plan("kill", "RolloutWorker_w0", "async", at_once=True),
+    Plan("kill", "RolloutWorker_w0", "sync", 1, at_once=True),
+    Plan("hang", "RolloutWorker_w0", "own inference", at_once=True),
+    Plan("exception", "RolloutWorker_w0", "async", at_once=True),
+    Plan("stop", "game", "async", at_once=True),
+    Plan("kill", "game", "serial", at_once=True),
+    Plan("stop", "game", "serial", at_once=True),
+    Plan("terminate", "game", "serial", at_once=True),
+    Plan("exception", "Learner_0", "serial", at_once=True),
+    Plan("stop", "Learner_0", "async", at_once=True),
+    Plan("terminate", "Batcher_0", "async", at_once=True),
+    Plan("terminate", "RolloutWorker_w0", "own inference", at_once=True),
+    Plan("hang", "InferenceWorker_p0-w0", "async", at_once=True),
+    Plan("memory", "Batcher_0", "async", at_once=True),
+    Plan("stop", "Runner", "async", 1, at_once=True),
+    Plan("hang", "Runner", "sync", at_once=True),
 ]
 
 
-def all_cases() -> list[tuple[str, str, str, int]]:
-    """Return every possible case with the numbers of its rounds."""
-    cases = []
-    for fault, victim, mode in itertools.product(FAULTS, VICTIMS, MODES):
-        is_commonest = (fault, victim) == ("kill", "RolloutWorker_w0")
-        if is_possible(fault, victim, mode):
-            num_rounds = max(NUM_ROUNDS, KILLS_OF_WORKERS if is_commonest else 0)
-            cases += [(fault, victim, mode, number) for number in range(num_rounds)]
-    return cases
+def describe(plan: Plan) -> str:
+    return f"{plan.fault} {plan.victim} {plan.mode} {plan.environment}"
 
 
-@pytest.mark.parametrize(("fault", "victim", "mode", "number"), all_cases() if NUM_ROUNDS else FEW)
-def test_a_fault_is_survived_or_ends_the_run_and_leaves_nothing(
-    fault: str, victim: str, mode: str, number: int, tmp_path: Path
-) -> None:
-    after_s = random.Random(f"{fault} {victim} {mode} {number}").uniform(0, LATEST_MOMENT_S)
-    case = run_case(fault, victim, mode, after_s if NUM_ROUNDS else 0.3, measures=bool(RESULTS), folder=tmp_path)
-    if RESULTS:
-        with Path(RESULTS).open("a") as file:
-            file.write(json.dumps(asdict(case)) + "\n")
-    assert case.problems == []
+@pytest.mark.parametrize("plan", FEW, ids=describe)
+def test_a_fault_is_survived_or_ends_the_run_and_leaves_nothing(plan: Plan, tmp_path: Path) -> None:
+    case = run_case(plan, tmp_path)
+    assert case.problems == [], case.output
 
 
-def test_workers_are_killed_at_many_moments_in_every_parallel_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "NUM_ROUNDS", 1)
-    cases = all_cases()
+def test_workers_are_killed_at_many_moments_in_every_parallel_mode() -> None:
+    plans = all_plans(num_rounds=1)
+    assert len(set(plans)) == len(plans)
     for mode in MODES:
-        kills = [case for case in cases if case[:3] == ("kill", "RolloutWorker_w0", mode)]
-        assert len(set(kills)) == (0 if mode == "serial" else KILLS_OF_WORKERS)
-    others = [case for case in cases if case[:2] != ("kill", "RolloutWorker_w0")]
-    assert {number for *_, number in others} == {0}
+        kills = {p.after_s for p in plans if (p.fault, p.victim, p.mode) == ("kill", "RolloutWorker_w0", mode)}
+        assert len(kills) == (0 if mode == "serial" else KILLS_OF_WORKERS)
+    others = [p for p in plans if (p.fault, p.victim) != ("kill", "RolloutWorker_w0")]
+    assert {p.number for p in others} == {0}
 
 
-def test_the_share_of_runs_that_are_as_fast_as_before_is_told() -> None:
-    cases = [{"throughput": ratio} for ratio in (None, 1.02, 0.95, 0.6, 0.97)]
-    text = describe_throughput(cases)
-    assert text.startswith(
-        "3 of 4 runs whose worker was replaced (75%) were back at 95% of an undisturbed run's throughput within 30 s"
-    )
-    assert text.endswith("the lowest ratio is 0.60")
-    assert describe_throughput(cases[:1]) == "No throughput was measured after a replacement"
+def test_every_victim_in_every_mode_meets_each_fault_once_before_any_does_again_and_in_games_too() -> None:
+    plans = all_plans(num_rounds=3)
+    places = {(p.fault, p.victim, p.mode) for p in plans}
+    assert {(p.fault, p.victim, p.mode) for p in plans[: len(places)]} == places
+    for environment in ("cartpole", "doom"):
+        seen = {(p.fault, p.victim, p.mode) for p in plans if p.environment == environment}
+        assert seen == {place for place in places if environment == "doom" or place[1] != "game"}
+
+
+def test_cases_that_one_undisturbed_run_serves_follow_each_other() -> None:
+    measured = [p for p in all_plans(num_rounds=3) if p.is_replaced]
+    changes = sum(a.environment != b.environment or a.mode != b.mode for a, b in itertools.pairwise(measured))
+    assert changes < len(measured) / 3
 
 
 def test_what_a_game_does_not_die_of_replaces_nobody() -> None:
-    cases = [(victim, mode) for victim in VICTIMS for mode in MODES if is_possible("terminate", victim, mode)]
-    replaced = [case for case in cases if matrix.is_replaced("terminate", *case)]
-    assert replaced == [("RolloutWorker_w0", mode) for mode in MODES if mode != "serial"]
-    assert [case for case in cases if case[1] == "serial"] == [("Runner", "serial"), ("game", "serial")]
+    plans = [Plan("terminate", v, mode) for v in VICTIMS for mode in MODES if is_possible("terminate", v, mode)]
+    assert [p.mode for p in plans if p.is_replaced and p.victim == "RolloutWorker_w0"] == list(MODES[:-1])
+    assert {p.victim for p in plans if p.is_replaced} == {"RolloutWorker_w0"}
+    assert [p.victim for p in plans if p.mode == "serial"] == ["Runner", "game"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_only_what_is_silent_gets_the_time_of_silence(fault: str) -> None:
+    more_s = HANG_TIMEOUT_S if fault in ("stop", "hang") else 0.0
+    assert {Plan(fault, victim, "async").limit_s for victim in VICTIMS} == {MORE_S + more_s}
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        monkeypatch.setattr(matrix, "time", SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep))
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 class Live:
-    """Stands in for a run whose worker is replaced at once, and which trains on at half its speed."""
+    """Stands in for a run: its worker is replaced at some time, and it trains at some speed."""
 
-    output = "takes its place"
-
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: Clock, fps: float = 100.0, due_s: float = 0.0) -> None:
         self.events: list[str] = []
         self.process = self
+        self._clock, self._due_s = clock, clock.now_s + due_s
+        monkeypatch.setattr(matrix, "progress", lambda _: (fps * clock.now_s, clock.now_s))
+
+    @property
+    def output(self) -> str:
+        return "takes its place" if self._clock.now_s >= self._due_s else ""
 
     def everybody(self) -> list[Any]:
         self.events.append("everybody")
@@ -116,20 +129,98 @@ class Live:
     def wait(self, timeout_s: float) -> int:
         return 130
 
+    def poll(self) -> None:
+        return None
+
 
 @pytest.mark.parametrize(("after", "is_problem"), [(100.0, False), (94.0, True)])
 def test_a_run_that_stays_slow_is_a_problem_and_successors_are_looked_for(
     monkeypatch: pytest.MonkeyPatch, after: float, is_problem: bool
 ) -> None:
-    frames, clock = itertools.count(), itertools.count(step=5)
-    monkeypatch.setattr(matrix, "num_frames", lambda _: float(next(frames)))
-    monkeypatch.setattr(matrix, "throughput", lambda _: after)
-    monkeypatch.setattr(matrix.time, "monotonic", lambda: float(next(clock)))
-    case = matrix.Case("kill", "RolloutWorker_w0", "async", 0.0, problems=[])
-    live = Live()
-    matrix._expect_replacement(case, live, before=100.0)
+    clock = Clock(monkeypatch)
+    live = Live(monkeypatch, clock, after)
+    case = Case(Plan("kill", "RolloutWorker_w0", "async"), before_fps=100.0)
+    matrix._expect_replacement(case, live)
     assert live.events == ["everybody", "SIGINT"], "what is there only since then is seen before the run ends"
-    assert case.problems == (["94% of the throughput 30 s after the worker was lost"] if is_problem else [])
+    text = "94% of the throughput 30 s after the worker was lost"
+    assert case.problems == ([("throughput", text)] if is_problem else [])
+    assert clock.now_s == pytest.approx(130), "the one window that counts ends then"
+
+
+@pytest.mark.parametrize(
+    ("fault", "due_s", "problems"), [("kill", 14, 0), ("kill", 16, 1), ("hang", 19, 0), ("hang", 21, 1)]
+)
+def test_a_worker_that_is_replaced_too_late_is_a_hang(
+    monkeypatch: pytest.MonkeyPatch, fault: str, due_s: float, problems: int
+) -> None:
+    live = Live(monkeypatch, Clock(monkeypatch), due_s=due_s)
+    case = Case(Plan(fault, "RolloutWorker_w0", "async"))
+    matrix._expect_replacement(case, live)
+    assert [problem.kind for problem in case.problems] == ["hang"] * problems
+    assert (case.back_s is None) == bool(problems)
+
+
+def test_a_run_that_does_not_train_on_after_the_replacement_is_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch, Clock(monkeypatch), fps=0.0)
+    case = Case(Plan("kill", "RolloutWorker_w0", "async"))
+    matrix._expect_replacement(case, live)
+    assert case.problems == [("hang", "it does not train on within 15 s")]
+
+
+def test_a_run_that_does_not_end_is_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch, Clock(monkeypatch))
+    case = Case(Plan("kill", "Learner_0", "async"))
+    matrix._expect_end(case, live)
+    assert case.problems == [("hang", "still there after 15 s: Runner")] and case.ended_s is None
+
+
+def test_throughput_is_of_the_times_at_which_the_frames_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are recorded once a second, so ten seconds of waiting may be nine or eleven of them."""
+    Clock(monkeypatch)
+    counted = iter([(1000.0, 5.0), (2100.0, 16.0)])
+    monkeypatch.setattr(matrix, "progress", lambda _: next(counted))
+    assert matrix.throughput(None) == pytest.approx(100)
+
+
+def test_frames_are_those_of_the_runner_with_the_time_they_were_recorded_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = GaugeNode(70.0)
+    frames.updated_ns = 3_000_000_000
+    records = [SimpleNamespace(gauges={}), SimpleNamespace(gauges={"Runner/frames": frames})]
+    monkeypatch.setattr(matrix, "read_session", lambda _: SimpleNamespace(processes=records))
+    assert matrix.progress(SimpleNamespace(folder=None)) == (70.0, 3.0)
+    records.pop()
+    assert matrix.progress(SimpleNamespace(folder=None)) == (0.0, 0.0)
+
+
+def test_an_undisturbed_run_serves_the_cases_of_its_kind_for_some_minutes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = Clock(monkeypatch)
+    measured = []
+    undisturbed = Undisturbed(lambda environment, mode, _: measured.append((environment, mode)) or 7.0)
+    for environment in ("doom", "doom", "cartpole"):
+        assert undisturbed.fps(environment, "async", tmp_path) == 7.0
+        clock.sleep(100)
+    assert measured == [("doom", "async"), ("cartpole", "async")]
+    clock.sleep(100)
+    undisturbed.fps("doom", "async", tmp_path)
+    assert measured[2:] == [("doom", "async")]
+
+
+def test_a_case_that_cannot_be_played_is_a_case_with_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*arguments: Any) -> None:
+        (tmp_path / "output.txt").write_text("the end of its log")
+        raise AssertionError("no training within 60 s")
+
+    monkeypatch.setattr(matrix, "injected_run", fail)
+    case = run_case(Plan("kill", "Runner", "sync"), tmp_path)
+    ((kind, text),) = case.problems
+    assert kind == "error" and "no training within 60 s" in text
+    assert case.to_dict() | {"problems": 0} == {
+        **{"fault": "kill", "victim": "Runner", "mode": "sync", "number": 0, "environment": "cartpole"},
+        **{"after_s": case.plan.after_s, "throughput": None, "problems": 0, "ended_s": None, "back_s": None},
+        **{"before_fps": None, "after_fps": None, "output": "the end of its log"},
+    }
 
 
 def test_every_checkpoint_is_loaded_not_only_the_newest(tmp_path: Path) -> None:

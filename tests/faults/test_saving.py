@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import subprocess
@@ -26,21 +27,20 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_kill_at_any_moment_costs_no_checkpoint() -> None:
-    """`make fuzz` does the same two hundred times, and kills a real run twenty times."""
-    kills = os.environ.get("FAULTS_KILLS", "8")
-    run_kills = max(2, int(kills) // 10)
+def test_a_kill_at_any_moment_costs_no_checkpoint_and_each_kill_is_kept(tmp_path: Path) -> None:
+    """`make kills` does the same two hundred times with each."""
+    kills = tmp_path / "kills.jsonl"
+    command = [sys.executable, "-m", "benchmarks.kill_checkpoints", "--kills=8", "--mb=2", "--run_kills=2"]
     result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_checkpoints", "--kills", kills, "--mb=2", f"--run_kills={run_kills}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=90 + 2 * int(kills) + 30 * run_kills,
-        check=False,
+        [*command, f"--output={kills}"], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.startswith(f"{kills} kills, ")
-    assert f"{run_kills} kills of a run on CartPole: each start went on" in result.stdout
+    assert result.stdout.startswith("8 kills of a process that saves, ")
+    assert "2 times the next start went on from the newest checkpoint; 1 of 1 times the last" in result.stdout
+    lines = [json.loads(line) for line in kills.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["saving"] * 8 + ["run"] * 2 + ["end"]
+    assert lines[9]["begun"] == lines[8]["found"] > 0, "each start goes on where the one before was killed"
+    assert all(line["machine"] and line["commit"] for line in lines)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

@@ -1,0 +1,149 @@
+"""Breaks runs in every way and place, and keeps what came of each case: whether they survive, or end as they have to.
+
+The cases are those of `tests/faults/cases.py`, each a run of its own that is watched by `tests/faults/matrix.py`. Every
+case adds a line to the results as soon as it is over, also when it could not be played to its end. Cases that are there
+are not made again, so the same command goes on where it was ended, by --seconds or at any moment; --again makes those
+that had problems once more. The table is printed at the end and written beside the results.
+
+Exit status 0: all cases are there, without problems; 1: some have problems; 3: none has, but some are not there yet.
+
+    python -m benchmarks.fault_matrix --rounds 3 --seconds 3000
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring.fault_table import (
+    Key,
+    describe_missing,
+    describe_throughput,
+    key_of,
+    latest_of,
+    to_table,
+)
+from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from benchmarks.measuring.peer_runs import RESULTS
+from tests.faults.cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
+from tests.faults.matrix import Case, Undisturbed, run_case
+
+_LONGEST_CASE_S = 400.0  # with an undisturbed run before it, and all patience that its steps have
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what is done meanwhile when the time is up.
+
+    Args:
+        seconds: from now.
+    """
+
+    def fail(*_: object) -> None:
+        raise TimeoutError(f"the case was not over after {seconds:g} s")
+
+    handler = signal.signal(signal.SIGALRM, fail)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def play(plan: Plan, undisturbed: Undisturbed | None) -> Case:
+    """Run one case in a folder of its own, and for a limited time."""
+    folder = tempfile.TemporaryDirectory(prefix="sample_profiler_faults_", ignore_cleanup_errors=True)
+    with folder as name, time_limit(_LONGEST_CASE_S):
+        return run_case(plan, Path(name), undisturbed)
+
+
+def choose(wanted: Sequence[Plan], kept: dict[Key, Any], *, again: bool) -> list[Plan]:
+    """Return the cases that are to be made.
+
+    Args:
+        wanted: all of them.
+        kept: the latest line of each case that is there.
+        again: whether those with problems are made once more, after the others.
+    """
+    missing = [plan for plan in wanted if key_of(plan) not in kept]
+    bad = [plan for plan in wanted if key_of(plan) in kept and kept[key_of(plan)]["problems"]]
+    return missing + (bad if again else [])
+
+
+def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: Undisturbed | None) -> None:
+    """Make cases until the time is up, and keep each."""
+    origin, begin_s = describe_origin(), time.monotonic()
+    for plan in plans:
+        if time.monotonic() - begin_s >= seconds:
+            return
+        line = play(plan, undisturbed).to_dict() | origin
+        append_line(path, line)
+        print(describe(line), flush=True)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """Return what came of one case in words."""
+    seen = [f"{name} after {line[key]:.1f} s" for name, key in (("ended", "ended_s"), ("back", "back_s")) if line[key]]
+    if line["throughput"] is not None:
+        seen.append(f"throughput {line['throughput']:.2f}")
+    begin = f"{line['fault']} {line['victim']}, {line['mode']}, {line['environment']}, {line['number']}: "
+    problems = [f"\n  {kind}: {text}" for kind, text in line["problems"]]
+    return begin + ", ".join([*seen, "as it has to be" if not problems else "FAILED"]) + "".join(problems)
+
+
+def summarize(wanted: Sequence[Plan], lines: Sequence[dict[str, Any]]) -> tuple[str, int]:
+    """Return what all lines come to, as a page of Markdown, and the exit status."""
+    keys = {key_of(plan) for plan in wanted}
+    kept = {key: line for key, line in latest_of(lines).items() if key in keys}
+    num_bad = sum(bool(line["problems"]) for line in kept.values())
+    texts = [to_table(kept.values()), describe_throughput(kept.values()), describe_missing(wanted, kept)]
+    earlier = [line for line in lines if key_of(line) in keys and kept[key_of(line)] is not line]
+    if earlier:
+        bad = sum(bool(line["problems"]) for line in earlier)
+        texts.append(f"{len(earlier)} lines of cases that were made again do not count; {bad} of them had problems")
+    texts += [tell_origins(kept.values()), f"{num_bad} cases have problems" if num_bad else "No case has problems"]
+    return "\n\n".join(texts) + "\n", 1 if num_bad else 0 if len(kept) == len(keys) else 3
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=NUM_ROUNDS, help="moments for each case")
+    parser.add_argument("--kills", type=int, default=KILLS_OF_WORKERS, help="moments for killed RolloutWorkers")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="default: all")
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS, help="default: all")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="default: all")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
+    parser.add_argument("--again", action="store_true", help="make cases that had problems once more")
+    parser.add_argument("--no_throughput", action="store_true", help="do not measure it, as on a busy machine")
+    parser.add_argument("--output", type=Path, default=RESULTS / "faults.jsonl", help="file of the cases")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the cases that are not there yet, and print the table of all."""
+    options = parse(argv)
+    wanted = [
+        plan
+        for plan in all_plans(options.rounds, options.kills)
+        if plan.fault in options.faults and plan.victim in options.victims and plan.mode in options.modes
+    ]
+    plans = choose(wanted, dict(latest_of(read_lines(options.output))), again=options.again)
+    make_cases(plans, options.seconds, options.output, None if options.no_throughput else Undisturbed())
+    text, status = summarize(wanted, read_lines(options.output))
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.with_suffix(".md").write_text(f"# Faults\n\n{text}")
+    print(text)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
