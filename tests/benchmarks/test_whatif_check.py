@@ -18,7 +18,7 @@ from tests.analysis.made_runs import inference, learner, load
 
 
 def facts(*loads, seconds=8.0):
-    return RunFacts(seconds, 0.0, 5000.0, 2, 0.9, False, loads)
+    return RunFacts(seconds, 0.0, 5000.0, 4, 0.3, False, loads)
 
 
 def env_worker(index=0, env_step=0.5, injected=0.2, steps=4000):
@@ -31,9 +31,7 @@ def result(kind, number=0, **values):
 
 
 def asked(share=0.5, pairs=((150.0, 100.0),) * 4, most=9.0):
-    return result(
-        "prediction", injected_share=share, pairs=[list(pair) for pair in pairs], most=most, limit="inference"
-    )
+    return result("prediction", injected_share=share, pairs=list(map(list, pairs)), most=most, limit="inference")
 
 
 def test_runs_take_turns_after_the_prediction():
@@ -55,7 +53,7 @@ def test_the_delay_is_a_share_of_its_stage_wherever_it_is_spent():
 
 
 def test_a_run_without_a_delay_has_none_to_take_away():
-    with pytest.raises(SessionError, match="no.* to take away"):
+    with pytest.raises(SessionError, match="the run has none to take away"):
         injected_share(facts(env_worker(injected=0.0)), "env")
 
 
