@@ -55,24 +55,25 @@ class Case:
 
 
 # On used-up processors inference and environments hold up others by what they compute, so their delays compute, too: a
-# sleep would leave its processor to others, and is coarse below a tenth of a millisecond. A Learner that has eight
-# epochs sets the pace by itself: what it waits holds up all others.
-_PACED_BY_LEARNER = ("--num_epochs=8",)
+# sleep would leave its processor to others, and is coarse below a tenth of a millisecond. A Learner that has so many
+# epochs sets the pace by itself and uses most of the processors: what it waits holds up all others, and sampling, which
+# could use that time, has little to do.
+_PACED_BY_LEARNER = ("--num_epochs=32",)
 CASES = {
     "env": Case("env", {"env_ms": 0.015, "computes": 1}),
-    "inference": Case("inference", {"inference_ms": 0.2, "computes": 1}),
-    "learner": Case("learner", {"learner_ms": 4.0}, _PACED_BY_LEARNER),
+    "inference": Case("inference", {"inference_ms": 0.3, "computes": 1}),
+    "learner": Case("learner", {"learner_ms": 1.6}, _PACED_BY_LEARNER),
 }
 """Delays without which a run is 20 to 60 % faster on two cores, CartPole on each of them."""
 
 # One environment of each worker waits, in the place of all: a sixteenth of the delay would be too short for a sleep.
 MIXED = {
     "env waits": Case("env", {"env_ms": 0.2, "env_every": 16}),
-    "inference waits": Case("inference", {"inference_ms": 0.2}),
-    "learner computes": Case("learner", {"learner_ms": 4.0, "computes": 1}, _PACED_BY_LEARNER),
+    "inference waits": Case("inference", {"inference_ms": 0.3}),
+    "learner computes": Case("learner", {"learner_ms": 1.6, "computes": 1}, _PACED_BY_LEARNER),
     # As environments do that have a process of their own, and training on a GPU.
     "env does both": Case("env", {"env_ms": 0.3, "env_every": 16, "computes": 0.4}),
-    "learner does both": Case("learner", {"learner_ms": 4.0, "computes": 0.4}, _PACED_BY_LEARNER),
+    "learner does both": Case("learner", {"learner_ms": 1.6, "computes": 0.4}, _PACED_BY_LEARNER),
 }
 """Other kinds of delays, some beside a stage of the other kind."""
 

@@ -102,7 +102,7 @@ def test_without_its_delays_a_case_runs_the_same_code():
         without = case.scaled(0)
         assert without.injected.keys() == case.injected.keys() and without.flags == case.flags
         assert {name for name in case.injected if without.injected[name] != case.injected[name]} == {f"{case.stage}_ms"}
-    assert CASES["learner"].scaled(2).injected == {"learner_ms": 8.0}
+    assert CASES["learner"].scaled(2).injected == {"learner_ms": 3.2}
     assert [case.stage for case in CASES.values()] == list(STAGE_BLOCKS)
 
 
