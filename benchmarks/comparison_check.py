@@ -1,11 +1,11 @@
 """Print how often comparisons of eight pairs err, resampled from many recorded runs; the exit status is 1 if too often.
 
 Two settings take turns, run after run: CartPole as it is, and with environments that compute so much longer that it is
-some ten per cent slower. Comparisons are drawn from these runs: of a setting with itself, neighbours in time in turn as
-`sample-profiler compare` makes them, where every difference that is found is an error; and of both, where none should
-be missed. That tells something only where the slower setting is slower by ten per cent, and not by thirty: on a machine
-on which it is not, the check fails, too, and says which `--env_ms` would do. All runs are kept, and go on where they
-were interrupted.
+some ten per cent slower. Comparisons are drawn from these runs: of each setting with itself, where every difference
+that is found is an error; and of both, where none should be missed. Neighbours in time are pairs, eight different ones
+a comparison, in turn as `sample-profiler compare` makes them. That tells something only where the slower setting is
+slower by ten per cent, and not by thirty: on a machine on which it is not, the check fails, too, and says which
+`--env_ms` would do. All runs are kept, and go on where they were interrupted.
 
     python -m benchmarks.comparison_check --runs 60 --seconds 12
 """
@@ -39,6 +39,9 @@ _MOST_ERRORS = 4
 _LEAST_FOUND = 0.8
 _WANTED_CHANGE = -0.1
 _OTHER_CHANGE = 0.03  # of what is measured: more is another slow-down, which is found more or less often
+_LEAST_RUNS = 48  # 12 pairs of each setting: 8 drawn of fewer are about the same 8 each time
+
+Comparison = list[tuple[float, float]]
 
 
 def run(seconds: float, env_ms: float) -> float:
@@ -67,26 +70,39 @@ def run(seconds: float, env_ms: float) -> float:
         return costs.fps
 
 
-def same_setting(runs: Sequence[float]) -> list[list[tuple[float, float]]]:
-    """Return all comparisons of a setting with itself: neighbours in time are pairs, every second one turned round."""
-    windows = [runs[begin : begin + 2 * _NUM_PAIRS] for begin in range(len(runs) - 2 * _NUM_PAIRS + 1)]
-    return [_in_turn(list(zip(window[::2], window[1::2], strict=True))) for window in windows]
+def same_setting(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Comparison]:
+    """Draw 40 comparisons of a setting with itself, of both in turn: where any finds a difference, it errs.
+
+    Runs of a setting that are neighbours in time are a pair, and no run is in two of them: what pairs have in common
+    would look like a difference, again and again.
+    """
+    pairs = [_neighbours(runs) for runs in (plain, slow)]
+    return [_in_turn(_draw(pairs[number % 2], rng)) for number in range(_NUM_COMPARISONS)]
 
 
-def both_settings(plain: Sequence[float], slow: Sequence[float]) -> list[list[tuple[float, float]]]:
-    """Return all comparisons of both: runs that followed each other are pairs."""
+def both_settings(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Comparison]:
+    """Draw 40 comparisons of both: runs that followed each other are pairs."""
     pairs = list(zip(plain, slow, strict=False))  # an interrupted recording has one more of the one
-    return [pairs[begin : begin + _NUM_PAIRS] for begin in range(len(pairs) - _NUM_PAIRS + 1)]
+    return [_draw(pairs, rng) for _ in range(_NUM_COMPARISONS)]
 
 
-def _in_turn(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _neighbours(runs: Sequence[float]) -> Comparison:
+    return list(zip(runs[::2], runs[1::2], strict=False))
+
+
+def _draw(pairs: Comparison, rng: random.Random) -> Comparison:
+    """Draw as many pairs as a comparison has, none twice, in the order of their time."""
+    return [pairs[index] for index in sorted(rng.sample(range(len(pairs)), _NUM_PAIRS))]
+
+
+def _in_turn(pairs: Comparison) -> Comparison:
     """Turn every second pair round, as a comparison does: A B, then B A."""
     return [pair if number % 2 == 0 else pair[::-1] for number, pair in enumerate(pairs)]
 
 
-def count(comparisons: Sequence[Sequence[tuple[float, float]]], rng: random.Random) -> Counter[str]:
-    """Return how often each outcome comes out of 40 of them, drawn with replacement."""
-    return Counter(compare_pairs(pairs).outcome for pairs in rng.choices(comparisons, k=_NUM_COMPARISONS))
+def count(comparisons: Sequence[Comparison]) -> Counter[str]:
+    """Return how often each outcome comes out of them."""
+    return Counter(compare_pairs(pairs).outcome for pairs in comparisons)
 
 
 def find_faults(change: float, num_errors: int, share: float, env_ms: float) -> list[str]:
@@ -126,8 +142,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--env_ms", type=float, default=0.005, help="what the slower setting computes in each step")
     parser.add_argument("--output", type=Path, default=RESULTS / "comparison-check.json", help="file of the runs")
     options = parser.parse_args(argv)
-    if options.runs < 4 * _NUM_PAIRS:
-        parser.error(f"--runs: {4 * _NUM_PAIRS} or more are needed for {_NUM_PAIRS} pairs of one setting")
+    if options.runs < _LEAST_RUNS:
+        parser.error(f"--runs {options.runs}: {_LEAST_RUNS} or more are needed to draw {_NUM_PAIRS} pairs of a setting")
     setting = {
         "figure": _FIGURE,
         "seconds": options.seconds,
@@ -150,10 +166,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     rng = random.Random(1)
     change = median(b / a for a, b in zip(plain, slow, strict=False)) - 1
     print(f"\n{min(len(plain), len(slow))} pairs: slower environments {100 * change:+.1f} % (median)")
-    same = count(same_setting(plain), rng)
+    same = count(same_setting(plain, slow, rng))
     num_errors = same["higher"] + same["lower"]
     print(f"a setting with itself: called different in {num_errors} of {_NUM_COMPARISONS} ({dict(same)})")
-    both = count(both_settings(plain, slow), rng)
+    both = count(both_settings(plain, slow, rng))
     share = both["lower"] / _NUM_COMPARISONS
     print(f"both: found in {100 * share:.0f} % ({dict(both)})")
     faults = find_faults(change, num_errors, share, options.env_ms)

@@ -2,7 +2,8 @@
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
 one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
-there is more to do: 1 is all of it.
+there is more to do: 1 is all of it. "is_timed" has them in a block of their own, "injected", in the tree of whoever
+spends them; "env_every" slows the first of so many environments alone.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ from typing import Any
 
 import gymnasium
 
-from sample_profiler import register_encoder, register_env, train
+from sample_profiler import get_timing, register_encoder, register_env, train
 
 INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
 
 
 def spend(milliseconds: float) -> None:
     """Compute, then sleep, for so long together."""
+    if INJECTED.get("is_timed"):
+        with get_timing().add_time("injected"):
+            _spend(milliseconds)
+    else:
+        _spend(milliseconds)
+
+
+def _spend(milliseconds: float) -> None:
     computes = INJECTED.get("computes", 0.0)
     end_ns = time.thread_time_ns() + round(computes * milliseconds * 1e6)
     while time.thread_time_ns() < end_ns:
@@ -48,6 +57,8 @@ class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 def make_slowed_env(_name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
     """Make one environment, as slow as it is to be where it runs."""
     sleep_ms = INJECTED.get("env_ms", 0.0)
+    if placement is not None and placement.env_id % INJECTED.get("env_every", 1):
+        sleep_ms = 0.0
     if placement is not None and placement.env_id == INJECTED.get("one_env", -1):
         sleep_ms += INJECTED["one_env_ms"]
     if placement is not None and placement.worker_index == INJECTED.get("one_worker", -1):

@@ -116,6 +116,6 @@ class GameWatch:
 
 def _is_stopped(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False

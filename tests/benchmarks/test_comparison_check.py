@@ -18,28 +18,60 @@ from sample_profiler.profiling.session import Session, live_folder, read_live, s
 
 
 def test_neighbours_are_pairs_and_every_second_one_is_turned_round():
-    (only,) = same_setting(range(1, 17))
-    assert only == [(1, 2), (4, 3), (5, 6), (8, 7), (9, 10), (12, 11), (13, 14), (16, 15)]
-    assert len(same_setting(range(1, 31))) == 15
+    numbers = list(range(1, 17))
+    first, second, *_ = same_setting(numbers, [100 + number for number in numbers], random.Random(3))
+    assert first == [(1, 2), (4, 3), (5, 6), (8, 7), (9, 10), (12, 11), (13, 14), (16, 15)]
+    assert second == [(100 + a, 100 + b) for a, b in first], "the slow setting is compared with itself, too"
+
+
+def test_comparisons_have_eight_different_pairs_each_in_the_order_of_time_and_no_run_is_in_two():
+    comparisons = same_setting(range(30), range(30), random.Random(3))
+    assert len(comparisons) == 40
+    for pairs in comparisons:
+        runs = [sorted(pair) for pair in pairs]
+        assert len(runs) == 8 and sorted(runs) == runs
+        assert all(low % 2 == 0 and high == low + 1 for low, high in runs), "pairs are disjoint"
+        assert len({low for low, _ in runs}) == 8
+    assert len({str(pairs) for pairs in comparisons}) > 30
 
 
 def test_an_interrupted_recording_is_compared_as_far_as_it_goes():
-    assert len(both_settings(range(1, 17), range(1, 16))) == 8
+    assert all(len(pairs) == 8 for pairs in both_settings(range(1, 17), range(1, 16), random.Random(3)))
+
+
+def noise(rng, mean, num=30, deviation=0.03):
+    return [mean * rng.lognormvariate(0, deviation) for _ in range(num)]
 
 
 def test_what_differs_is_found_and_what_does_not_is_not():
     rng = random.Random(3)
-    plain = [1000 * rng.uniform(0.97, 1.03) for _ in range(30)]
-    slow = [900 * rng.uniform(0.97, 1.03) for _ in range(30)]
-    assert count(both_settings(plain, slow), rng)["lower"] == 40
-    same = count(same_setting(plain), rng)
+    plain, slow = noise(rng, 1000), noise(rng, 900)
+    assert count(both_settings(plain, slow, rng))["lower"] == 40
+    same = count(same_setting(plain, slow, rng))
     assert same["lower"] + same["higher"] <= 4
+
+
+def test_of_recordings_without_a_difference_few_have_more_errors_than_are_allowed():
+    too_many = total = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        outcomes = count(same_setting(noise(rng, 1000), noise(rng, 900), rng))
+        total += outcomes["lower"] + outcomes["higher"]
+        too_many += outcomes["lower"] + outcomes["higher"] > 4
+    assert total <= 0.06 * 40 * 60, "the level of the test is 5 %"
+    assert too_many <= 6, f"{too_many} of 60 recordings would fail a test that is right"
 
 
 def test_a_machine_that_slows_down_favours_nobody():
     runs = [1000 * 0.99**number for number in range(30)]
-    same = count(same_setting(runs), random.Random(3))
+    same = count(same_setting(runs, runs, random.Random(3)))
     assert same["lower"] + same["higher"] == 0
+
+
+def test_few_runs_are_refused_since_all_comparisons_would_be_the_same(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--runs", "32", "--output", str(tmp_path / "runs.json")])
+    assert "--runs 32: 48 or more are needed" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -1,0 +1,194 @@
+"""What `whatif` is checked with: predictions that know the slow run alone, and real gains from runs in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from benchmarks import whatif_check
+from benchmarks.measuring.whatif_cases import CASES, MIXED, injected_share
+from benchmarks.whatif_check import Outcome, main, outcome, schedule
+from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.analysis.whatif import STAGE_BLOCKS
+from sample_profiler.cli import main as cli
+from sample_profiler.errors import SessionError
+from tests.analysis.made_runs import inference, learner, load
+
+
+def facts(*loads, seconds=8.0):
+    return RunFacts(seconds, 0.0, 5000.0, 4, 0.3, False, loads)
+
+
+def env_worker(index=0, env_step=0.5, injected=0.2, steps=4000):
+    blocks = {"env_step": env_step, "env_step/env_reset": 0.1, "env_step/injected": injected}
+    return load(f"RolloutWorker_w{index}", 0.6, {}, blocks, {"env_step": steps}, cpu=0.4)
+
+
+def result(kind, number=0, **values):
+    return {"case": "env", "kind": kind, "number": number, **values}
+
+
+def asked(share=0.5, pairs=((150.0, 100.0),) * 4, most=9.0):
+    return result("prediction", injected_share=share, pairs=list(map(list, pairs)), most=most, limit="inference")
+
+
+def test_runs_take_turns_after_the_prediction():
+    assert schedule(3) == [
+        ("prediction", 0),
+        *(("slow", 0), ("fast", 0)),
+        *(("fast", 1), ("slow", 1)),
+        *(("slow", 2), ("fast", 2)),
+    ]
+
+
+def test_the_delay_is_a_share_of_its_stage_wherever_it_is_spent():
+    assert injected_share(facts(env_worker(0), env_worker(1, injected=0.3)), "env") == pytest.approx(0.5)
+    head = "train/calculate_losses/forward_head"
+    trains = learner(0.5, {f"{head}/injected": 0.09})
+    assert injected_share(facts(env_worker(), trains), "learner") == pytest.approx(0.2)
+    answers = inference(0.5, more_blocks={"handle_policy_step/forward/injected": 0.15})
+    assert injected_share(facts(env_worker(), trains, answers), "inference") == pytest.approx(1 / 3)
+
+
+def test_a_run_without_a_delay_has_none_to_take_away():
+    with pytest.raises(SessionError, match="the run has none to take away"):
+        injected_share(facts(env_worker(injected=0.0)), "env")
+
+
+def test_the_prediction_comes_from_the_slow_run_alone_and_the_gain_from_the_pairs():
+    # A weight of 1, and half of the stage taken away: twice the throughput.
+    runs = [asked(), result("slow", 0, steps_per_second=100.0), result("fast", 0, steps_per_second=190.0)]
+    runs += [result("fast", 1, steps_per_second=210.0), result("slow", 1, steps_per_second=100.0)]
+    runs += [result("slow", 2, steps_per_second=100.0), result("fast", 2, steps_per_second=205.0)]
+    runs += [result("slow", 3, steps_per_second=1.0)]
+    found = outcome("env", "env", runs)
+    assert found.predicted == pytest.approx(1.0)
+    assert found.interval == pytest.approx((1.0, 1.0)) and found.limit == ""
+    assert found.gains == pytest.approx((0.9, 1.1, 1.05))
+    assert found.seen == pytest.approx(1.05) and found.held
+    other = [each if each["kind"] != "fast" else each | {"steps_per_second": 120.0} for each in runs]
+    assert outcome("env", "env", other).predicted == found.predicted
+
+
+def test_what_else_works_bounds_the_prediction_and_its_interval():
+    found = outcome("env", "env", [asked(most=0.3), *(result(kind, steps_per_second=1.0) for kind in ("slow", "fast"))])
+    assert found.predicted == 0.3 and found.interval == (0.3, 0.3) and found.limit == "inference"
+
+
+@pytest.mark.parametrize(("predicted", "held"), [(0.3, True), (0.41, True), (0.45, False), (0.15, False)])
+def test_ten_points_are_the_limit(predicted, held):
+    found = Outcome("env", predicted, (0.2, 0.4), "", (0.25, 0.32, 0.4))
+    assert found.held == held
+    assert ("NOT held" in found.describe()) != held
+
+
+def test_all_that_is_needed_to_judge_it_is_told():
+    text = Outcome("env", 0.3, (0.22, 0.401), "the processors", (0.25, 0.34, 0.4)).describe()
+    assert text == (
+        "env: +30 % predicted (95 % interval +22 to +40 %, bounded by the processors); "
+        "+34 % seen (+25 to +40 %, 3 pairs); 4 points apart: held"
+    )
+
+
+@pytest.mark.parametrize(("gain", "cure"), [(0.1, "give 4 times"), (1.6, "give 0.25 times"), (-0.02, "a larger")])
+def test_delays_of_another_size_are_told_with_the_cure(gain, cure):
+    assert cure in Outcome("env", gain, None, "", (gain,) * 3).describe()
+
+
+def test_without_its_delays_a_case_runs_the_same_code():
+    for case in (CASES | MIXED).values():
+        without = case.scaled(0)
+        assert without.injected.keys() == case.injected.keys() and without.flags == case.flags
+        assert {name for name in case.injected if without.injected[name] != case.injected[name]} == {f"{case.stage}_ms"}
+    assert CASES["learner"].scaled(2).injected == {"learner_ms": 3.2}
+    assert [case.stage for case in CASES.values()] == list(STAGE_BLOCKS)
+
+
+def test_stages_are_slowed_as_the_command_does_by_itself():
+    command = cli._make_parser().parse_args(["whatif", "train_dir/run"])
+    own = (whatif_check._SHARE, whatif_check._SECONDS, whatif_check._SETTLE_S, whatif_check._ROUNDS)
+    assert own == (command.slower, command.seconds, command.settle, command.rounds)
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """Have runs that step 100 times a second with a delay, and by a share more often without; keep their cases."""
+    made = []
+
+    @contextlib.contextmanager
+    def live_run(case):
+        made.append(case)
+        yield tmp_path
+
+    def install(gain):
+        def look(_, seconds):
+            has_delay = made[-1].injected[f"{made[-1].stage}_ms"] > 0
+            steps = round(100 * seconds * (1 if has_delay else 1 + gain))
+            answers = inference(0.3, more_blocks={"handle_policy_step/forward/injected": 0.1})
+            trains = learner(0.3, {"train/calculate_losses/forward_head/injected": 0.1})
+            return facts(env_worker(steps=steps), answers, trains, seconds=seconds)
+
+        monkeypatch.setattr(whatif_check, "look", look)
+        return made
+
+    def measure_pairs(client, folder, stages, share, seconds, settle_s, rounds):
+        return [(stages[0], 100.0, 100.0 / 1.45)] * rounds
+
+    monkeypatch.setattr(whatif_check, "live_run", live_run)
+    monkeypatch.setattr(whatif_check, "measure_pairs", measure_pairs)
+    monkeypatch.setattr(whatif_check, "ControlClient", lambda folder: contextlib.ExitStack())
+    return install
+
+
+# A weight of 0.9, of which 40 % are the delay: 56 % more without it.
+@pytest.mark.parametrize(("gain", "status"), [(0.5, 0), (0.3, 1)])
+def test_the_status_tells_whether_predictions_hold(runs, tmp_path, capsys, gain, status):
+    made = runs(gain)
+    assert main(["--cases", "env", "--pairs", "3", "--output", str(tmp_path / "runs.jsonl")]) == status
+    output = capsys.readouterr().out
+    assert "env: +56 % predicted (95 % interval +56 to +56 %)" in output
+    assert f"+{100 * gain:.0f} % seen (+{100 * gain:.0f} to +{100 * gain:.0f} %, 3 pairs)" in output
+    assert f"{1 - status} of 1 predictions within ten points" in output
+    assert [case.injected["env_ms"] > 0 for case in made] == [True, True, False, False, True, True, False]
+
+
+def test_the_three_stages_are_checked_and_other_kinds_when_asked(runs, tmp_path):
+    made = runs(0.5)
+    main(["--pairs", "3", "--output", str(tmp_path / "runs.jsonl")])
+    assert [case.stage for case in made[::7]] == ["env", "inference", "learner"]
+    made.clear()
+    main(["--mixed", "--pairs", "3", "--output", str(tmp_path / "runs.jsonl")])
+    assert made[::7] == list(MIXED.values())
+
+
+def test_every_run_is_kept_with_its_setting_and_an_interrupted_call_goes_on(runs, tmp_path, monkeypatch):
+    made = runs(0.5)
+    output = tmp_path / "results" / "runs.jsonl"
+    arguments = ["--cases", "env", "--pairs", "3", "--output", str(output)]
+
+    def look_until_it_is_stopped(*arguments):
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        return look(*arguments)
+
+    look = whatif_check.look
+    monkeypatch.setattr(whatif_check, "look", look_until_it_is_stopped)
+    with pytest.raises(KeyboardInterrupt):
+        main(arguments)
+    setting, *kept = map(json.loads, output.read_text().splitlines())
+    assert setting.keys() >= {"machine", "commit", "seconds", "rounds", "scale"}
+    assert [(each["kind"], each["number"]) for each in kept] == [("prediction", 0), ("slow", 0), ("fast", 0)]
+    made.clear()
+    monkeypatch.setattr(whatif_check, "look", look)
+    assert main(arguments) == 0
+    assert len(made) == 4
+    with pytest.raises(SystemExit, match="has runs of another scale: give another --output"):
+        main([*arguments, "--scale", "2"])
+
+
+def test_two_pairs_are_too_few(capsys):
+    with pytest.raises(SystemExit):
+        main(["--pairs", "2"])
+    assert "--pairs 2: give 3 or more" in capsys.readouterr().err
