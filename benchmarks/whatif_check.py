@@ -141,9 +141,9 @@ def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
     speedup = 1 / (1 - asked["injected_share"])
 
     def bounded(value: float) -> float:
-        return min(gain(value, speedup), asked["most"])
+        return min(gain(value, speedup), float(asked["most"]))
 
-    rates = {(result["kind"], result["number"]): result.get("steps_per_second") for result in results}
+    rates = {(r["kind"], r["number"]): float(r["steps_per_second"]) for r in results if "steps_per_second" in r}
     both = [(rates["slow", n], rates["fast", n]) for kind, n in rates if kind == "slow" and ("fast", n) in rates]
     return Outcome(
         name,
