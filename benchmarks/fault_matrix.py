@@ -30,7 +30,7 @@ from benchmarks.measuring.fault_table import (
     latest_of,
     to_table,
 )
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from benchmarks.measuring.peer_runs import RESULTS
 from tests.faults.cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
 from tests.faults.matrix import Case, Undisturbed, run_case
@@ -146,4 +146,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())
