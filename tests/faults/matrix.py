@@ -262,7 +262,7 @@ def _expect_throughput(case: Case, live: LiveRun, begin_s: float) -> None:
     time.sleep(max(0.0, begin_s + BACK_S - WINDOW_S - time.monotonic()))
     case.after_fps = throughput(live)
     if case.throughput is not None and case.throughput < BACK_SHARE:
-        text = f"{case.throughput:.0%} of the throughput {BACK_S:g} s after the worker was lost"
+        text = f"{case.throughput:.1%} of the throughput {BACK_S:g} s after the worker was lost"
         case.add("throughput", text)
 
 

@@ -142,7 +142,7 @@ def test_a_run_that_stays_slow_is_a_problem_and_successors_are_looked_for(
     case = Case(Plan("kill", "RolloutWorker_w0", "async"), before_fps=(90.0, 110.0))
     matrix._expect_replacement(case, live)
     assert live.events == ["everybody", "SIGINT"], "what is there only since then is seen before the run ends"
-    text = "94% of the throughput 30 s after the worker was lost"
+    text = "94.0% of the throughput 30 s after the worker was lost"
     assert case.problems == ([("throughput", text)] if is_problem else [])
     assert clock.now_s == pytest.approx(130), "the one window that counts ends then"
 
