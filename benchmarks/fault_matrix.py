@@ -30,7 +30,7 @@ from benchmarks.measuring.fault_table import (
     latest_of,
     to_table,
 )
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from benchmarks.measuring.peer_runs import RESULTS
 from tests.faults.cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
 from tests.faults.matrix import Case, Undisturbed, run_case
@@ -93,7 +93,8 @@ def describe(line: dict[str, Any]) -> str:
     """Return what came of one case in words."""
     seen = [f"{name} after {line[key]:.1f} s" for name, key in (("ended", "ended_s"), ("back", "back_s")) if line[key]]
     if line["throughput"] is not None:
-        seen.append(f"throughput {line['throughput']:.2f}")
+        windows = " and ".join(f"{fps:,.0f}" for fps in line["before_fps"])
+        seen.append(f"{line['after_fps']:,.0f} frames/s, undisturbed {windows}: {line['throughput']:.2f}")
     begin = f"{line['fault']} {line['victim']}, {line['mode']}, {line['environment']}, {line['number']}: "
     problems = [f"\n  {kind}: {text}" for kind, text in line["problems"]]
     return begin + ", ".join([*seen, "as it has to be" if not problems else "FAILED"]) + "".join(problems)
@@ -146,4 +147,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())

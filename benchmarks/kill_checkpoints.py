@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from benchmarks.measuring.peer_runs import RESULTS
 from sample_profiler.errors import CheckpointError
 from sample_profiler.storage.checkpoint_names import newest_steps
@@ -44,7 +44,7 @@ RUN = (
     *("-m", "sf_examples.gym.train_gym", "--env=CartPole-v1", "--serial_mode=True", "--seed=1", "--device=cpu"),
     *("--num_workers=1", "--num_envs_per_worker=4", "--rollout=16", "--batch_size=64", "--num_batches_per_epoch=1"),
     *("--num_epochs=1", "--encoder_mlp_layers", "16", "--save_every_sec=0.05", "--save_best_every_sec=0.1"),
-    *("--save_best_after=0", "--experiment=run"),
+    *("--save_best_after=0", "--experiment=run", "--train_for_seconds=300"),  # though nobody is left to kill it
 )
 NUM_KEPT = 2
 _MORE_FRAMES = 2000  # that the last start trains on
@@ -386,4 +386,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())

@@ -30,7 +30,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines
+from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_session
@@ -255,4 +255,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())

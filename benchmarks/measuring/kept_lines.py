@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring.peer_runs import ROOT, describe_machine
 
-__all__ = ["append_line", "describe_origin", "read_commit", "read_lines", "tell_origins"]
+__all__ = ["append_line", "describe_origin", "end_when_told", "read_commit", "read_lines", "tell_origins"]
 
 
 def describe_origin() -> dict[str, str]:
@@ -41,6 +43,12 @@ def _git(folder: Path, *arguments: str) -> str:
     except OSError:  # there is no git
         return ""
     return "" if done.returncode else done.stdout.strip()
+
+
+def end_when_told() -> None:
+    """Have SIGTERM and SIGHUP end this program as Ctrl+C does: what it has started is ended, too."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:

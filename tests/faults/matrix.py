@@ -47,6 +47,7 @@ BACK_SHARE = 0.95  # of the throughput of a run without a fault
 KINDS = ("hang", "orphan", "shared memory", "checkpoint", "throughput", "error", "other")
 _MOST_OUTPUT = 3000
 _SERVES_S = 300.0
+_LONGEST_S = 600.0  # that a run trains whose watcher was killed
 
 
 class Problem(NamedTuple):
@@ -70,7 +71,7 @@ class Case:
         problems: what was not as it has to be.
         ended_s: from the fault until the run had ended and nothing of it was left; None: it went on, as it had to.
         back_s: from the fault until a worker had been replaced and there was training again.
-        before_fps: throughput of an undisturbed run.
+        before_fps: throughput of an undisturbed run in each of two windows, where it matters.
         after_fps: throughput in the window that ends BACK_S after the fault.
         output: the end of what the run said, if there are problems.
     """
@@ -79,14 +80,16 @@ class Case:
     problems: list[Problem] = field(default_factory=list)
     ended_s: float | None = None
     back_s: float | None = None
-    before_fps: float | None = None
+    before_fps: tuple[float, ...] = ()
     after_fps: float | None = None
     output: str = ""
 
     @property
     def throughput(self) -> float | None:
         """After a worker was replaced, as a ratio of that of an undisturbed run."""
-        return self.after_fps / self.before_fps if self.after_fps is not None and self.before_fps else None
+        if self.after_fps is None or not self.before_fps:
+            return None
+        return self.after_fps * len(self.before_fps) / sum(self.before_fps)
 
     def add(self, kind: str, text: str) -> None:
         """Note a problem."""
@@ -106,6 +109,7 @@ def injected_run(environment: str, mode: str, folder: Path) -> Iterator[LiveRun]
     log = folder / "output.txt"
     command = [sys.executable, str(SCRIPT), environment, *ENVIRONMENT_FLAGS[environment], *MODE_FLAGS[mode]]
     command += [f"--train_dir={folder}", "--experiment=run", "--save_every_sec=1", f"--hang_timeout={HANG_TIMEOUT_S}"]
+    command += [f"--train_for_seconds={_LONGEST_S:g}"]
     with log.open("w") as file:
         process = subprocess.Popen(
             command,
@@ -147,8 +151,11 @@ def throughput(live: LiveRun) -> float:
     return (end - begin) / (end_s - begin_s) if end_s > begin_s else 0.0
 
 
-def undisturbed_throughput(environment: str, mode: str, folder: Path) -> float:
+def undisturbed_throughput(environment: str, mode: str, folder: Path) -> tuple[float, ...]:
     """Measure the throughput of a run of its own, as long after its first training as others are after the fault.
+
+    Returns:
+        That of two windows, one after the other: how far they differ tells how far chance goes.
 
     Raises:
         RuntimeError: it does not train.
@@ -157,24 +164,24 @@ def undisturbed_throughput(environment: str, mode: str, folder: Path) -> float:
     with injected_run(environment, mode, folder) as live:
         live.wait_until_training()
         time.sleep(BACK_S - WINDOW_S)
-        measured = [throughput(live), throughput(live)]
+        measured = throughput(live), throughput(live)
         live.process.send_signal(signal.SIGINT)
         live.wait(MORE_S)
     if not all(measured):
         raise RuntimeError(f"a run without a fault does not train on:\n{live.output[-_MOST_OUTPUT:]}")
-    return sum(measured) / len(measured)
+    return measured
 
 
 class Undisturbed:
     """Throughput without a fault: one run serves the cases of its environment and mode that follow within minutes."""
 
-    def __init__(self, measure: Callable[[str, str, Path], float] = undisturbed_throughput) -> None:
+    def __init__(self, measure: Callable[[str, str, Path], tuple[float, ...]] = undisturbed_throughput) -> None:
         self._measure = measure
-        self._measured: dict[tuple[str, str], tuple[float, float]] = {}
+        self._measured: dict[tuple[str, str], tuple[float, tuple[float, ...]]] = {}
 
-    def fps(self, environment: str, mode: str, folder: Path) -> float:
+    def fps(self, environment: str, mode: str, folder: Path) -> tuple[float, ...]:
         """Return it; `folder` is made if it has to be measured."""
-        measured_s, fps = self._measured.get((environment, mode), (-_SERVES_S, 0.0))
+        measured_s, fps = self._measured.get((environment, mode), (-_SERVES_S, ()))
         if time.monotonic() - measured_s >= _SERVES_S:
             fps = self._measure(environment, mode, folder)
             self._measured[environment, mode] = time.monotonic(), fps
@@ -246,7 +253,7 @@ def _expect_replacement(case: Case, live: LiveRun) -> None:
             return
         time.sleep(0.1)
     case.back_s = _expect_training(case, live, begin_s)
-    if case.before_fps is not None:
+    if case.before_fps:
         _expect_throughput(case, live, begin_s)
     _end_in_order(case, live)
 
@@ -255,7 +262,7 @@ def _expect_throughput(case: Case, live: LiveRun, begin_s: float) -> None:
     time.sleep(max(0.0, begin_s + BACK_S - WINDOW_S - time.monotonic()))
     case.after_fps = throughput(live)
     if case.throughput is not None and case.throughput < BACK_SHARE:
-        text = f"{case.throughput:.0%} of the throughput {BACK_S:g} s after the worker was lost"
+        text = f"{case.throughput:.1%} of the throughput {BACK_S:g} s after the worker was lost"
         case.add("throughput", text)
 
 

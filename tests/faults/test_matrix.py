@@ -139,10 +139,10 @@ def test_a_run_that_stays_slow_is_a_problem_and_successors_are_looked_for(
 ) -> None:
     clock = Clock(monkeypatch)
     live = Live(monkeypatch, clock, after)
-    case = Case(Plan("kill", "RolloutWorker_w0", "async"), before_fps=100.0)
+    case = Case(Plan("kill", "RolloutWorker_w0", "async"), before_fps=(90.0, 110.0))
     matrix._expect_replacement(case, live)
     assert live.events == ["everybody", "SIGINT"], "what is there only since then is seen before the run ends"
-    text = "94% of the throughput 30 s after the worker was lost"
+    text = "94.0% of the throughput 30 s after the worker was lost"
     assert case.problems == ([("throughput", text)] if is_problem else [])
     assert clock.now_s == pytest.approx(130), "the one window that counts ends then"
 
@@ -197,9 +197,9 @@ def test_an_undisturbed_run_serves_the_cases_of_its_kind_for_some_minutes(
 ) -> None:
     clock = Clock(monkeypatch)
     measured = []
-    undisturbed = Undisturbed(lambda environment, mode, _: measured.append((environment, mode)) or 7.0)
+    undisturbed = Undisturbed(lambda environment, mode, _: measured.append((environment, mode)) or (7.0,))
     for environment in ("doom", "doom", "cartpole"):
-        assert undisturbed.fps(environment, "async", tmp_path) == 7.0
+        assert undisturbed.fps(environment, "async", tmp_path) == (7.0,)
         clock.sleep(100)
     assert measured == [("doom", "async"), ("cartpole", "async")]
     clock.sleep(100)
@@ -219,7 +219,7 @@ def test_a_case_that_cannot_be_played_is_a_case_with_a_problem(monkeypatch: pyte
     assert case.to_dict() | {"problems": 0} == {
         **{"fault": "kill", "victim": "Runner", "mode": "sync", "number": 0, "environment": "cartpole"},
         **{"after_s": case.plan.after_s, "throughput": None, "problems": 0, "ended_s": None, "back_s": None},
-        **{"before_fps": None, "after_fps": None, "output": "the end of its log"},
+        **{"before_fps": (), "after_fps": None, "output": "the end of its log"},
     }
 
 
