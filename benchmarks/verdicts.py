@@ -70,11 +70,11 @@ CASES = {
     # Memory is laid out for the batch and dealt out to the workers, so where all are as quick as each other the Learner
     # has a batch before any of them waits. Where most are slow, the quick ones fill their own memory, and wait with the
     # Learner for the others if it holds less than a batch. Here it is the batch that is too large: the quick workers
-    # have memory for four fifths of one, and would have enough for batches of 512.
+    # have memory for five sixths of one, and would have enough for batches of 512.
     "batch too large for the buffers": Case(
         ("buffers",),
-        {"slow_workers_from": 3, "slow_workers_ms": 10.0},
-        (*_MANY_WORKERS, "--batch_size=4096"),
+        {"slow_workers_from": 3, "slow_workers_ms": 15.0},
+        (*_MANY_WORKERS, "--batch_size=2048"),
     ),
     # The quick workers lack two trajectories of the usual batch, and the slow ones are very slow.
     "batch as large as the buffers": Case(
