@@ -2,12 +2,13 @@
 
 For each stage one run has a delay. On it the stage's weight is measured as the command does, and which share of the
 stage's time the delay is: that is all that the prediction knows. What taking it away really gives is measured in other
-runs, with the delay and without, in turn: slow, fast, fast, slow. All of them count the steps of environments per
-second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
+runs, each with the delay and without in turn: slow, fast, fast, slow. (With the same flags one run after another may
+differ by more than the ten points that are asked for.) All of them count the steps of environments per second. The exit
+status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
 
     python -m benchmarks.whatif_check
 
-takes some 17 minutes for the three stages, with nothing else on the machine. Every run is kept in
+takes some 16 minutes for the three stages, with nothing else on the machine. Every run is kept in
 results/whatif-check.jsonl as soon as it is over, and the same command goes on behind the last one. Delays are meant to
 cost 20 to 60 % on two cores: where they do not, it says which `--scale` would do. `--mixed` checks other kinds of
 delays instead: where a stage computes and its delay waits, what is measured of both together is the mean.
@@ -17,7 +18,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +36,8 @@ from sample_profiler.runtime.control_socket import ControlClient
 
 RESULTS = Path(__file__).parent / "results"
 _SHARE, _SECONDS, _SETTLE_S, _ROUNDS = 0.5, 8.0, 3.0, 4  # as the command does by itself
-_LEAST_PAIRS = 3
+_ORDER = ("slow", "fast", "fast", "slow")  # two pairs a run: what drifts in its course favours neither
+_LEAST_RUNS = 2
 _TOLERANCE = 0.1
 _LEAST_GAIN, _MOST_GAIN, _WANTED_GAIN = 0.2, 0.6, 0.4  # smaller ones are noise, in larger ones ten points are nothing
 
@@ -97,9 +101,9 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
         SessionError: it ended meanwhile, or spent no time with the delay.
         CaptureError: it cannot be asked.
     """
-    with live_run(case) as folder, contextlib.closing(ControlClient(folder / "profile")) as client:
-        facts = look(folder, seconds)
-        measured = measure_pairs(client, folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds)
+    with live_run(case) as run, contextlib.closing(ControlClient(run.folder / "profile")) as client:
+        facts = look(run.folder, seconds)
+        measured = measure_pairs(client, run.folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds)
         pairs = [(base, slowed) for _, base, slowed in measured]
     share = injected_share(facts, case.stage)
     bound = ceiling(facts, case.stage, 1 / (1 - share))
@@ -107,25 +111,18 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
 
 
 def measure(case: Case, seconds: float) -> dict[str, Any]:
-    """Return how quickly a run with the delays of a case samples.
+    """Take the delay of a run away and give it back; return how quickly it samples with it and without.
 
     Raises:
         SessionError: it ended meanwhile.
     """
-    with live_run(case) as folder:
-        return {"steps_per_second": steps_per_second(look(folder, seconds))}
-
-
-def schedule(num_pairs: int) -> list[tuple[str, int]]:
-    """Return the runs of a case, each as what it is for and its number: slow, fast, fast, slow, … after the prediction.
-
-    What drifts in the course of them favours neither.
-    """
-    runs = [("prediction", 0)]
-    for number in range(num_pairs):
-        pair = [("slow", number), ("fast", number)]
-        runs += pair if number % 2 == 0 else pair[::-1]
-    return runs
+    rates: dict[str, list[float]] = {"slow": [], "fast": []}
+    with live_run(case) as run:
+        for kind in _ORDER:
+            run.set_delay(kind == "slow")
+            time.sleep(_SETTLE_S)
+            rates[kind].append(steps_per_second(look(run.folder, seconds)))
+    return rates
 
 
 def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
@@ -134,7 +131,7 @@ def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
     Args:
         name: of the case.
         stage: that it slows.
-        results: its runs, in any order; pairs of which one is missing do not count.
+        results: its runs, in any order.
     """
     asked = next(result for result in results if result["kind"] == "prediction")
     weight = stage_weight(stage, asked["pairs"], _SHARE)
@@ -143,44 +140,43 @@ def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
     def bounded(value: float) -> float:
         return min(gain(value, speedup), float(asked["most"]))
 
-    rates = {(r["kind"], r["number"]): float(r["steps_per_second"]) for r in results if "steps_per_second" in r}
-    both = [(rates["slow", n], rates["fast", n]) for kind, n in rates if kind == "slow" and ("fast", n) in rates]
+    pairs = [zip(result["slow"], result["fast"], strict=True) for result in results if result["kind"] == "real"]
     return Outcome(
         name,
         bounded(weight.weight),
         weight.interval and (bounded(weight.interval[0]), bounded(weight.interval[1])),
         asked["limit"] if gain(weight.weight, speedup) > asked["most"] else "",
-        tuple(fast / slow - 1 for slow, fast in both),
+        tuple(fast / slow - 1 for slow, fast in itertools.chain(*pairs)),
     )
 
 
 def make_missing_runs(name: str, case: Case, kept: KeptRuns, options: argparse.Namespace) -> list[Result]:
-    """Make the runs of a case that are not there yet; return all of it.
+    """Make the runs of a case that are not there yet, the prediction first; return all of it.
 
     Raises:
         SystemExit: one of them failed.
     """
-    done = {(result["kind"], result["number"]) for result in kept.results if result["case"] == name}
-    for kind, number in schedule(options.pairs):
-        if (kind, number) in done:
-            continue
+    own = [result for result in kept.results if result["case"] == name]
+    for kind in ["prediction", *["real"] * options.runs][len(own) :]:
         try:
             if kind == "prediction":
                 result = predict(case, options.seconds, options.rounds)
             else:
-                result = measure(case if kind == "slow" else case.scaled(0), options.run_seconds)
+                result = measure(case, options.seconds)
         except (SessionError, CaptureError, OSError) as error:
             raise SystemExit(f"{name}, {kind}: {error}") from error
-        kept.add({"case": name, "kind": kind, "number": number, **result})
-        print(f"{name}, {kind} {number}: {_describe(result)}", flush=True)
-    return [result for result in kept.results if result["case"] == name]
+        own.append({"case": name, "kind": kind, **result})
+        kept.add(own[-1])
+        print(f"{name}, {_describe(own[-1])}", flush=True)
+    return own
 
 
 def _describe(result: Result) -> str:
-    if "pairs" not in result:
-        return f"{result['steps_per_second']:,.1f} passes/s"
-    pairs = ", ".join(f"{base:,.1f} and {slowed:,.1f}" for base, slowed in result["pairs"])
-    return f"the delay is {100 * result['injected_share']:.0f} % of the stage; {pairs} passes/s"
+    if result["kind"] == "prediction":
+        pairs = ", ".join(f"{base:,.1f} and {slowed:,.1f}" for base, slowed in result["pairs"])
+        return f"asked: the delay is {100 * result['injected_share']:.0f} % of the stage; {pairs} passes/s"
+    with_it, without = (", ".join(f"{rate:,.1f}" for rate in result[kind]) for kind in ("slow", "fast"))
+    return f"real: {with_it} passes/s with the delay, {without} without"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -188,16 +184,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=(*CASES, *MIXED), help="default: the three stages")
     parser.add_argument("--mixed", action="store_true", help="check other kinds of delays instead")
-    parser.add_argument("--pairs", type=int, default=4, help="runs with and without the delay")
-    parser.add_argument("--run_seconds", type=float, default=12.0, help="for which each of them is looked at")
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help="of each measurement of whatif")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of these measurements")
+    parser.add_argument("--runs", type=int, default=3, help="of a case beside the one that is asked; two pairs each")
+    parser.add_argument("--seconds", type=float, default=_SECONDS, help="length of each measurement")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="measurements of the stage's weight")
     parser.add_argument("--scale", type=float, default=1.0, help="delays so many times as long, for other machines")
     parser.add_argument("--output", type=Path, default=RESULTS / "whatif-check.jsonl", help="file of the runs")
     options = parser.parse_args(argv)
-    if options.pairs < _LEAST_PAIRS:
-        parser.error(f"--pairs {options.pairs}: give {_LEAST_PAIRS} or more, so that one that is off does not count")
-    arguments = {name: getattr(options, name) for name in ("run_seconds", "seconds", "rounds", "scale")}
+    if options.runs < _LEAST_RUNS:
+        parser.error(f"--runs {options.runs}: give {_LEAST_RUNS} or more, so that a pair that is off does not count")
+    arguments = {name: getattr(options, name) for name in ("seconds", "rounds", "scale")}
     kept = KeptRuns(options.output, arguments)
     outcomes = []
     for name in options.cases or (MIXED if options.mixed else CASES):

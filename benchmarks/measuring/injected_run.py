@@ -2,13 +2,16 @@
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
 one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
-there is more to do: 1 is all of it. "is_timed" has them in a block of their own, "injected", in the tree of whoever
-spends them; "env_every" slows the first of so many environments alone.
+there is more to do: 1 is all of it. "env_every" slows the first of so many environments alone.
+
+The environment variable INJECTED_SWITCH may name a file: only while its first byte is not 0 something is slow, and then
+in a block of its own, "injected", in the tree of whoever is.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import sys
 import time
@@ -22,13 +25,24 @@ from sample_profiler import get_timing, register_encoder, register_env, train
 INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
 
 
+def _open_switch() -> mmap.mmap | None:
+    path = os.environ.get("INJECTED_SWITCH")
+    if not path:
+        return None
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
+
+
+SWITCH = _open_switch()
+
+
 def spend(milliseconds: float) -> None:
-    """Compute, then sleep, for so long together."""
-    if INJECTED.get("is_timed"):
+    """Compute, then sleep, for so long together; unless that is switched off."""
+    if SWITCH is None:
+        _spend(milliseconds)
+    elif SWITCH[0]:
         with get_timing().add_time("injected"):
             _spend(milliseconds)
-    else:
-        _spend(milliseconds)
 
 
 def _spend(milliseconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Training runs to which a known delay is added in one stage, for `benchmarks.whatif_check`."""
+"""Training runs with a known delay in one stage, which can be taken away: for `benchmarks.whatif_check`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_live
 
-__all__ = ["CASES", "MIXED", "Case", "injected_share", "live_run", "steps_per_second"]
+__all__ = ["CASES", "MIXED", "Case", "DelayedRun", "injected_share", "live_run", "steps_per_second"]
 
 # One group of environments a worker: with two, these step together or in turn, by how long they take. Next to nothing
 # is learned, so that episodes, and with them resets, are as long in all runs.
@@ -49,7 +49,7 @@ class Case:
     flags: tuple[str, ...] = ()
 
     def scaled(self, factor: float) -> Case:
-        """Return the case with delays so many times as long; 0: without them, by the same code."""
+        """Return the case with delays so many times as long."""
         delays = {name: factor * self.injected[name] for name in _DELAYS if name in self.injected}
         return replace(self, injected=self.injected | delays)
 
@@ -62,7 +62,7 @@ _PACED_BY_LEARNER = ("--num_epochs=32",)
 CASES = {
     "env": Case("env", {"env_ms": 0.015, "computes": 1}),
     "inference": Case("inference", {"inference_ms": 0.3, "computes": 1}),
-    "learner": Case("learner", {"learner_ms": 1.6}, _PACED_BY_LEARNER),
+    "learner": Case("learner", {"learner_ms": 2.4}, _PACED_BY_LEARNER),
 }
 """Delays without which a run is 20 to 60 % faster on two cores, CartPole on each of them."""
 
@@ -70,34 +70,54 @@ CASES = {
 MIXED = {
     "env waits": Case("env", {"env_ms": 0.2, "env_every": 16}),
     "inference waits": Case("inference", {"inference_ms": 0.3}),
-    "learner computes": Case("learner", {"learner_ms": 1.6, "computes": 1}, _PACED_BY_LEARNER),
+    "learner computes": Case("learner", {"learner_ms": 2.4, "computes": 1}, _PACED_BY_LEARNER),
     # As environments do that have a process of their own, and training on a GPU.
     "env does both": Case("env", {"env_ms": 0.3, "env_every": 16, "computes": 0.4}),
-    "learner does both": Case("learner", {"learner_ms": 1.6, "computes": 0.4}, _PACED_BY_LEARNER),
+    "learner does both": Case("learner", {"learner_ms": 2.4, "computes": 0.4}, _PACED_BY_LEARNER),
 }
 """Other kinds of delays, some beside a stage of the other kind."""
 
 
+@dataclass(frozen=True)
+class DelayedRun:
+    """A run that goes on.
+
+    Attributes:
+        folder: of the run.
+        switch: file whose byte tells whether it has its delay.
+    """
+
+    folder: Path
+    switch: Path
+
+    def set_delay(self, is_on: bool) -> None:
+        """Give it its delay, or take it away."""
+        with self.switch.open("r+b") as file:  # in place: processes have it mapped
+            file.write(bytes([is_on]))
+
+
 @contextlib.contextmanager
-def live_run(case: Case) -> Iterator[Path]:
-    """Train with the delays of a case; yields the run's folder once it has warmed up.
+def live_run(case: Case) -> Iterator[DelayedRun]:
+    """Train with the delay of a case; yields the run once it has warmed up.
 
     Raises:
         SystemExit: it ended before, or never began to train.
     """
     with tempfile.TemporaryDirectory(prefix="sample_profiler_whatif_") as name:
-        folder, log = Path(name, "run"), Path(name, "output")
+        log = Path(name, "output")
+        run = DelayedRun(Path(name, "run"), Path(name, "switch"))
+        run.switch.write_bytes(bytes([True]))
         flags = [*_FLAGS, *case.flags, f"--train_dir={name}", "--experiment=run"]
         with log.open("w") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.measuring.injected_run", *flags],
-                env={**os.environ, "INJECTED": json.dumps({**case.injected, "is_timed": 1})},
+                env={**os.environ, "INJECTED": json.dumps(case.injected), "INJECTED_SWITCH": str(run.switch)},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
         try:
-            _warm_up(process, folder, log)
-            yield folder
+            _warm_up(process, run.folder, log)
+            yield run
         finally:
             process.terminate()
             process.wait(60)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
+from pathlib import Path
 
 import pytest
 
 from benchmarks import whatif_check
-from benchmarks.measuring.whatif_cases import CASES, MIXED, injected_share
-from benchmarks.whatif_check import Outcome, main, outcome, schedule
+from benchmarks.measuring.whatif_cases import CASES, MIXED, DelayedRun, injected_share
+from benchmarks.whatif_check import Outcome, main, outcome
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.cli import main as cli
@@ -26,21 +28,13 @@ def env_worker(index=0, env_step=0.5, injected=0.2, steps=4000):
     return load(f"RolloutWorker_w{index}", 0.6, {}, blocks, {"env_step": steps}, cpu=0.4)
 
 
-def result(kind, number=0, **values):
-    return {"case": "env", "kind": kind, "number": number, **values}
-
-
 def asked(share=0.5, pairs=((150.0, 100.0),) * 4, most=9.0):
-    return result("prediction", injected_share=share, pairs=list(map(list, pairs)), most=most, limit="inference")
+    pairs = [list(pair) for pair in pairs]
+    return {"kind": "prediction", "injected_share": share, "pairs": pairs, "most": most, "limit": "inference"}
 
 
-def test_runs_take_turns_after_the_prediction():
-    assert schedule(3) == [
-        ("prediction", 0),
-        *(("slow", 0), ("fast", 0)),
-        *(("fast", 1), ("slow", 1)),
-        *(("slow", 2), ("fast", 2)),
-    ]
+def real(slow, fast):
+    return {"kind": "real", "slow": slow, "fast": fast}
 
 
 def test_the_delay_is_a_share_of_its_stage_wherever_it_is_spent():
@@ -57,23 +51,18 @@ def test_a_run_without_a_delay_has_none_to_take_away():
         injected_share(facts(env_worker(injected=0.0)), "env")
 
 
-def test_the_prediction_comes_from_the_slow_run_alone_and_the_gain_from_the_pairs():
+def test_the_prediction_comes_from_the_run_that_is_asked_and_the_gain_from_pairs_of_the_others():
     # A weight of 1, and half of the stage taken away: twice the throughput.
-    runs = [asked(), result("slow", 0, steps_per_second=100.0), result("fast", 0, steps_per_second=190.0)]
-    runs += [result("fast", 1, steps_per_second=210.0), result("slow", 1, steps_per_second=100.0)]
-    runs += [result("slow", 2, steps_per_second=100.0), result("fast", 2, steps_per_second=205.0)]
-    runs += [result("slow", 3, steps_per_second=1.0)]
-    found = outcome("env", "env", runs)
+    found = outcome("env", "env", [asked(), real([100.0, 100.0], [190.0, 210.0]), real([200.0], [410.0])])
     assert found.predicted == pytest.approx(1.0)
     assert found.interval == pytest.approx((1.0, 1.0)) and found.limit == ""
     assert found.gains == pytest.approx((0.9, 1.1, 1.05))
     assert found.seen == pytest.approx(1.05) and found.held
-    other = [each if each["kind"] != "fast" else each | {"steps_per_second": 120.0} for each in runs]
-    assert outcome("env", "env", other).predicted == found.predicted
+    assert outcome("env", "env", [asked(), real([100.0], [120.0])]).predicted == found.predicted
 
 
 def test_what_else_works_bounds_the_prediction_and_its_interval():
-    found = outcome("env", "env", [asked(most=0.3), *(result(kind, steps_per_second=1.0) for kind in ("slow", "fast"))])
+    found = outcome("env", "env", [asked(most=0.3), real([1.0], [1.0])])
     assert found.predicted == 0.3 and found.interval == (0.3, 0.3) and found.limit == "inference"
 
 
@@ -97,13 +86,24 @@ def test_delays_of_another_size_are_told_with_the_cure(gain, cure):
     assert cure in Outcome("env", gain, None, "", (gain,) * 3).describe()
 
 
-def test_without_its_delays_a_case_runs_the_same_code():
+def test_a_scale_is_of_the_delay_alone():
     for case in (CASES | MIXED).values():
-        without = case.scaled(0)
-        assert without.injected.keys() == case.injected.keys() and without.flags == case.flags
-        assert {name for name in case.injected if without.injected[name] != case.injected[name]} == {f"{case.stage}_ms"}
-    assert CASES["learner"].scaled(2).injected == {"learner_ms": 3.2}
+        twice = case.scaled(2)
+        assert twice.flags == case.flags and twice.injected.keys() == case.injected.keys()
+        changed = {name: value for name, value in twice.injected.items() if value != case.injected[name]}
+        assert changed == {f"{case.stage}_ms": 2 * case.injected[f"{case.stage}_ms"]}
     assert [case.stage for case in CASES.values()] == list(STAGE_BLOCKS)
+
+
+def test_a_delay_is_taken_away_and_given_back_where_it_is_mapped(tmp_path):
+    run = DelayedRun(tmp_path, tmp_path / "switch")
+    run.switch.write_bytes(bytes([True]))
+    with run.switch.open("rb") as file, mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ) as mapped:
+        seen = [mapped[0]]
+        for is_on in (False, True):
+            run.set_delay(is_on)
+            seen.append(mapped[0])
+    assert seen == [1, 0, 1]
 
 
 def test_stages_are_slowed_as_the_command_does_by_itself():
@@ -112,20 +112,35 @@ def test_stages_are_slowed_as_the_command_does_by_itself():
     assert own == (command.slower, command.seconds, command.settle, command.rounds)
 
 
+class MadeRun:
+    """A run that has its delay until it is taken away; its figures follow from whether it has."""
+
+    def __init__(self, case):
+        self.case = case
+        self.folder = Path("run")
+        self.switched = []
+
+    def set_delay(self, is_on):
+        self.switched.append(is_on)
+
+    @property
+    def has_delay(self):
+        return not self.switched or self.switched[-1]
+
+
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    """Have runs that step 100 times a second with a delay, and by a share more often without; keep their cases."""
+def runs(monkeypatch):
+    """Have runs that step 100 times a second with a delay, and by a share more often without; keep them."""
     made = []
 
     @contextlib.contextmanager
     def live_run(case):
-        made.append(case)
-        yield tmp_path
+        made.append(MadeRun(case))
+        yield made[-1]
 
     def install(gain):
         def look(_, seconds):
-            has_delay = made[-1].injected[f"{made[-1].stage}_ms"] > 0
-            steps = round(100 * seconds * (1 if has_delay else 1 + gain))
+            steps = round(100 * seconds * (1 if made[-1].has_delay else 1 + gain))
             answers = inference(0.3, more_blocks={"handle_policy_step/forward/injected": 0.1})
             trains = learner(0.3, {"train/calculate_losses/forward_head/injected": 0.1})
             return facts(env_worker(steps=steps), answers, trains, seconds=seconds)
@@ -139,6 +154,7 @@ def runs(monkeypatch, tmp_path):
     monkeypatch.setattr(whatif_check, "live_run", live_run)
     monkeypatch.setattr(whatif_check, "measure_pairs", measure_pairs)
     monkeypatch.setattr(whatif_check, "ControlClient", lambda folder: contextlib.ExitStack())
+    monkeypatch.setattr(whatif_check, "_SETTLE_S", 0.0)
     return install
 
 
@@ -146,30 +162,30 @@ def runs(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("gain", "status"), [(0.5, 0), (0.3, 1)])
 def test_the_status_tells_whether_predictions_hold(runs, tmp_path, capsys, gain, status):
     made = runs(gain)
-    assert main(["--cases", "env", "--pairs", "3", "--output", str(tmp_path / "runs.jsonl")]) == status
+    assert main(["--cases", "env", "--runs", "2", "--output", str(tmp_path / "runs.jsonl")]) == status
     output = capsys.readouterr().out
     assert "env: +56 % predicted (95 % interval +56 to +56 %)" in output
-    assert f"+{100 * gain:.0f} % seen (+{100 * gain:.0f} to +{100 * gain:.0f} %, 3 pairs)" in output
+    assert f"+{100 * gain:.0f} % seen (+{100 * gain:.0f} to +{100 * gain:.0f} %, 4 pairs)" in output
     assert f"{1 - status} of 1 predictions within ten points" in output
-    assert [case.injected["env_ms"] > 0 for case in made] == [True, True, False, False, True, True, False]
+    assert [run.switched for run in made] == [[], *[[True, False, False, True]] * 2]
 
 
 def test_the_three_stages_are_checked_and_other_kinds_when_asked(runs, tmp_path):
     made = runs(0.5)
-    main(["--pairs", "3", "--output", str(tmp_path / "runs.jsonl")])
-    assert [case.stage for case in made[::7]] == ["env", "inference", "learner"]
+    main(["--runs", "2", "--output", str(tmp_path / "runs.jsonl")])
+    assert [run.case.stage for run in made[::3]] == ["env", "inference", "learner"]
     made.clear()
-    main(["--mixed", "--pairs", "3", "--output", str(tmp_path / "runs.jsonl")])
-    assert made[::7] == list(MIXED.values())
+    main(["--mixed", "--runs", "2", "--output", str(tmp_path / "runs.jsonl")])
+    assert [run.case for run in made[::3]] == list(MIXED.values())
 
 
 def test_every_run_is_kept_with_its_setting_and_an_interrupted_call_goes_on(runs, tmp_path, monkeypatch):
     made = runs(0.5)
     output = tmp_path / "results" / "runs.jsonl"
-    arguments = ["--cases", "env", "--pairs", "3", "--output", str(output)]
+    arguments = ["--cases", "env", "--output", str(output)]
 
     def look_until_it_is_stopped(*arguments):
-        if len(made) == 4:
+        if len(made) == 3:
             raise KeyboardInterrupt
         return look(*arguments)
 
@@ -179,16 +195,16 @@ def test_every_run_is_kept_with_its_setting_and_an_interrupted_call_goes_on(runs
         main(arguments)
     setting, *kept = map(json.loads, output.read_text().splitlines())
     assert setting.keys() >= {"machine", "commit", "seconds", "rounds", "scale"}
-    assert [(each["kind"], each["number"]) for each in kept] == [("prediction", 0), ("slow", 0), ("fast", 0)]
+    assert [(each["case"], each["kind"]) for each in kept] == [("env", "prediction"), ("env", "real")]
     made.clear()
     monkeypatch.setattr(whatif_check, "look", look)
     assert main(arguments) == 0
-    assert len(made) == 4
+    assert len(made) == 2
     with pytest.raises(SystemExit, match="has runs of another scale: give another --output"):
         main([*arguments, "--scale", "2"])
 
 
-def test_two_pairs_are_too_few(capsys):
+def test_one_run_is_too_few(capsys):
     with pytest.raises(SystemExit):
-        main(["--pairs", "2"])
-    assert "--pairs 2: give 3 or more" in capsys.readouterr().err
+        main(["--runs", "1"])
+    assert "--runs 1: give 2 or more" in capsys.readouterr().err
