@@ -35,13 +35,21 @@ _settings = settings(
 
 def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
     """Have a test get as much made-up input as is wanted, and count it; goes below `given`."""
+    return _settings(_counted(test))
 
+
+def fuzzed_by_runs(test: Callable[..., None]) -> Callable[..., None]:
+    """Have a test each of whose inputs takes a run get a twentieth of it, as `fuzzed` does."""
+    return settings(_settings, max_examples=max(8, NUM_EXAMPLES // 20))(_counted(test))
+
+
+def _counted(test: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(test)
     def count(*arguments: Any, **named: Any) -> None:
         TRIED[test.__name__] += 1
         test(*arguments, **named)
 
-    return _settings(count)
+    return count
 
 
 def latest_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

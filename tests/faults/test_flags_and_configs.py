@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_profiler.cli import train as train_module
@@ -28,7 +28,7 @@ from sample_profiler.envs import export_registration, register_env, register_env
 from sample_profiler.profiling import Session, get_timing, set_timing
 from sample_profiler.runtime.channels import LocalChannel
 from sf_examples.gym.gym_env import find_gym_env, gym_env_names
-from tests.faults.fuzzing import NUM_EXAMPLES, WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
+from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, fuzzed_by_runs, spoil, spoiled_bytes
 
 FLAGS = sorted(set(all_flags()) - {"train_dir"})
 ENVS = [
@@ -146,7 +146,7 @@ likely = st.builds(
 
 
 @given(flags=st.lists(likely.filter(is_harmless), min_size=1, max_size=2))
-@settings(fuzzed, max_examples=max(8, NUM_EXAMPLES // 20))
+@fuzzed_by_runs
 def test_mutated_flags_train_on_a_batch_or_end_with_a_message(tmp_path_factory, _small_machine, flags):
     train(tmp_path_factory.mktemp("run"), *TINY, *flags, *ONE_BATCH, may_fail=True)
 
