@@ -293,6 +293,7 @@ class Learner:
         """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
         return self._trainer.values(*dataset.last())
 
+    @profile_range("Learner.try_out")
     def _is_sound(self) -> bool:
         """Tell whether the weights are worth keeping.
 
