@@ -156,7 +156,7 @@ def make_missing_runs(name: str, case: Case, kept: KeptRuns, options: argparse.N
     Raises:
         SystemExit: one of them failed.
     """
-    own = [result for result in kept.results if result["case"] == name]
+    own: list[Result] = [result for result in kept.results if result["case"] == name]
     for kind in ["prediction", *["real"] * options.runs][len(own) :]:
         try:
             if kind == "prediction":
@@ -165,9 +165,10 @@ def make_missing_runs(name: str, case: Case, kept: KeptRuns, options: argparse.N
                 result = measure(case, options.seconds)
         except (SessionError, CaptureError, OSError) as error:
             raise SystemExit(f"{name}, {kind}: {error}") from error
-        own.append({"case": name, "kind": kind, **result})
-        kept.add(own[-1])
-        print(f"{name}, {_describe(own[-1])}", flush=True)
+        made = {"case": name, "kind": kind, **result}
+        kept.add(made)
+        print(f"{name}, {_describe(made)}", flush=True)
+        own.append(made)
     return own
 
 
