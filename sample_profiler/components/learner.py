@@ -29,7 +29,7 @@ from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
-from sample_profiler.storage.dataset import Dataset
+from sample_profiler.storage.dataset import Dataset, copy_last
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories
 
@@ -304,9 +304,8 @@ class Learner:
             return False
         if not self._latest_slots:  # they are as they were drawn or loaded
             return True
-        device, recurrence = self._trainer.device, self._options.sampling.recurrence
-        dataset = Dataset(self._memory.trajectories, self._latest_slots, recurrence, device)
-        return self._trainer.makes_usable_numbers(*dataset.last())
+        latest = copy_last(self._memory.trajectories, self._latest_slots, self._trainer.device)
+        return self._trainer.makes_usable_numbers(*latest)
 
     def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
         order = np.arange(num_chunks)

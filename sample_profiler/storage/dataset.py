@@ -16,7 +16,20 @@ import torch
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.trajectories import Trajectories
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "copy_last"]
+
+Last = tuple[dict[str, torch.Tensor], torch.Tensor]
+
+
+def copy_last(trajectories: Trajectories, slots: Sequence[int] | npt.NDArray[Any], device: torch.device) -> Last:
+    """Return what follows the last step of S slots: observations by key `[S, ...]` and recurrent states `[S, H]`."""
+    behind, index = trajectories.layout.rollout, np.asarray(slots)
+    observations = {key: _tensor(array[index, behind], device) for key, array in trajectories.observations.items()}
+    return observations, _tensor(trajectories.states[index, behind], device)
+
+
+def _tensor(array: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(array).to(device, non_blocking=True)
 
 
 class Dataset:
@@ -66,13 +79,9 @@ class Dataset:
         """
         return (version - self.policy_versions <= max_policy_lag) & ~self.inactive
 
-    def last(self) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    def last(self) -> Last:
         """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""
-        memory = self._memory
-        observations = {
-            key: self._tensor(array[self._slots, self._rollout]) for key, array in memory.observations.items()
-        }
-        return observations, self._tensor(memory.states[self._slots, self._rollout])
+        return copy_last(self._memory, self._slots, self._device)
 
     @profile_range("Dataset.copy_observations")
     def observations(self, chunks: npt.NDArray[np.int64]) -> dict[str, torch.Tensor]:
@@ -96,7 +105,7 @@ class Dataset:
         return values.reshape(self.num_chunks, self._recurrence, *values.shape[2:])
 
     def _tensor(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device, non_blocking=True)
+        return _tensor(array, self._device)
 
     def _locate(self, chunks: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
         trajectory, chunk = np.divmod(chunks, self._chunks_per_trajectory)
