@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.measuring.peer_runs import ROOT, describe_machine
 
-__all__ = ["append_line", "describe_origin", "end_when_told", "read_commit", "read_lines", "tell_origins"]
+__all__ = ["append_line", "ask_git", "describe_origin", "end_when_told", "read_commit", "read_lines", "tell_origins"]
 
 
 def describe_origin() -> dict[str, str]:
@@ -31,13 +31,16 @@ def read_commit(folder: Path = ROOT) -> str:
     Args:
         folder: in the clone.
     """
-    head = _git(folder, "rev-parse", "--short=12", "HEAD")
+    head = ask_git(folder, "rev-parse", "--short=12", "HEAD")
     # What is kept grows while it is measured, and is no code.
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)benchmarks/results")
+    changed = ask_git(
+        folder, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)benchmarks/results"
+    )
     return head + ("+" if changed else "") if head else "unknown"
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def ask_git(folder: Path, *arguments: str) -> str:
+    """Return what git says in a folder; nothing where there is no git, or no clone."""
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     except OSError:  # there is no git

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measuring.kept_lines import append_line, ask_git, read_lines
+from benchmarks.measuring.peer_runs import ROOT
 from sample_profiler.runtime.machine import Machine
 
 __all__ = ["KeptRuns", "describe_commit"]
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = ROOT
 _CODE = ("sample_profiler", "sf_examples", "benchmarks", ":(exclude)benchmarks/results")
 
 
@@ -36,46 +37,25 @@ class KeptRuns:
         setting = {"machine": Machine.this().to_dict(), "commit": describe_commit(), **arguments}
         setting = json.loads(json.dumps(setting))  # as it is read back
         self.results: list[dict[str, Any]] = []
-        if lines := _whole_lines(path):
-            _check(path, json.loads(lines[0]), setting)
-            self.results = [json.loads(line) for line in lines[1:]]
+        if lines := read_lines(path):
+            _check(path, lines[0], setting)
+            self.results = lines[1:]
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(setting) + "\n")
+            append_line(path, setting)
 
     def add(self, result: dict[str, Any]) -> None:
         """Keep a result."""
         self.results.append(result)
-        with self._path.open("a") as file:
-            file.write(json.dumps(result) + "\n")
+        append_line(self._path, result)
 
 
 def describe_commit() -> str:
     """Return the commit that is checked out, and a mark of what was changed since; "unknown" without git."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    if commit is None:
+    commit = ask_git(_ROOT, "rev-parse", "--short=12", "HEAD")
+    if not commit:
         return "unknown"
-    changes = _git("diff", "HEAD", "--", *_CODE)
+    changes = ask_git(_ROOT, "diff", "HEAD", "--", *_CODE)
     return f"{commit} and changes {hashlib.sha256(changes.encode()).hexdigest()[:8]}" if changes else commit
-
-
-def _git(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """Return the lines of a file, none if it is not there; one that was cut off is taken out of it."""
-    if not path.exists():
-        return []
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return whole.splitlines()
 
 
 def _check(path: Path, kept: Mapping[str, Any], setting: Mapping[str, Any]) -> None:
