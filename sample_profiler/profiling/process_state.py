@@ -12,6 +12,7 @@ __all__ = ["process_state"]
 
 # /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
 _TOLERANCE_NS = 100_000_000
+_MOST_BYTES = 4096
 _STATES: dict[str, ProcessState] = {"T": "stopped", "t": "stopped", "Z": "gone", "X": "gone"}
 
 
@@ -30,9 +31,8 @@ def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
     if not 0 < pid < 2**31:
         return "gone"
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in parentheses, may itself have spaces and parentheses.
-            fields = file.read().rpartition(b")")[2].split()
+        # The name, in parentheses, may itself have spaces and parentheses.
+        fields = _read_once(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         state, start_ticks = fields[0].decode(), int(fields[19])
     except (FileNotFoundError, ProcessLookupError):
         return _state_without_proc(pid)
@@ -57,3 +57,12 @@ def _state_without_proc(pid: int) -> ProcessState:
     except PermissionError:
         return "alive"
     return "alive"
+
+
+def _read_once(path: str) -> bytes:
+    """Return a file of a few hundred bytes, for a third of what `open` costs: watching asks for each process."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _MOST_BYTES)
+    finally:
+        os.close(descriptor)
