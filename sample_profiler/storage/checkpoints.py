@@ -49,9 +49,17 @@ class CheckpointFolder:
 
         Those of more steps go, too: training went on from an older one (damaged files, or the best policy), and what
         is loaded next has to be of this training.
+
+        Raises:
+            CheckpointError: it cannot be written, or is not there afterwards; older ones are as they were.
         """
         path = self._write(state, f"checkpoint_{num_steps:09}_{num_frames}.pth")
         paths = self._paths("checkpoint")
+        if path not in paths:
+            raise CheckpointError(
+                f"cannot write the checkpoint {path}: it was there and is gone; somebody has moved or removed it, or "
+                "its folder: leave them to the run"
+            )
         num_past = paths.index(path) + 1
         for other in paths[: max(0, num_past - self._num_kept)] + paths[num_past:]:
             _remove(other)

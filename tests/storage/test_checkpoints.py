@@ -182,6 +182,23 @@ def test_the_name_of_the_best_tells_by_which_metric(folder, metric):
     assert len(list(folder.better_states("reward", -math.inf, 0))) == 0
 
 
+@pytest.mark.parametrize("is_in_the_way", [False, True])
+def test_a_folder_that_gets_lost_right_after_a_save_is_told_as_such(folder, monkeypatch, is_in_the_way):
+    folder.save(make_state(1), num_steps=1, num_frames=1)
+    listed = checkpoints.sorted_checkpoints
+
+    def move_and_list(path: Path, kind: str) -> list[tuple[int, Path]]:
+        path.rename(path.with_name("away"))
+        if is_in_the_way:
+            path.write_text("in the way")
+        return listed(path, kind)
+
+    monkeypatch.setattr(checkpoints, "sorted_checkpoints", move_and_list)
+    with pytest.raises(CheckpointError, match=r"cannot write the checkpoint .*_000000002_2\.pth: .* gone"):
+        folder.save(make_state(2), num_steps=2, num_frames=2)
+    assert len(list((folder.path.parent / "away").glob("checkpoint_*.pth"))) == 2, "and nothing is removed"
+
+
 def test_milestones_stay(folder):
     for number in range(5):
         folder.save_milestone(make_state(number), number, number)
