@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from sample_profiler.files import read_at_once
 from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_record import Anchor, ProcessState
 
@@ -12,7 +13,6 @@ __all__ = ["process_state"]
 
 # /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
 _TOLERANCE_NS = 100_000_000
-_MOST_BYTES = 4096
 _STATES: dict[str, ProcessState] = {"T": "stopped", "t": "stopped", "Z": "gone", "X": "gone"}
 
 
@@ -32,7 +32,7 @@ def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
         return "gone"
     try:
         # The name, in parentheses, may itself have spaces and parentheses.
-        fields = _read_once(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = read_at_once(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         state, start_ticks = fields[0].decode(), int(fields[19])
     except (FileNotFoundError, ProcessLookupError):
         return _state_without_proc(pid)
@@ -57,12 +57,3 @@ def _state_without_proc(pid: int) -> ProcessState:
     except PermissionError:
         return "alive"
     return "alive"
-
-
-def _read_once(path: str) -> bytes:
-    """Return a file of a few hundred bytes, for a third of what `open` costs: watching asks for each process."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _MOST_BYTES)
-    finally:
-        os.close(descriptor)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, ParamSpec, TypeVar
+
+from sample_profiler.files import read_at_once
 
 __all__ = ["MOST_SECONDS", "MOST_SHARE", "Slowdown", "slowdown_command"]
 
@@ -111,15 +112,9 @@ class Slowdown:
 def _delayed_ns() -> int:
     """Return how long this thread has been ready and had no processor; 0 where the system does not tell."""
     try:
-        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-    except OSError:
-        return 0
-    try:
-        return int(os.read(file, 100).split()[1])
+        return int(read_at_once("/proc/thread-self/schedstat").split()[1])
     except (OSError, IndexError, ValueError):
         return 0
-    finally:
-        os.close(file)
 
 
 def slowdown_command(slowdowns: Mapping[str, Slowdown]) -> Callable[[str, float, float], None]:

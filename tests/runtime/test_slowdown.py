@@ -133,7 +133,7 @@ def test_a_wait_that_is_owed_is_none_of_the_next_slowdown(clock):
 
 def test_the_delay_of_this_thread_is_told_where_the_system_does(monkeypatch):
     assert slowdown_module._delayed_ns() >= 0
-    monkeypatch.setattr(slowdown_module.os, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError))
+    monkeypatch.setattr(slowdown_module, "read_at_once", lambda *_: (_ for _ in ()).throw(FileNotFoundError))
     assert slowdown_module._delayed_ns() == 0
 
 
