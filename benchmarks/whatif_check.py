@@ -1,17 +1,18 @@
 """Is what `sample-profiler whatif` says true? Add a delay to a stage, ask what it would give without, and take it away.
 
-For each stage one run has a delay. On it the stage's weight is measured as the command does, and which share of the
-stage's time the delay is: that is all that the prediction knows. What taking it away really gives is measured in other
-runs, each with the delay and without in turn: slow, fast, fast, slow. (With the same flags one run after another may
-differ by more than the ten points that are asked for.) All of them count the steps of environments per second. The exit
-status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
+For each stage one run has a delay. On it the stage's weight is measured as the command does, and which share of what
+the stage does by itself the delay is: that is all that the prediction knows. What taking it away really gives is
+measured in other runs, each with the delay and without in turn: slow, fast, fast, slow. (With the same flags one run
+after another may differ by more than the ten points that are asked for.) All of them count the steps of environments
+per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
 
     python -m benchmarks.whatif_check
 
 takes some 16 minutes for the three stages, with nothing else on the machine. Every run is kept in
 results/whatif-check.jsonl as soon as it is over, and the same command goes on behind the last one. Delays are meant to
 cost 20 to 60 % on two cores: where they do not, it says which `--scale` would do. `--mixed` checks other kinds of
-delays instead: where a stage computes and its delay waits, what is measured of both together is the mean.
+delays instead: where a stage computes and its delay waits, what is measured of both together is the mean. Among them is
+an environment that is very quick, of which a slope does not tell all.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
         facts = look(run.folder, seconds)
         measured = measure_pairs(client, run.folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds)
         pairs = [(base, slowed) for _, base, slowed in measured]
-    share = injected_share(facts, case.stage)
+    share = injected_share(facts, case)
     bound = ceiling(facts, case.stage, 1 / (1 - share))
     return {"injected_share": share, "pairs": pairs, "most": bound.gain, "limit": bound.limit}
 

@@ -1,4 +1,4 @@
-"""Train CartPole-v1 with one thing made slow on purpose: what `benchmarks.verdicts` judges.
+"""Train CartPole-v1, or HalfCheetah-v5, with one thing made slow on purpose: what `benchmarks.verdicts` judges.
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
 one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
@@ -34,6 +34,7 @@ def _open_switch() -> mmap.mmap | None:
 
 
 SWITCH = _open_switch()
+_SLOWED = {"slowed_cartpole": "CartPole-v1", "slowed_halfcheetah": "HalfCheetah-v5"}
 
 
 def spend(milliseconds: float) -> None:
@@ -68,7 +69,7 @@ class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
-def make_slowed_env(_name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
+def make_slowed_env(name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
     """Make one environment, as slow as it is to be where it runs."""
     sleep_ms = INJECTED.get("env_ms", 0.0)
     if placement is not None and placement.env_id % INJECTED.get("env_every", 1):
@@ -79,7 +80,7 @@ def make_slowed_env(_name: str, _cfg: Any, placement: Any, render_mode: str | No
         sleep_ms += INJECTED["one_worker_ms"]
     if placement is not None and placement.worker_index >= INJECTED.get("slow_workers_from", float("inf")):
         sleep_ms += INJECTED["slow_workers_ms"]
-    return SlowedEnv(gymnasium.make("CartPole-v1", render_mode=render_mode), sleep_ms)
+    return SlowedEnv(gymnasium.make(_SLOWED[name], render_mode=render_mode), sleep_ms)
 
 
 def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> Any:
@@ -96,6 +97,8 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
             if is_learning and INJECTED.get("learner_threads"):
                 torch.set_num_threads(int(INJECTED["learner_threads"]))
             sleep_ms = INJECTED.get("learner_ms" if is_learning else "inference_ms", 0.0)
+            if not is_learning:
+                sleep_ms += INJECTED.get("inference_row_ms", 0.0) * len(next(iter(observations.values())))
             if sleep_ms:
                 spend(sleep_ms)
             return super().forward(observations)
@@ -103,8 +106,9 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
     return SlowedEncoder(dict(observation_space.spaces), cfg.model)
 
 
-register_env("slowed_cartpole", make_slowed_env)
-if INJECTED.keys() & {"learner_ms", "inference_ms", "learner_threads"}:
+for slowed in _SLOWED:
+    register_env(slowed, make_slowed_env)
+if INJECTED.keys() & {"learner_ms", "inference_ms", "inference_row_ms", "learner_threads"}:
     register_encoder(make_slowed_encoder)
 
 if __name__ == "__main__":

@@ -13,20 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.facts import ComponentLoad, RunFacts, run_facts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_live
 
 __all__ = ["CASES", "MIXED", "Case", "DelayedRun", "injected_share", "live_run", "steps_per_second"]
 
-# One group of environments a worker: with two, these step together or in turn, by how long they take. Next to nothing
-# is learned, so that episodes, and with them resets, are as long in all runs.
+# Stages of a millisecond and more, as in most runs. Next to nothing is learned, so that episodes, and with them resets,
+# are as long in all runs.
+_ENVS_PER_GROUP = 8
 _FLAGS = (
-    *("--num_workers=2", "--num_envs_per_worker=16", "--worker_num_splits=1", "--batch_size=1024", "--rollout=32"),
-    "--learning_rate=1e-9",
+    *("--env=slowed_halfcheetah", "--num_workers=2", f"--num_envs_per_worker={2 * _ENVS_PER_GROUP}"),
+    *("--batch_size=1024", "--rollout=32", "--learning_rate=1e-9"),
 )
-_DELAYS = ("env_ms", "inference_ms", "learner_ms")
+_DELAYS = ("env_ms", "inference_ms", "inference_row_ms", "learner_ms")
 _BLOCK = "injected"  # in which `benchmarks.measuring.injected_run` spends a delay
 _DATASETS_OF_START = 5
 _MOST_OF_START_S = 120.0
@@ -54,26 +55,31 @@ class Case:
         return replace(self, injected=self.injected | delays)
 
 
-# On used-up processors inference and environments hold up others by what they compute, so their delays compute, too: a
-# sleep would leave its processor to others, and is coarse below a tenth of a millisecond. A Learner that has so many
-# epochs sets the pace by itself and uses most of the processors: what it waits holds up all others, and sampling, which
-# could use that time, has little to do.
-_PACED_BY_LEARNER = ("--num_epochs=32",)
+# All three stages compute, so their delays do: as of an environment that has more to simulate, and of a larger network.
+# A Learner that has so many epochs sets the pace by itself.
+_PACED_BY_LEARNER = ("--num_epochs=8",)
+_ONE_GROUP = "--worker_num_splits=1"
 CASES = {
-    "env": Case("env", {"env_ms": 0.015, "computes": 1}),
-    "inference": Case("inference", {"inference_ms": 0.3, "computes": 1}),
-    "learner": Case("learner", {"learner_ms": 2.4}, _PACED_BY_LEARNER),
+    "env": Case("env", {"env_ms": 0.05, "computes": 1}),
+    "inference": Case("inference", {"inference_row_ms": 0.025, "computes": 1}),
+    "learner": Case("learner", {"learner_ms": 5.0, "computes": 1}, _PACED_BY_LEARNER),
 }
-"""Delays without which a run is 20 to 60 % faster on two cores, CartPole on each of them."""
+"""Delays without which a run is 20 to 60 % faster on two cores, HalfCheetah on each of them."""
 
-# One environment of each worker waits, in the place of all: a sixteenth of the delay would be too short for a sleep.
+# One environment of each group waits, in the place of all: an eighth of the delay would be too short for a sleep.
+_ONE_OF_GROUP = {"env_every": _ENVS_PER_GROUP}
 MIXED = {
-    "env waits": Case("env", {"env_ms": 0.2, "env_every": 16}),
-    "inference waits": Case("inference", {"inference_ms": 0.3}),
-    "learner computes": Case("learner", {"learner_ms": 2.4, "computes": 1}, _PACED_BY_LEARNER),
+    "env waits": Case("env", {"env_ms": 0.4, **_ONE_OF_GROUP}),
+    "inference waits": Case("inference", {"inference_ms": 0.4}),
+    "learner waits": Case("learner", {"learner_ms": 5.0}, _PACED_BY_LEARNER),
     # As environments do that have a process of their own, and training on a GPU.
-    "env does both": Case("env", {"env_ms": 0.3, "env_every": 16, "computes": 0.4}),
-    "learner does both": Case("learner", {"learner_ms": 2.4, "computes": 0.4}, _PACED_BY_LEARNER),
+    "env does both": Case("env", {"env_ms": 0.4, "computes": 0.4, **_ONE_OF_GROUP}),
+    "learner does both": Case("learner", {"learner_ms": 5.0, "computes": 0.4}, _PACED_BY_LEARNER),
+    # Both workers have one group, and stages of a fraction of a millisecond: how often their requests meet in one call
+    # of the network hangs on who is how quick.
+    "quick env": Case(
+        "env", {"env_ms": 0.015, "computes": 1}, ("--env=slowed_cartpole", "--num_envs_per_worker=8", _ONE_GROUP)
+    ),
 }
 """Other kinds of delays, some beside a stage of the other kind."""
 
@@ -139,25 +145,35 @@ def _num_datasets(folder: Path) -> int:
         return 0
 
 
-def injected_share(facts: RunFacts, stage: str) -> float:
-    """Return which share of the time of a stage is the delay that was added to it.
+def injected_share(facts: RunFacts, case: Case) -> float:
+    """Return which share of what a stage does by itself is the delay that was added to it.
+
+    The stages of these runs compute, but for the part of a delay that waits. Time in which somebody was ready and had
+    no processor is no part of it, as in what a stage is slowed by.
 
     Raises:
         SessionError: there was none.
     """
-    spent = injected = 0.0
+    own = injected = 0.0
+    waits = 1 - case.injected.get("computes", 0.0)
     for load in facts.components:
-        block = STAGE_BLOCKS[stage].get(load.kind)
-        if block is not None:
-            spent += load.blocks.get(block, 0.0)
-            injected += sum(
-                share
-                for path, share in load.blocks.items()
-                if path.startswith(f"{block}/") and path.rpartition("/")[2] == _BLOCK
-            )
-    if not 0 < injected < spent:
-        raise SessionError(f"{injected:.3f} of {spent:.3f} in {stage} were delays: the run has none to take away")
-    return injected / spent
+        block = STAGE_BLOCKS[case.stage].get(load.kind)
+        if block in load.blocks and load.busy:
+            delay = _delay(facts, load, case)
+            injected += delay
+            own += (load.cpu or 0.0) * load.blocks[block] / load.busy + waits * delay
+    if not 0 < injected < own:
+        raise SessionError(f"{injected:.3f} of {own:.3f} in {case.stage} were delays: the run has none to take away")
+    return injected / own
+
+
+def _delay(facts: RunFacts, load: ComponentLoad, case: Case) -> float:
+    """Return for which share of the time a component was delayed, by how often it was."""
+    passes: float = sum(count for path, count in load.counts.items() if path.rpartition("/")[2] == _BLOCK)
+    if passes and "inference_row_ms" in case.injected:
+        passes = steps_per_second(facts) * facts.seconds * _ENVS_PER_GROUP
+    (milliseconds,) = (case.injected[name] for name in _DELAYS if name in case.injected)
+    return passes * milliseconds / 1000 / facts.seconds
 
 
 def steps_per_second(facts: RunFacts) -> float:

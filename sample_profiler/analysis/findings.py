@@ -52,7 +52,8 @@ _NEVER = 0.05  # of the wall: whoever waits for less than this sets the pace
 _LEAST_LEFT = 0.2  # of the wall: what a component that waited for the rest of it works at least
 _LEAST_STEPPING = 0.05  # of the wall: what a group of a worker is not waiting for memory at least
 _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
-_OPTIMISM = 1.15  # the model leaves out that fewer switches between processes make each of them faster
+_NOISE = 1.1  # by which a run is faster than the one before it now and then, with nothing changed
+_OPTIMISM = 0.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
 _LOSSES = "train/calculate_losses"
 _COMPUTES = 0.5  # of its work: a Learner that computes for less of it waits inside its blocks
@@ -197,7 +198,9 @@ class JudgedRun:
         """
         if self.facts.fps is None:
             return None
-        return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * max(1.0, factor) * _OPTIMISM
+        best = max(1.0, factor)
+        most = best * (1 + min(_OPTIMISM, best - 1)) * _NOISE
+        return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * most
 
     def room(self, wanted: float, saved: float = 0.0) -> float:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most.

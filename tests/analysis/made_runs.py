@@ -82,3 +82,11 @@ def batcher(busy=0.01, finished=3.0, at_learner=64.0, **options):
 def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False, num_cores=2):
     flags = {"num_envs_per_worker": 16, "batch_size": 2048, "async_rl": True, "precision": "fp32"} | (config or {})
     return judge(RunFacts(seconds, start_s, 5000.0, num_cores, machine_busy, is_serial, loads, flags))
+
+
+def most_fps(factor):
+    """Return the most that is predicted of 5,000 frames/s that may become so many times as many.
+
+    With a tenth for noise, and up to 15 % beyond the model, of a gain that is as large.
+    """
+    return 5000 * factor * (1 + min(0.15, factor - 1)) * 1.1

@@ -126,7 +126,8 @@ def test_a_request_to_end_ends_what_a_case_has_started_and_leaves_no_line(tmp_pa
             time.sleep(0.02)
         process.terminate()
         assert process.wait(60) == 143
-    assert len(runs) == 1 and not runs[0].is_running() and not output.exists()
+    _, alive = psutil.wait_procs(runs, timeout=10)  # killed, but it may take a moment until the kernel has let go of it
+    assert len(runs) == 1 and not alive and not output.exists()
 
 
 def test_a_time_limit_that_is_kept_leaves_the_one_around_it():

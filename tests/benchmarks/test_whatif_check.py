@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import whatif_check
-from benchmarks.measuring.whatif_cases import CASES, MIXED, DelayedRun, injected_share
+from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, DelayedRun, injected_share
 from benchmarks.whatif_check import Outcome, main, outcome
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
@@ -23,9 +23,11 @@ def facts(*loads, seconds=8.0):
     return RunFacts(seconds, 0.0, 5000.0, 4, 0.3, False, loads)
 
 
-def env_worker(index=0, env_step=0.5, injected=0.2, steps=4000):
-    blocks = {"env_step": env_step, "env_step/env_reset": 0.1, "env_step/injected": injected}
-    return load(f"RolloutWorker_w{index}", 0.6, {}, blocks, {"env_step": steps}, cpu=0.4)
+def env_worker(index=0, cpu=0.4, delays=800, steps=4000):
+    """One that works 60 % of its time, 50 % of it in env_step; 800 delays of 2 ms in 8 s are 20 %."""
+    blocks = {"env_step": 0.5, "env_step/env_reset": 0.1, "env_step/injected": 0.3}
+    counts = {"env_step": steps, "env_step/injected": delays}
+    return load(f"RolloutWorker_w{index}", 0.6, {}, blocks, counts, cpu=cpu)
 
 
 def asked(share=0.5, pairs=((150.0, 100.0),) * 4, most=9.0):
@@ -37,18 +39,39 @@ def real(slow, fast):
     return {"kind": "real", "slow": slow, "fast": fast}
 
 
-def test_the_delay_is_a_share_of_its_stage_wherever_it_is_spent():
-    assert injected_share(facts(env_worker(0), env_worker(1, injected=0.3)), "env") == pytest.approx(0.5)
+COMPUTES, WAITS = ({"env_ms": 2.0, "computes": computes} for computes in (1, 0))
+
+
+def test_the_delay_is_a_share_of_what_its_stage_does_by_itself():
+    """Its wall is 30 of 50 %, most of which are for want of a processor: of 40 % of a core, 5 of 6 are env_step."""
+    compared = facts(env_worker(0), env_worker(1, cpu=0.8))
+    assert injected_share(compared, Case("env", COMPUTES)) == pytest.approx((0.2 + 0.2) / (1.2 * 5 / 6))
+    assert injected_share(compared, Case("env", WAITS)) == pytest.approx((0.2 + 0.2) / (1.2 * 5 / 6 + 0.2 + 0.2))
+    both = Case("env", {"env_ms": 2.0, "computes": 0.25})
+    assert injected_share(compared, both) == pytest.approx((0.2 + 0.2) / (1.2 * 5 / 6 + 0.75 * 0.4))
+
+
+def test_the_delay_is_found_wherever_it_is_spent():
     head = "train/calculate_losses/forward_head"
-    trains = learner(0.5, {f"{head}/injected": 0.09})
-    assert injected_share(facts(env_worker(), trains), "learner") == pytest.approx(0.2)
-    answers = inference(0.5, more_blocks={"handle_policy_step/forward/injected": 0.15})
-    assert injected_share(facts(env_worker(), trains, answers), "inference") == pytest.approx(1 / 3)
+    trains = learner(0.5, {"train": 0.4, f"{head}/injected": 0.09}, cpu=0.5)
+    trains.counts.update({f"{head}/injected": 80})
+    found = injected_share(facts(env_worker(), trains), Case("learner", {"learner_ms": 10.0, "computes": 1}))
+    assert found == pytest.approx(0.1 / 0.4)
 
 
-def test_a_run_without_a_delay_has_none_to_take_away():
+def test_a_delay_of_each_row_is_told_by_how_many_rows_there_are():
+    """4,000 steps of 8 environments each take 0.05 ms a row in 8 s: 20 %, in however many calls."""
+    answers = inference(0.5, cpu=0.5)
+    answers.counts.update({"handle_policy_step/forward/injected": 3000})
+    block = answers.blocks["handle_policy_step"] / answers.busy
+    found = injected_share(facts(env_worker(), answers), Case("inference", {"inference_row_ms": 0.05, "computes": 1}))
+    assert found == pytest.approx(0.2 / (0.5 * block))
+
+
+@pytest.mark.parametrize("worker", [env_worker(delays=0), env_worker(cpu=0.1)], ids=["none", "more than there was"])
+def test_a_run_without_a_delay_has_none_to_take_away(worker):
     with pytest.raises(SessionError, match="the run has none to take away"):
-        injected_share(facts(env_worker(injected=0.0)), "env")
+        injected_share(facts(worker), Case("env", COMPUTES))
 
 
 def test_the_prediction_comes_from_the_run_that_is_asked_and_the_gain_from_pairs_of_the_others():
@@ -91,7 +114,8 @@ def test_a_scale_is_of_the_delay_alone():
         twice = case.scaled(2)
         assert twice.flags == case.flags and twice.injected.keys() == case.injected.keys()
         changed = {name: value for name, value in twice.injected.items() if value != case.injected[name]}
-        assert changed == {f"{case.stage}_ms": 2 * case.injected[f"{case.stage}_ms"]}
+        ((name, delay),) = changed.items()
+        assert name.startswith(case.stage) and name.endswith("_ms") and delay == 2 * case.injected[name]
     assert [case.stage for case in CASES.values()] == list(STAGE_BLOCKS)
 
 
@@ -141,9 +165,12 @@ def runs(monkeypatch):
     def install(gain):
         def look(_, seconds):
             steps = round(100 * seconds * (1 if made[-1].has_delay else 1 + gain))
-            answers = inference(0.3, more_blocks={"handle_policy_step/forward/injected": 0.1})
-            trains = learner(0.3, {"train/calculate_losses/forward_head/injected": 0.1})
-            return facts(env_worker(steps=steps), answers, trains, seconds=seconds)
+            answers, trains = inference(0.3), learner(0.3)
+            answers.counts["handle_policy_step/forward/injected"] = 100
+            trains.counts["train/calculate_losses/forward_head/injected"] = 100
+            # 40 % of a third of a core.
+            delays = round(0.4 / 3 * seconds / (made[-1].case.injected.get("env_ms", 1.0) / 1000))
+            return facts(env_worker(delays=delays, steps=steps), answers, trains, seconds=seconds)
 
         monkeypatch.setattr(whatif_check, "look", look)
         return made

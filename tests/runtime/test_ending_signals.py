@@ -18,23 +18,33 @@ SCRIPT = f"from sample_profiler.runtime.ending_signals import drop_dead_terminal
 def write_after_closing(closes: bool, script: str = SCRIPT) -> int:
     """Return the exit status of a process that writes to a terminal, which is closed meanwhile or not."""
     terminal, its_end = pty.openpty()
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
         stdout=its_end,
         stderr=its_end,
         start_new_session=True,  # not the terminal's: it gets no SIGHUP
         env={**os.environ, "PYTHONUNBUFFERED": ""},
-    )
-    os.close(its_end)
-    assert os.read(terminal, 100) == b"before\r\n"
-    if closes:
-        os.close(terminal)
-    process.communicate(b"go on\n", timeout=30)
-    if not closes:
-        assert b"nowhere" in os.read(terminal, 100)
-        os.close(terminal)
+    ) as process:
+        os.close(its_end)
+        try:
+            read_until(terminal, b"before\r\n")
+            if closes:
+                os.close(terminal)
+            process.communicate(b"go on\n", timeout=30)
+            if not closes:
+                read_until(terminal, b"nowhere")
+                os.close(terminal)
+        finally:
+            process.kill()
     return process.returncode
+
+
+def read_until(terminal: int, end: bytes) -> None:
+    """Read what was written to a terminal, a piece of a line at a time, until there is an end like that."""
+    data = b""
+    while end not in data:
+        data += os.read(terminal, 100)  # fails once the other end is closed and nothing is left
 
 
 def test_nothing_is_written_to_a_terminal_that_is_gone_where_it_would_fail():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.config import parse_config
-from tests.analysis.made_runs import batcher, inference, judge_run, learner, worker
+from tests.analysis.made_runs import batcher, inference, judge_run, learner, most_fps, worker
 
 
 def workers(**options):
@@ -43,7 +43,7 @@ def test_a_batcher_is_the_limit_if_it_works_and_the_learner_waits(busy, starved,
 def test_longer_rollouts_are_fewer_trajectories(flags, change):
     (advice,) = judge_run(*workers(), inference(), learner(0.5), batcher(0.9), config=flags).advice
     assert advice.change == change
-    assert advice.fps == (pytest.approx(5000 * 1.05), pytest.approx(5000 * 1.25 * 1.15)), "no core beyond 80 % more"
+    assert advice.fps == (pytest.approx(5000 * 1.05), pytest.approx(most_fps(1.25))), "no core beyond 80 % more"
     before = [f"--{name}={value}" for name, value in flags.items()]
     assert parse_config(["--env=none", *before, *change.split()]).sampling.rollout == 64
 
@@ -67,7 +67,7 @@ def test_what_is_too_old_to_be_trained_on_is_told():
         "--num_envs_per_worker=8",
         "--max_policy_lag=60 --with_vtrace=True",
     ]
-    assert verdict.advice[0].fps == (4750.0, pytest.approx(5750.0)), "as many frames, of which more count"
+    assert verdict.advice[0].fps == (4750.0, pytest.approx(5500.0)), "as many frames, of which more count"
     assert judge_lag(left_out=0.05, lag=30.0, config={"max_policy_lag": 20}).cause == "balanced"
 
 
