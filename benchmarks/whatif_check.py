@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, injected_share, live_run, steps_per_second
-from sample_profiler.analysis.whatif import ceiling, gain, stage_weight
+from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
 from sample_profiler.cli.whatif import look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.runtime.control_socket import ControlClient
@@ -103,12 +103,12 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
         CaptureError: it cannot be asked.
     """
     with live_run(case) as run, contextlib.closing(ControlClient(run.folder / "profile")) as client:
-        facts = look(run.folder, seconds)
-        measured = measure_pairs(client, run.folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds)
-        pairs = [(base, slowed) for _, base, slowed in measured]
-    share = injected_share(facts, case)
-    bound = ceiling(facts, case.stage, 1 / (1 - share))
-    return {"injected_share": share, "pairs": pairs, "most": bound.gain, "limit": bound.limit}
+        pairs = list(measure_pairs(client, run.folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds))
+    looks = [pair.facts for pair in pairs]
+    share = median(injected_share(facts, case) for facts in looks)
+    bound = median_ceiling(looks, case.stage, 1 / (1 - share))
+    measured = [(pair.base, pair.slowed) for pair in pairs]
+    return {"injected_share": share, "pairs": measured, "most": bound.gain, "limit": bound.limit}
 
 
 def measure(case: Case, seconds: float) -> dict[str, Any]:

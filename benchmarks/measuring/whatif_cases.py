@@ -60,9 +60,9 @@ class Case:
 _PACED_BY_LEARNER = ("--num_epochs=8",)
 _ONE_GROUP = "--worker_num_splits=1"
 CASES = {
-    "env": Case("env", {"env_ms": 0.05, "computes": 1}),
-    "inference": Case("inference", {"inference_row_ms": 0.025, "computes": 1}),
-    "learner": Case("learner", {"learner_ms": 5.0, "computes": 1}, _PACED_BY_LEARNER),
+    "env": Case("env", {"env_ms": 0.03, "computes": 1}),
+    "inference": Case("inference", {"inference_row_ms": 0.02, "computes": 1}),
+    "learner": Case("learner", {"learner_ms": 4.0, "computes": 1}, _PACED_BY_LEARNER),
 }
 """Delays without which a run is 20 to 60 % faster on two cores, HalfCheetah on each of them."""
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.student import t_interval
 
-__all__ = ["STAGE_BLOCKS", "Ceiling", "StageWeight", "ceiling", "gain", "stage_weight"]
+__all__ = ["STAGE_BLOCKS", "Ceiling", "StageWeight", "ceiling", "gain", "median_ceiling", "stage_weight"]
 
 STAGE_BLOCKS = {
     "env": {"RolloutWorker": "env_step"},
@@ -95,6 +95,18 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
         needs["the processors"] = cores / facts.num_cores
     limit, need = max(needs.items(), key=lambda item: item[1], default=("nothing", 0.0))
     return Ceiling(max(0.0, 1 / max(need, _LEAST) - 1), limit)
+
+
+def median_ceiling(looks: Sequence[RunFacts], stage: str, speedup: float) -> Ceiling:
+    """Return the median of the `ceiling` of several looks at a run: what others do on the machine comes and goes.
+
+    Args:
+        looks: at the run as it is, at least one; of two in the middle, the one that leaves more room counts.
+        stage: one of `STAGE_BLOCKS`.
+        speedup: how many times as fast the stage becomes.
+    """
+    ceilings = sorted((ceiling(facts, stage, speedup) for facts in looks), key=lambda each: each.gain)
+    return ceilings[len(ceilings) // 2]
 
 
 def _cores_of_others(facts: RunFacts) -> float:

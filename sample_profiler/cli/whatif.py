@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
-from sample_profiler.analysis.whatif import StageWeight, ceiling, gain, stage_weight
+from sample_profiler.analysis.whatif import StageWeight, gain, median_ceiling, stage_weight
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.render import printable_text
@@ -19,7 +20,7 @@ from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
 
-__all__ = ["STAGES", "look", "measure_pairs", "whatif"]
+__all__ = ["STAGES", "Pair", "look", "measure_pairs", "whatif"]
 
 STAGES = {"env": "stepping environments", "inference": "inference", "learner": "training"}
 _BAD_USAGE = 2
@@ -27,6 +28,22 @@ _SPEEDUPS = (1.25, 2.0, math.inf)
 _NS_PER_S = 1e9
 _LEAST_DATASETS, _ENOUGH_DATASETS = 5, 6  # in a measurement: slots come back with each, so steps may come in bursts
 _SPARE_S = 5.0  # for which a stage stays slow beyond a measurement, should the run be slow to answer
+
+
+class Pair(NamedTuple):
+    """Two measurements of a run, one after the other.
+
+    Attributes:
+        stage: that was slowed for one of them.
+        base: passes through `env_step` per second without the slowdown.
+        slowed: the same with it.
+        facts: of the run while nothing was slowed.
+    """
+
+    stage: str
+    base: float
+    slowed: float
+    facts: RunFacts
 
 
 def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, settle_s: float, rounds: int) -> int:
@@ -53,7 +70,7 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
         return _BAD_USAGE
     total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
     pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
-    facts: RunFacts | None = None
+    looks: list[RunFacts] = []
     exit_status = 0
     try:
         with (
@@ -63,10 +80,10 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
             # Not before: of a run that is not there nothing is slowed.
             stage_names = ", ".join(STAGES[stage] for stage in stages)
             print(f"Slowing {stage_names} by {100 * share:.0f} % in turn, {total_s:.0f} s in all", flush=True)
-            facts = look(run_dir, seconds)
-            _warn_of_few_datasets(facts, seconds, settle_s)
-            for stage, base, slowed in measured:
+            _warn_of_few_datasets(look(run_dir, seconds), seconds, settle_s)
+            for stage, base, slowed, facts in measured:
                 pairs[stage].append((base, slowed))
+                looks.append(facts)
                 print(f"round {len(pairs[stage])}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
     except KeyboardInterrupt:
         exit_status = 130
@@ -74,8 +91,8 @@ def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, s
         print(printable_text(f"sample-profiler whatif: {_explain(run_dir, error)}"), file=sys.stderr)
         exit_status = _BAD_USAGE
     weights = [stage_weight(stage, pairs[stage], share) for stage in stages if pairs[stage]]
-    if weights and facts is not None:
-        print(f"\n{format_weights(weights, facts)}")
+    if weights:
+        print(f"\n{format_weights(weights, looks)}")
     return exit_status
 
 
@@ -101,16 +118,16 @@ def _warn_of_few_datasets(facts: RunFacts, seconds: float, settle_s: float) -> N
     )
 
 
-def format_weights(weights: Sequence[StageWeight], facts: RunFacts) -> str:
+def format_weights(weights: Sequence[StageWeight], looks: Sequence[RunFacts]) -> str:
     """Return a table, the stage that gives most if it is twice as fast first.
 
     Args:
         weights: of stages.
-        facts: of the run while nothing was slowed.
+        looks: at the run while nothing was slowed, at least one.
     """
     rows: list[tuple[float, float, list[str]]] = []
     for each in weights:
-        bounds = {speedup: ceiling(facts, each.stage, speedup) for speedup in _SPEEDUPS}
+        bounds = {speedup: median_ceiling(looks, each.stage, speedup) for speedup in _SPEEDUPS}
         gains = {speedup: min(gain(each.weight, speedup), bound.gain) for speedup, bound in bounds.items()}
         limits = (bound.limit for speedup, bound in bounds.items() if gain(each.weight, speedup) > bound.gain)
         limit = next(limits, "")
@@ -135,8 +152,8 @@ def measure_pairs(
     seconds: float,
     settle_s: float,
     rounds: int,
-) -> Generator[tuple[str, float, float], None, None]:
-    """Yield stages, each with throughput without and with a slowdown, in turn; arguments as `whatif`.
+) -> Generator[Pair, None, None]:
+    """Yield throughput without and with a slowdown of one stage after the other, in turn; arguments as `whatif`.
 
     Whatever ends this, nothing is slowed afterwards.
 
@@ -148,7 +165,7 @@ def measure_pairs(
     try:
         for number in range(rounds):
             for stage in stages:
-                yield stage, *_measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
+                yield _measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
     finally:
         for stage in stages:
             # ValueError: the rest of an answer in the middle of which Ctrl+C came.
@@ -165,15 +182,16 @@ def look(run_dir: Path, seconds: float) -> RunFacts:
 
 def _measure_pair(
     client: ControlClient, run_dir: Path, stage: str, share: float, seconds: float, settle_s: float, number: int
-) -> tuple[float, float]:
-    """Return throughput without and with the slowdown; every second pair the other way round."""
+) -> Pair:
+    """Measure without and with the slowdown; every second pair the other way round."""
     measured = {}
     for is_slowed in (False, True) if number % 2 == 0 else (True, False):
         _ask(client, stage, share if is_slowed else 0.0, seconds + settle_s + _SPARE_S)
         time.sleep(settle_s)
         measured[is_slowed] = _throughput(run_dir, seconds)
     _ask(client, stage, 0.0, 0.0)
-    return measured[False], measured[True]
+    base, facts = measured[False]
+    return Pair(stage, base, measured[True][0], facts)
 
 
 def _ask(client: ControlClient, stage: str, share: float, seconds: float) -> None:
@@ -184,27 +202,27 @@ def _ask(client: ControlClient, stage: str, share: float, seconds: float) -> Non
         raise CaptureError(f"the run has nobody who does {STAGES[stage]}")
 
 
-def _throughput(run_dir: Path, seconds: float) -> float:
-    """Return how many groups of environments were stepped per second.
+def _throughput(run_dir: Path, seconds: float) -> tuple[float, RunFacts]:
+    """Return how many groups of environments were stepped per second, and the facts of that while.
 
     Raises:
         SessionError: none was.
     """
-    first = _read(run_dir)
+    first = read_live(run_dir, with_events=False, with_histograms=False)
+    passes, begin_ns = _count_passes(first)
     time.sleep(seconds)
-    last = _read(run_dir)
-    passes, duration_ns = last[0] - first[0], last[1] - first[1]
-    if passes <= 0 or duration_ns <= 0:
+    last = read_live(run_dir, with_events=False, with_histograms=False)
+    more_passes, end_ns = _count_passes(last)
+    if more_passes <= passes or end_ns <= begin_ns:
         raise SessionError(
             f"no environment was stepped for {seconds:g} s: the run has ended or hangs, or its environments wait for "
             "longer than that for a dataset to be trained on: then give a longer --seconds"
         )
-    return passes * _NS_PER_S / duration_ns
+    return (more_passes - passes) * _NS_PER_S / (end_ns - begin_ns), run_facts(window(last, first))
 
 
-def _read(run_dir: Path) -> tuple[int, float]:
+def _count_passes(session: Session) -> tuple[int, float]:
     """Return passes through env_step of all workers, and the mean of the moments at which they were read."""
-    session: Session = read_live(run_dir, with_events=False, with_histograms=False)
     passes, moments = 0, []
     for record in session.processes:
         for component, root in record.trees.items():

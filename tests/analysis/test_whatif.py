@@ -10,7 +10,7 @@ import pytest
 
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts
-from sample_profiler.analysis.whatif import ceiling, gain, stage_weight
+from sample_profiler.analysis.whatif import ceiling, gain, median_ceiling, stage_weight
 from sample_profiler.cli.whatif import format_weights
 
 
@@ -58,7 +58,7 @@ def test_the_stage_that_gives_most_comes_first():
     weights = [
         stage_weight(stage, [(100.0, 100 / (1 + 0.5 * w))], 0.5) for stage, w in (("env", 0.2), ("learner", 0.8))
     ]
-    lines = format_weights(weights, make_facts()).splitlines()
+    lines = format_weights(weights, [make_facts()]).splitlines()
     assert lines[1].startswith("training") and "+67 %" in lines[1]
     assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]
 
@@ -166,14 +166,14 @@ def test_components_without_a_stage_need_their_processors_too(name):
 
 def test_a_bound_that_counts_for_no_time_alone_is_shown_too():
     weights = [stage_weight("learner", [(100.0, 100 / (1 + 0.5 * 0.9))], 0.5)]
-    line = format_weights(weights, make_facts(env=0.25, learner=0.95)).splitlines()[1]
+    line = format_weights(weights, [make_facts(env=0.25, learner=0.95)]).splitlines()[1]
     assert "+82 %" in line and "+233 %" in line
     assert line.rstrip().endswith("rollout workers")
 
 
 def test_a_bound_is_shown_where_it_counts():
     weights = [stage_weight("env", [(100.0, 100 / 1.5)], 0.5)]
-    line = format_weights(weights, make_facts(env=0.9, learner=0.8)).splitlines()[1]
+    line = format_weights(weights, [make_facts(env=0.9, learner=0.8)]).splitlines()[1]
     assert "+25 %" in line and "+100 %" not in line
     assert line.rstrip().endswith("learner")
 
@@ -182,6 +182,13 @@ def test_what_comes_first_is_what_gives_most_within_its_bound():
     weights = [
         stage_weight(stage, [(100.0, 100 / (1 + 0.5 * w))] * 2, 0.5) for stage, w in (("env", 0.9), ("learner", 0.4))
     ]
-    lines = format_weights(weights, make_facts(learner=0.9)).splitlines()
+    lines = format_weights(weights, [make_facts(learner=0.9)]).splitlines()
     assert lines[1].startswith("training") and "+25 %" in lines[1]
     assert lines[2].startswith("stepping environments") and "+11 %" in lines[2]
+
+
+def test_what_others_did_for_a_while_does_not_bound_a_stage():
+    looks = [make_facts(learner=learner) for learner in (0.99, 0.5, 0.4)]
+    assert median_ceiling(looks, "env", 2.0) == ceiling(looks[1], "env", 2.0)
+    assert median_ceiling(looks[:2], "env", 2.0) == ceiling(looks[1], "env", 2.0), "the one with more room"
+    assert median_ceiling(looks[:1], "env", 2.0) == ceiling(looks[0], "env", 2.0)

@@ -15,6 +15,7 @@ from benchmarks.whatif_check import Outcome, main, outcome
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.cli import main as cli
+from sample_profiler.cli.whatif import Pair
 from sample_profiler.errors import SessionError
 from tests.analysis.made_runs import inference, learner, load
 
@@ -176,7 +177,7 @@ def runs(monkeypatch):
         return made
 
     def measure_pairs(client, folder, stages, share, seconds, settle_s, rounds):
-        return [(stages[0], 100.0, 100.0 / 1.45)] * rounds
+        return [Pair(stages[0], 100.0, 100.0 / 1.45, whatif_check.look(folder, seconds))] * rounds
 
     monkeypatch.setattr(whatif_check, "live_run", live_run)
     monkeypatch.setattr(whatif_check, "measure_pairs", measure_pairs)

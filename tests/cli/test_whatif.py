@@ -12,6 +12,8 @@ from sample_profiler.cli.main import main
 from sample_profiler.errors import SessionError
 from tests.analysis.made_runs import learner
 
+FACTS = RunFacts(1.0, 0.0, None, None, None, False, ())
+
 
 @pytest.fixture
 def asked(monkeypatch):
@@ -19,7 +21,7 @@ def asked(monkeypatch):
     questions = []
     client = SimpleNamespace(ask=lambda question: questions.append(question) or {"slowed": 1}, close=lambda: None)
     monkeypatch.setattr(module, "ControlClient", lambda _: client)
-    monkeypatch.setattr(module, "look", lambda *_: RunFacts(1.0, 0.0, None, None, None, False, ()))
+    monkeypatch.setattr(module, "look", lambda *_: FACTS)
     monkeypatch.setattr(module.time, "sleep", lambda _: None)
     return questions
 
@@ -32,7 +34,7 @@ def test_what_was_measured_until_the_end_is_printed(asked, end, status, num_meas
     def throughput(*_):
         if not left:
             raise end
-        return left.pop(0)
+        return left.pop(0), FACTS
 
     monkeypatch.setattr(module, "_throughput", throughput)
     assert main(["whatif", str(tmp_path)]) == status
@@ -63,7 +65,7 @@ def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_other
             pass
 
     monkeypatch.setattr(module, "ControlClient", lambda _: Client())
-    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path)]) == 130
     assert [(question["stage"], question["share"]) for question in asked[-3:]] == [(s, 0.0) for s in module.STAGES]
 
@@ -79,13 +81,13 @@ def test_a_slowdown_that_no_run_takes_is_refused(asked, share, tmp_path, capsys)
 
 @pytest.mark.parametrize("share", ["100%", "1000%"])
 def test_a_stage_may_take_several_times_as_long(asked, share, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path), "--slower", share]) == 0
     assert max(question["share"] for question in asked) == float(share[:-1]) / 100
 
 
 def test_measurements_longer_than_a_stage_may_be_slowed_are_refused_before_any(asked, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path), "--seconds=600"]) == 2
     captured = capsys.readouterr()
     assert "give --seconds and --settle of at most 595 s together" in captured.err
@@ -95,7 +97,7 @@ def test_measurements_longer_than_a_stage_may_be_slowed_are_refused_before_any(a
 
 
 def test_one_round_has_no_interval(asked, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path), "--rounds=1", "--stages=env"]) == 0
     assert "one round has none" in capsys.readouterr().out
     assert main(["whatif", str(tmp_path), "--rounds=2", "--stages=env"]) == 0
@@ -130,7 +132,7 @@ def test_measurements_that_hold_too_few_datasets_are_told(
     load = learner(0.9)
     load.counts["train"] = num_datasets
     monkeypatch.setattr(module, "look", lambda *_: RunFacts(float(seconds), 0.0, None, None, None, False, (load,)))
-    monkeypatch.setattr(module, "_throughput", lambda *_: 100.0)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path), "--stages=env", "--rounds=1", f"--seconds={seconds}"]) == 0
     captured = capsys.readouterr()
     assert "weight" in captured.out, "it is measured all the same: environments may not wait for datasets"
@@ -145,7 +147,8 @@ def test_a_run_whose_environments_waited_for_all_of_a_measurement_is_not_called_
     asked, tmp_path, monkeypatch, capsys
 ):
     readings = iter(range(8))
-    monkeypatch.setattr(module, "_read", lambda _: (100, 1e9 * next(readings)))
+    monkeypatch.setattr(module, "read_live", lambda *_, **__: next(readings))
+    monkeypatch.setattr(module, "_count_passes", lambda reading: (100, 1e9 * reading))
     assert main(["whatif", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert f"{tmp_path} cannot be measured: no environment was stepped for 8 s" in error
