@@ -60,11 +60,11 @@ class Case:
 _PACED_BY_LEARNER = ("--num_epochs=8",)
 _ONE_GROUP = "--worker_num_splits=1"
 CASES = {
-    "env": Case("env", {"env_ms": 0.03, "computes": 1}),
-    "inference": Case("inference", {"inference_row_ms": 0.02, "computes": 1}),
-    "learner": Case("learner", {"learner_ms": 4.0, "computes": 1}, _PACED_BY_LEARNER),
+    "env": Case("env", {"env_ms": 0.022, "computes": 1}),
+    "inference": Case("inference", {"inference_row_ms": 0.0145, "computes": 1}),
+    "learner": Case("learner", {"learner_ms": 3.0, "computes": 1}, _PACED_BY_LEARNER),
 }
-"""Delays without which a run is 20 to 60 % faster on two cores, HalfCheetah on each of them."""
+"""Delays without which a run is 20 to 40 % faster on two cores, HalfCheetah on each of them."""
 
 # One environment of each group waits, in the place of all: an eighth of the delay would be too short for a sleep.
 _ONE_OF_GROUP = {"env_every": _ENVS_PER_GROUP}

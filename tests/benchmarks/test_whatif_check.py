@@ -105,7 +105,7 @@ def test_all_that_is_needed_to_judge_it_is_told():
     )
 
 
-@pytest.mark.parametrize(("gain", "cure"), [(0.1, "give 4 times"), (1.6, "give 0.25 times"), (-0.02, "a larger")])
+@pytest.mark.parametrize(("gain", "cure"), [(0.1, "give 3 times"), (1.5, "give 0.2 times"), (-0.02, "a larger")])
 def test_delays_of_another_size_are_told_with_the_cure(gain, cure):
     assert cure in Outcome("env", gain, None, "", (gain,) * 3).describe()
 
