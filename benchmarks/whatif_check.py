@@ -2,13 +2,13 @@
 
 For each stage one run has a delay. On it the stage's weight is measured as the command does, and which share of what
 the stage does by itself the delay is: that is all that the prediction knows. What taking it away really gives is
-measured in other runs, each with the delay and without in turn: slow, fast, fast, slow. (With the same flags one run
-after another may differ by more than the ten points that are asked for.) All of them count the steps of environments
-per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
+measured in other runs, each with the delay and without in turn: slow, fast, fast, slow, and so on. (With the same flags
+one run after another may differ by more than the ten points that are asked for.) All of them count the steps of
+environments per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
 
     python -m benchmarks.whatif_check
 
-takes some 16 minutes for the three stages, with nothing else on the machine. Every run is kept in
+takes some 15 minutes for the three stages, with nothing else on the machine. Every run is kept in
 results/whatif-check.jsonl as soon as it is over, and the same command goes on behind the last one. Delays are meant to
 cost 20 to 60 % on two cores: where they do not, it says which `--scale` would do. `--mixed` checks other kinds of
 delays instead: where a stage computes and its delay waits, what is measured of both together is the mean. Among them is
@@ -31,13 +31,13 @@ from typing import Any
 from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, injected_share, live_run, steps_per_second
 from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
-from sample_profiler.cli.whatif import look, measure_pairs
+from sample_profiler.cli.whatif import choose_lengths, look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.runtime.control_socket import ControlClient
 
 RESULTS = Path(__file__).parent / "results"
-_SHARE, _SECONDS, _SETTLE_S, _ROUNDS = 0.5, 8.0, 3.0, 4  # as the command does by itself
-_ORDER = ("slow", "fast", "fast", "slow")  # two pairs a run: what drifts in its course favours neither
+_SHARE, _ROUNDS = 0.5, 10  # as the command does by itself
+_ORDER = ("slow", "fast", "fast", "slow") * 3  # six pairs a run: what drifts in its course favours neither
 _LEAST_RUNS = 2
 _TOLERANCE = 0.1
 _LEAST_GAIN, _MOST_GAIN, _WANTED_GAIN = 0.2, 0.6, 0.3  # smaller ones are noise, in larger ones ten points are nothing
@@ -95,7 +95,7 @@ class Outcome:
         return f"give {_WANTED_GAIN / self.seen:.2g} times the --scale, with another --output"
 
 
-def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
+def predict(case: Case, seconds: float | None, rounds: int) -> dict[str, Any]:
     """Ask a run with the delay what it would gain without.
 
     Raises:
@@ -103,7 +103,8 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
         CaptureError: it cannot be asked.
     """
     with live_run(case) as run, contextlib.closing(ControlClient(run.folder / "profile")) as client:
-        pairs = list(measure_pairs(client, run.folder, [case.stage], _SHARE, seconds, _SETTLE_S, rounds))
+        lengths = choose_lengths(run.folder, seconds)
+        pairs = list(measure_pairs(client, run.folder, [case.stage], _SHARE, *lengths, rounds))
     looks = [pair.facts for pair in pairs]
     share = median(injected_share(facts, case) for facts in looks)
     bound = median_ceiling(looks, case.stage, 1 / (1 - share))
@@ -111,7 +112,7 @@ def predict(case: Case, seconds: float, rounds: int) -> dict[str, Any]:
     return {"injected_share": share, "pairs": measured, "most": bound.gain, "limit": bound.limit}
 
 
-def measure(case: Case, seconds: float) -> dict[str, Any]:
+def measure(case: Case, seconds: float | None) -> dict[str, Any]:
     """Take the delay of a run away and give it back; return how quickly it samples with it and without.
 
     Raises:
@@ -119,10 +120,11 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
     """
     rates: dict[str, list[float]] = {"slow": [], "fast": []}
     with live_run(case) as run:
+        length_s, settle_s = choose_lengths(run.folder, seconds)
         for kind in _ORDER:
             run.set_delay(kind == "slow")
-            time.sleep(_SETTLE_S)
-            rates[kind].append(steps_per_second(look(run.folder, seconds)))
+            time.sleep(settle_s)
+            rates[kind].append(steps_per_second(look(run.folder, length_s)))
     return rates
 
 
@@ -186,8 +188,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=(*CASES, *MIXED), help="default: the three stages")
     parser.add_argument("--mixed", action="store_true", help="check other kinds of delays instead")
-    parser.add_argument("--runs", type=int, default=3, help="of a case beside the one that is asked; two pairs each")
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help="length of each measurement")
+    parser.add_argument("--runs", type=int, default=3, help="of a case beside the one that is asked; six pairs each")
+    parser.add_argument("--seconds", type=float, help="length of each measurement; default: as the command")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="measurements of the stage's weight")
     parser.add_argument("--scale", type=float, default=1.0, help="delays so many times as long, for other machines")
     parser.add_argument("--output", type=Path, default=RESULTS / "whatif-check.jsonl", help="file of the runs")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.student import t_interval
@@ -42,8 +42,9 @@ class StageWeight:
 
     Attributes:
         stage: its name.
-        weight: 0 to about 1.
-        interval: ends of its 95 % interval (`t_interval`); None: one pair has none.
+        weight: 0 to about 1; the median of the pairs, so that one in which the machine did other things does not count.
+        interval: ends of the 95 % interval of their mean (`t_interval`), which is wide where one is off; None: one pair
+            has none.
         num_pairs: that it rests on.
     """
 
@@ -152,7 +153,7 @@ def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float)
     if not pairs or share <= 0:
         raise ValueError("a weight takes pairs of measurements, and a slowdown above 0")
     weights = [(base / slowed - 1) / share for base, slowed in pairs]
-    return StageWeight(stage, fmean(weights), t_interval(weights), len(weights))
+    return StageWeight(stage, median(weights), t_interval(weights), len(weights))
 
 
 def gain(weight: float, speedup: float) -> float:

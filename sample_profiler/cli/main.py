@@ -300,9 +300,13 @@ def _add_whatif(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--slower", type=_slowdown, default=0.5, metavar="PERCENT", help="by how much; default: 50%% of a stage's time"
     )
-    parser.add_argument("--seconds", type=_seconds, default=8.0, help="length of each measurement; default: 8")
-    parser.add_argument("--settle", type=_seconds, default=3.0, help="seconds before each; default: 3")
-    parser.add_argument("--rounds", type=_count, default=4, metavar="N", help="measurements of each stage; default: 4")
+    parser.add_argument(
+        "--seconds", type=_seconds, help="length of each measurement; default: 3, or as long as six datasets take"
+    )
+    parser.add_argument("--settle", type=_seconds, metavar="SECONDS", help="time before each; default: half as long")
+    parser.add_argument(
+        "--rounds", type=_count, default=10, metavar="N", help="measurements of each stage; default: 10"
+    )
 
 
 def _stages(text: str) -> list[str]:

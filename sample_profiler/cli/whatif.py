@@ -20,13 +20,14 @@ from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
 
-__all__ = ["STAGES", "Pair", "look", "measure_pairs", "whatif"]
+__all__ = ["STAGES", "Pair", "choose_lengths", "look", "measure_pairs", "whatif"]
 
 STAGES = {"env": "stepping environments", "inference": "inference", "learner": "training"}
 _BAD_USAGE = 2
 _SPEEDUPS = (1.25, 2.0, math.inf)
 _NS_PER_S = 1e9
 _LEAST_DATASETS, _ENOUGH_DATASETS = 5, 6  # in a measurement: slots come back with each, so steps may come in bursts
+_SHORT_S = 3.0  # what others do on the machine comes and goes: many short measurements in turn see the same of it
 _SPARE_S = 5.0  # for which a stage stays slow beyond a measurement, should the run be slow to answer
 
 
@@ -46,45 +47,48 @@ class Pair(NamedTuple):
     facts: RunFacts
 
 
-def whatif(run_dir: Path, stages: Sequence[str], share: float, seconds: float, settle_s: float, rounds: int) -> int:
+def whatif(
+    run_dir: Path, stages: Sequence[str], share: float, seconds: float | None, settle_s: float | None, rounds: int
+) -> int:
     """Measure, and print what speeding up each stage would give.
 
     Args:
         run_dir: folder of a run that goes on.
         stages: some of `STAGES`.
         share: of a stage's own time that is added to it, at most `MOST_SHARE`.
-        seconds: length of each measurement.
-        settle_s: before each: what the change before has left in queues and buffers is gone by then.
+        seconds: length of each measurement; None: short, but long enough for some datasets.
+        settle_s: before each: what the change before has left in queues and buffers is gone by then; None: half as long
+            as a measurement.
         rounds: measurements of each stage.
 
     Returns:
         Exit status: 0; 2: the run cannot be reached or ended meanwhile, or a stage cannot be slowed for so long; 130:
         Ctrl+C. What was measured until then is printed all the same.
     """
-    if seconds + settle_s + _SPARE_S > MOST_SECONDS:
+    least_s = seconds or _SHORT_S
+    if least_s + (least_s / 2 if settle_s is None else settle_s) + _SPARE_S > MOST_SECONDS:
         print(
             f"sample-profiler whatif: a stage can be slowed for {MOST_SECONDS:g} s at once, and the run may take "
             f"{_SPARE_S:g} s of them: give --seconds and --settle of at most {MOST_SECONDS - _SPARE_S:g} s together",
             file=sys.stderr,
         )
         return _BAD_USAGE
-    total_s = seconds + 2 * rounds * len(stages) * (seconds + settle_s)
     pairs: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages}
     looks: list[RunFacts] = []
     exit_status = 0
     try:
-        with (
-            contextlib.closing(ControlClient(run_dir / "profile")) as client,
-            contextlib.closing(measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)) as measured,
-        ):
+        with contextlib.closing(ControlClient(run_dir / "profile")) as client:
+            seconds, settle_s = choose_lengths(run_dir, seconds, settle_s)
             # Not before: of a run that is not there nothing is slowed.
             stage_names = ", ".join(STAGES[stage] for stage in stages)
+            total_s = 2 * rounds * len(stages) * (seconds + settle_s)
             print(f"Slowing {stage_names} by {100 * share:.0f} % in turn, {total_s:.0f} s in all", flush=True)
-            _warn_of_few_datasets(look(run_dir, seconds), seconds, settle_s)
-            for stage, base, slowed, facts in measured:
-                pairs[stage].append((base, slowed))
-                looks.append(facts)
-                print(f"round {len(pairs[stage])}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
+            measured = measure_pairs(client, run_dir, stages, share, seconds, settle_s, rounds)
+            with contextlib.closing(measured):
+                for stage, base, slowed, facts in measured:
+                    pairs[stage].append((base, slowed))
+                    looks.append(facts)
+                    print(f"round {len(pairs[stage])}, {stage}: {base:,.1f} and {slowed:,.1f} passes/s", flush=True)
     except KeyboardInterrupt:
         exit_status = 130
     except (CaptureError, SessionError, OSError) as error:
@@ -103,13 +107,36 @@ def _explain(run_dir: Path, error: Exception) -> str:
     return f"{run_dir} cannot be asked: {reason}: is it a run that goes on?"
 
 
-def _warn_of_few_datasets(facts: RunFacts, seconds: float, settle_s: float) -> None:
-    """Warn where measurements hold so few datasets that it matters how many each of them happens to hold."""
-    if not facts.learners or facts.num_datasets >= _LEAST_DATASETS:
-        return
-    longest = math.floor(MOST_SECONDS - _SPARE_S - settle_s)
-    longer = min(longest, math.ceil(_ENOUGH_DATASETS * facts.seconds / max(1, facts.num_datasets)))
-    cure = f"give --seconds={longer}" if longer > seconds else "none can be longer, but a --batch_size smaller"
+def choose_lengths(run_dir: Path, seconds: float | None = None, settle_s: float | None = None) -> tuple[float, float]:
+    """Look at a run, and return how long to measure it and how long to wait before: what is given, or what it takes.
+
+    It is measured for at least so long that it trains on some datasets, unless that is too long for a stage to be
+    slowed. Where another length is given, that is told.
+
+    Raises:
+        SessionError: the run has ended.
+        OSError: it cannot be read.
+    """
+    chosen = seconds or _SHORT_S
+    while True:
+        settled_s = chosen / 2 if settle_s is None else settle_s
+        facts = look(run_dir, chosen)
+        if not facts.learners or facts.num_datasets >= _LEAST_DATASETS:
+            return chosen, settled_s
+        longest = math.floor(
+            (MOST_SECONDS - _SPARE_S) / 1.5 if settle_s is None else MOST_SECONDS - _SPARE_S - settle_s
+        )
+        longer = min(longest, math.ceil(_ENOUGH_DATASETS * facts.seconds / max(1, facts.num_datasets)))
+        if seconds is None and longer > chosen:
+            chosen = float(longer)
+            continue
+        _warn_of_few_datasets(facts, longer if longer > chosen else None)
+        return chosen, settled_s
+
+
+def _warn_of_few_datasets(facts: RunFacts, longer_s: int | None) -> None:
+    """Warn that measurements hold so few datasets that it matters how many each of them happens to hold."""
+    cure = f"give --seconds={longer_s}" if longer_s else "none can be longer, but a --batch_size smaller"
     print(
         f"sample-profiler whatif: the run has trained on {facts.num_datasets} datasets in {facts.seconds:.0f} s, and a "
         f"measurement takes {_LEAST_DATASETS}: where environments wait for each, what is measured may be noise: {cure}",

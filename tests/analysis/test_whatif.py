@@ -43,6 +43,13 @@ def test_the_interval_is_one_of_few_measurements():
     assert stage_weight("env", pairs[:1], 0.5).interval is None
 
 
+def test_one_pair_that_is_off_does_not_count():
+    pairs = [(100.0, 100 / (1 + 0.5 * weight)) for weight in (0.8, 0.82, -0.4, 0.79, 0.81)]
+    found = stage_weight("env", pairs, 0.5)
+    assert found.weight == pytest.approx(0.8)
+    assert found.interval[0] < 0.1, "it is seen in the interval"
+
+
 def test_no_stage_gives_more_than_its_whole_share():
     assert gain(1.3, 2.0) == 1.0
     assert gain(1.0, math.inf) == math.inf

@@ -133,8 +133,8 @@ def test_a_delay_is_taken_away_and_given_back_where_it_is_mapped(tmp_path):
 
 def test_stages_are_slowed_as_the_command_does_by_itself():
     command = cli._make_parser().parse_args(["whatif", "train_dir/run"])
-    own = (whatif_check._SHARE, whatif_check._SECONDS, whatif_check._SETTLE_S, whatif_check._ROUNDS)
-    assert own == (command.slower, command.seconds, command.settle, command.rounds)
+    assert (command.slower, command.rounds) == (whatif_check._SHARE, whatif_check._ROUNDS)
+    assert (command.seconds, command.settle) == (None, None), "choose_lengths, for both"
 
 
 class MadeRun:
@@ -182,7 +182,7 @@ def runs(monkeypatch):
     monkeypatch.setattr(whatif_check, "live_run", live_run)
     monkeypatch.setattr(whatif_check, "measure_pairs", measure_pairs)
     monkeypatch.setattr(whatif_check, "ControlClient", lambda folder: contextlib.ExitStack())
-    monkeypatch.setattr(whatif_check, "_SETTLE_S", 0.0)
+    monkeypatch.setattr(whatif_check, "choose_lengths", lambda folder, seconds: (seconds or 3.0, 0.0))
     return install
 
 
@@ -193,9 +193,9 @@ def test_the_status_tells_whether_predictions_hold(runs, tmp_path, capsys, gain,
     assert main(["--cases", "env", "--runs", "2", "--output", str(tmp_path / "runs.jsonl")]) == status
     output = capsys.readouterr().out
     assert "env: +56 % predicted (95 % interval +56 to +56 %)" in output
-    assert f"+{100 * gain:.0f} % seen (+{100 * gain:.0f} to +{100 * gain:.0f} %, 4 pairs)" in output
+    assert f"+{100 * gain:.0f} % seen (+{100 * gain:.0f} to +{100 * gain:.0f} %, 12 pairs)" in output
     assert f"{1 - status} of 1 predictions within ten points" in output
-    assert [run.switched for run in made] == [[], *[[True, False, False, True]] * 2]
+    assert [run.switched for run in made] == [[], *[[True, False, False, True] * 3] * 2]
 
 
 def test_the_three_stages_are_checked_and_other_kinds_when_asked(runs, tmp_path):

@@ -122,8 +122,8 @@ def test_nothing_is_promised_of_a_run_that_does_not_answer(is_folder, tmp_path, 
         (8, 0, "give --seconds=48"),
         (8, 4, "give --seconds=12"),
         (8, 5, None),
-        (300, 1, "give --seconds=592"),  # a stage can be slowed for so long
-        (592, 1, "none can be longer, but a --batch_size smaller"),
+        (300, 1, "give --seconds=396"),  # a stage can be slowed for so long, and half of it to settle
+        (396, 1, "none can be longer, but a --batch_size smaller"),
     ],
 )
 def test_measurements_that_hold_too_few_datasets_are_told(
@@ -143,6 +143,26 @@ def test_measurements_that_hold_too_few_datasets_are_told(
         assert captured.err.endswith(f"{cure}\n")
 
 
+@pytest.mark.parametrize(
+    ("datasets_per_s", "lengths"), [(2.0, [3.0]), (1.0, [3.0, 6.0]), (0.001, [3.0, 18.0, 108.0, 396.0])]
+)
+def test_measurements_are_as_long_as_some_datasets_take(asked, datasets_per_s, lengths, tmp_path, monkeypatch, capsys):
+    looked = []
+
+    def look(_, seconds):
+        looked.append(seconds)
+        load = learner(0.9)
+        load.counts["train"] = int(datasets_per_s * seconds)
+        return RunFacts(seconds, 0.0, None, None, None, False, (load,))
+
+    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
+    assert main(["whatif", str(tmp_path), "--stages=env", "--rounds=1"]) == 0
+    assert looked == lengths
+    assert {question["seconds"] for question in asked if question["share"]} == {1.5 * lengths[-1] + 5}
+    assert ("none can be longer" in capsys.readouterr().err) == (datasets_per_s < 0.01)
+
+
 def test_a_run_whose_environments_waited_for_all_of_a_measurement_is_not_called_ended(
     asked, tmp_path, monkeypatch, capsys
 ):
@@ -151,6 +171,6 @@ def test_a_run_whose_environments_waited_for_all_of_a_measurement_is_not_called_
     monkeypatch.setattr(module, "_count_passes", lambda reading: (100, 1e9 * reading))
     assert main(["whatif", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert f"{tmp_path} cannot be measured: no environment was stepped for 8 s" in error
+    assert f"{tmp_path} cannot be measured: no environment was stepped for 3 s" in error
     assert error.endswith("then give a longer --seconds\n") and "goes on?" not in error
     assert [question["share"] for question in asked[-3:]] == [0.0] * 3, "nothing stays slowed"
