@@ -4,7 +4,8 @@ For each stage one run has a delay. On it the stage's weight is measured as the 
 the stage does by itself the delay is: that is all that the prediction knows. What taking it away really gives is
 measured in other runs, each with the delay and without in turn: slow, fast, fast, slow, and so on. (With the same flags
 one run after another may differ by more than the ten points that are asked for.) All of them count the steps of
-environments per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the pairs.
+environments per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the
+pairs.
 
     python -m benchmarks.whatif_check
 
