@@ -1,11 +1,11 @@
 """Is what `sample-profiler whatif` says true? Add a delay to a stage, ask what it would give without, and take it away.
 
-For each stage one run has a delay. On it the stage's weight is measured as the command does, and which share of what
+For each stage runs have a delay. On them the stage's weight is measured as the command does, and which share of what
 the stage does by itself the delay is: that is all that the prediction knows. What taking it away really gives is
-measured in other runs, each with the delay and without in turn: slow, fast, fast, slow, and so on. (With the same flags
-one run after another may differ by more than the ten points that are asked for.) All of them count the steps of
-environments per second. The exit status is 1 if a predicted gain is off by more than ten points from the median of the
-pairs.
+measured on the same runs, in turn with what the prediction comes from: what else the machine does comes and goes within
+minutes, and of two runs with the same flags one may be faster by more than the ten points that are asked for. All
+measurements count the steps of environments per second. The exit status is 1 if a predicted gain is off by more than
+ten points from the median of the real ones.
 
     python -m benchmarks.whatif_check
 
@@ -32,13 +32,14 @@ from typing import Any
 from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, injected_share, live_run, steps_per_second
 from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
-from sample_profiler.cli.whatif import choose_lengths, look, measure_pairs
+from sample_profiler.cli.whatif import Pair, choose_lengths, look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.runtime.control_socket import ControlClient
 
 RESULTS = Path(__file__).parent / "results"
-_SHARE, _ROUNDS = 0.5, 10  # as the command does by itself
-_ORDER = ("slow", "fast", "fast", "slow") * 3  # six pairs a run: what drifts in its course favours neither
+_SHARE = 0.5  # as the command does by itself
+_ROUNDS = 4  # of the three runs together some more than its ten
+_ORDERS = (("fast", "slow"), ("slow", "fast"))  # in turn: what drifts favours neither
 _LEAST_RUNS = 2
 _TOLERANCE = 0.1
 _LEAST_GAIN, _MOST_GAIN, _WANTED_GAIN = 0.2, 0.6, 0.3  # smaller ones are noise, in larger ones ten points are nothing
@@ -96,37 +97,30 @@ class Outcome:
         return f"give {_WANTED_GAIN / self.seen:.2g} times the --scale, with another --output"
 
 
-def predict(case: Case, seconds: float | None, rounds: int) -> dict[str, Any]:
-    """Ask a run with the delay what it would gain without.
+def measure(case: Case, seconds: float | None, rounds: int) -> dict[str, Any]:
+    """Ask a run with the delay what it would gain without, and take the delay away and give it back in turn with that.
 
     Raises:
         SessionError: it ended meanwhile, or spent no time with the delay.
         CaptureError: it cannot be asked.
+        OSError: it cannot be reached.
     """
+    pairs: list[Pair] = []
+    rates: dict[str, list[float]] = {"slow": [], "fast": []}
     with live_run(case) as run, contextlib.closing(ControlClient(run.folder / "profile")) as client:
-        lengths = choose_lengths(run.folder, seconds)
-        pairs = list(measure_pairs(client, run.folder, [case.stage], _SHARE, *lengths, rounds))
+        length_s, settle_s = choose_lengths(run.folder, seconds)
+        for pair in measure_pairs(client, run.folder, [case.stage], _SHARE, length_s, settle_s, rounds):
+            for kind in _ORDERS[len(pairs) % 2]:
+                run.set_delay(kind == "slow")
+                time.sleep(settle_s)
+                rates[kind].append(steps_per_second(look(run.folder, length_s)))
+            run.set_delay(True)
+            pairs.append(pair)
     looks = [pair.facts for pair in pairs]
     share = median(injected_share(facts, case) for facts in looks)
     bound = median_ceiling(looks, case.stage, 1 / (1 - share))
-    measured = [(pair.base, pair.slowed) for pair in pairs]
-    return {"injected_share": share, "pairs": measured, "most": bound.gain, "limit": bound.limit}
-
-
-def measure(case: Case, seconds: float | None) -> dict[str, Any]:
-    """Take the delay of a run away and give it back; return how quickly it samples with it and without.
-
-    Raises:
-        SessionError: it ended meanwhile.
-    """
-    rates: dict[str, list[float]] = {"slow": [], "fast": []}
-    with live_run(case) as run:
-        length_s, settle_s = choose_lengths(run.folder, seconds)
-        for kind in _ORDER:
-            run.set_delay(kind == "slow")
-            time.sleep(settle_s)
-            rates[kind].append(steps_per_second(look(run.folder, length_s)))
-    return rates
+    asked = [(pair.base, pair.slowed) for pair in pairs]
+    return {"injected_share": share, "asked": asked, "most": bound.gain, "limit": bound.limit, **rates}
 
 
 def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
@@ -137,51 +131,50 @@ def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
         stage: that it slows.
         results: its runs, in any order.
     """
-    asked = next(result for result in results if result["kind"] == "prediction")
-    weight = stage_weight(stage, asked["pairs"], _SHARE)
-    speedup = 1 / (1 - asked["injected_share"])
+    weight = stage_weight(stage, list(itertools.chain(*(result["asked"] for result in results))), _SHARE)
+    speedup = 1 / (1 - median(result["injected_share"] for result in results))
+    most, limit = sorted((result["most"], result["limit"]) for result in results)[len(results) // 2]
 
     def bounded(value: float) -> float:
-        return min(gain(value, speedup), float(asked["most"]))
+        return min(gain(value, speedup), float(most))
 
-    pairs = [zip(result["slow"], result["fast"], strict=True) for result in results if result["kind"] == "real"]
+    pairs = [zip(result["slow"], result["fast"], strict=True) for result in results]
     return Outcome(
         name,
         bounded(weight.weight),
         weight.interval and (bounded(weight.interval[0]), bounded(weight.interval[1])),
-        asked["limit"] if gain(weight.weight, speedup) > asked["most"] else "",
+        limit if gain(weight.weight, speedup) > most else "",
         tuple(fast / slow - 1 for slow, fast in itertools.chain(*pairs)),
     )
 
 
 def make_missing_runs(name: str, case: Case, kept: KeptRuns, options: argparse.Namespace) -> list[Result]:
-    """Make the runs of a case that are not there yet, the prediction first; return all of it.
+    """Make the runs of a case that are not there yet; return all of it.
 
     Raises:
         SystemExit: one of them failed.
     """
     own: list[Result] = [result for result in kept.results if result["case"] == name]
-    for kind in ["prediction", *["real"] * options.runs][len(own) :]:
+    while len(own) < options.runs:
         try:
-            if kind == "prediction":
-                result = predict(case, options.seconds, options.rounds)
-            else:
-                result = measure(case, options.seconds)
+            made = {"case": name, **measure(case, options.seconds, options.rounds)}
         except (SessionError, CaptureError, OSError) as error:
-            raise SystemExit(f"{name}, {kind}: {error}") from error
-        made = {"case": name, "kind": kind, **result}
+            raise SystemExit(f"{name}: {error}") from error
         kept.add(made)
-        print(f"{name}, {_describe(made)}", flush=True)
+        print(f"{name}: {_describe(made)}", flush=True)
         own.append(made)
     return own
 
 
 def _describe(result: Result) -> str:
-    if result["kind"] == "prediction":
-        pairs = ", ".join(f"{base:,.1f} and {slowed:,.1f}" for base, slowed in result["pairs"])
-        return f"asked: the delay is {100 * result['injected_share']:.0f} % of the stage; {pairs} passes/s"
-    with_it, without = (", ".join(f"{rate:,.1f}" for rate in result[kind]) for kind in ("slow", "fast"))
-    return f"real: {with_it} passes/s with the delay, {without} without"
+    asked, real = (
+        ", ".join(f"{one:,.0f} and {other:,.0f}" for one, other in pairs)
+        for pairs in (result["asked"], zip(result["slow"], result["fast"], strict=True))
+    )
+    return (
+        f"the delay is {100 * result['injected_share']:.0f} % of the stage; passes/s with the delay, and with the "
+        f"stage slowed: {asked}; with the delay, and without: {real}"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -189,9 +182,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=(*CASES, *MIXED), help="default: the three stages")
     parser.add_argument("--mixed", action="store_true", help="check other kinds of delays instead")
-    parser.add_argument("--runs", type=int, default=3, help="of a case beside the one that is asked; six pairs each")
+    parser.add_argument("--runs", type=int, default=3, help="of each case")
     parser.add_argument("--seconds", type=float, help="length of each measurement; default: as the command")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="measurements of the stage's weight")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=_ROUNDS,
+        help="of each run: measurements in turn of what is predicted and what is seen",
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="delays so many times as long, for other machines")
     parser.add_argument("--output", type=Path, default=RESULTS / "whatif-check.jsonl", help="file of the runs")
     options = parser.parse_args(argv)
