@@ -143,7 +143,8 @@ def test_another_slow_down_than_that_shows_nothing_however_often_it_is_found(cha
 def test_the_status_tells_whether_the_check_shows_anything(tmp_path, capsys, factor, status):
     rng = random.Random(3)
     runs = [1000 * rng.uniform(0.99, 1.01) for _ in range(30)]
-    setting = {"figure": comparison_check._FIGURE, "seconds": 12.0, "env_ms": 0.005}
+    setting = {"figure": comparison_check._FIGURE, "seconds": 12.0, "env_ms": 0.008}
+    setting["flags"] = list(comparison_check._FLAGS)
     setting["machine"] = comparison_check.Machine.this().to_dict()
     recorded = tmp_path / "runs.json"
     recorded.write_text(json.dumps({**setting, "plain": runs, "slow": [factor * fps for fps in runs]}))
