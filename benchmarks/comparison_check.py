@@ -2,11 +2,11 @@
 
 Two settings take turns, run after run: HalfCheetah as it is, and with environments that compute so much longer that it
 is some ten per cent slower. (Next to nothing is learned, and all episodes are equally long: CartPole's become longer as
-it learns, now sooner and now later, and its throughput with them.) Comparisons are drawn from these runs: of each setting with itself, where every difference
-that is found is an error; and of both, where none should be missed. Neighbours in time are pairs, eight different ones
-a comparison, in turn as `sample-profiler compare` makes them. That tells something only where the slower setting is
-slower by ten per cent, and not by thirty: on a machine on which it is not, the check fails, too, and says which
-`--env_ms` would do. All runs are kept, and go on where they were interrupted.
+it learns, now sooner and now later, and its throughput with them.) Comparisons are drawn from these runs: of each
+setting with itself, where every difference that is found is an error; and of both, where none should be missed.
+Neighbours in time are pairs, eight different ones a comparison, in turn as `sample-profiler compare` makes them. That
+tells something only where the slower setting is slower by ten per cent, and not by thirty: on a machine on which it is
+not, the check fails, too, and says which `--env_ms` would do. All runs are kept, and go on where they were interrupted.
 
     python -m benchmarks.comparison_check --runs 60 --seconds 12
 """
