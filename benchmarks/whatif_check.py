@@ -11,7 +11,7 @@ ten points from the median of the real ones.
 
 takes some 15 minutes for the three stages, with nothing else on the machine. Every run is kept in
 results/whatif-check.jsonl as soon as it is over, and the same command goes on behind the last one. Delays are meant to
-cost 20 to 60 % on two cores: where they do not, it says which `--scale` would do. `--mixed` checks other kinds of
+cost 20 to 40 % on two cores: where they do not, it says which `--scale` would do. `--mixed` checks other kinds of
 delays instead: where a stage computes and its delay waits, what is measured of both together is the mean. Among them is
 an environment that is very quick, of which a slope does not tell all.
 """
@@ -42,7 +42,7 @@ _ROUNDS = 4  # of the three runs together some more than its ten
 _ORDERS = (("fast", "slow"), ("slow", "fast"))  # in turn: what drifts favours neither
 _LEAST_RUNS = 2
 _TOLERANCE = 0.1
-_LEAST_GAIN, _MOST_GAIN, _WANTED_GAIN = 0.2, 0.6, 0.3  # smaller ones are noise, in larger ones ten points are nothing
+_LEAST_GAIN, _MOST_GAIN, _WANTED_GAIN = 0.2, 0.4, 0.3  # smaller ones are noise, in larger ones ten points are nothing
 
 Result = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ class Outcome:
     Attributes:
         name: of the case.
         predicted: gain of taking its delay away.
-        interval: its 95 % interval; None: one round has none.
+        interval: its 95 % interval; None: fewer than six pairs have none.
         limit: what bounds it; empty: nothing does.
         gains: real ones, of each pair.
     """
@@ -77,7 +77,7 @@ class Outcome:
 
     def describe(self) -> str:
         """Return it as a line, with a second one where the delay is not of the size that is meant."""
-        interval = "one round has no interval"
+        interval = "fewer than six pairs have no interval"
         if self.interval is not None:
             interval = "95 % interval {:+.0f} to {:+.0f} %".format(*(100 * end for end in self.interval))
         limit = f", bounded by {self.limit}" if self.limit else ""
@@ -88,7 +88,7 @@ class Outcome:
             f"{100 * abs(self.predicted - self.seen):.0f} points apart: {'held' if self.held else 'NOT held'}"
         )
         if not _LEAST_GAIN <= self.seen <= _MOST_GAIN:
-            text += f"\n  the delay is meant to cost 20 to 60 %: {self._cure()}"
+            text += f"\n  the delay is meant to cost 20 to 40 %: {self._cure()}"
         return text
 
     def _cure(self) -> str:
@@ -129,7 +129,7 @@ def outcome(name: str, stage: str, results: Sequence[Result]) -> Outcome:
     Args:
         name: of the case.
         stage: that it slows.
-        results: its runs, in any order.
+        results: its runs, in any order; the pairs of all of them count alike.
     """
     weight = stage_weight(stage, list(itertools.chain(*(result["asked"] for result in results))), _SHARE)
     speedup = 1 / (1 - median(result["injected_share"] for result in results))

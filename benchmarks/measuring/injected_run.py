@@ -1,8 +1,9 @@
-"""Train CartPole-v1, or HalfCheetah-v5, with one thing made slow on purpose: what `benchmarks.verdicts` judges.
+"""Train CartPole-v1, or HalfCheetah-v5, with one thing made slow on purpose: for checks of what we say about runs.
 
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
 one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
-there is more to do: 1 is all of it. "env_every" slows the first of so many environments alone.
+there is more to do: 1 is all of it. "inference_row_ms" is for each row of a batch of inference. "env_every" slows the
+first of so many environments alone.
 
 The environment variable INJECTED_SWITCH may name a file: only while its first byte is not 0 something is slow, and then
 in a block of its own, "injected", in the tree of whoever is.
@@ -97,7 +98,7 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
             if is_learning and INJECTED.get("learner_threads"):
                 torch.set_num_threads(int(INJECTED["learner_threads"]))
             sleep_ms = INJECTED.get("learner_ms" if is_learning else "inference_ms", 0.0)
-            if not is_learning:
+            if torch.is_inference_mode_enabled():  # the Learner asks for values, too
                 sleep_ms += INJECTED.get("inference_row_ms", 0.0) * len(next(iter(observations.values())))
             if sleep_ms:
                 spend(sleep_ms)

@@ -20,8 +20,8 @@ from sample_profiler.profiling.session import read_live
 
 __all__ = ["CASES", "MIXED", "Case", "DelayedRun", "injected_share", "live_run", "steps_per_second"]
 
-# Stages of a millisecond and more, as in most runs. Next to nothing is learned, so that episodes, and with them resets,
-# are as long in all runs.
+# Stages of several tenths of a millisecond, training of more. Next to nothing is learned, so that episodes, and with
+# them resets, are as long in all runs.
 _ENVS_PER_GROUP = 8
 _FLAGS = (
     *("--env=slowed_halfcheetah", "--num_workers=2", f"--num_envs_per_worker={2 * _ENVS_PER_GROUP}"),
@@ -29,6 +29,7 @@ _FLAGS = (
 )
 _DELAYS = ("env_ms", "inference_ms", "inference_row_ms", "learner_ms")
 _BLOCK = "injected"  # in which `benchmarks.measuring.injected_run` spends a delay
+_LATE_MS = 0.05  # by which a sleep is longer than asked for
 _DATASETS_OF_START = 5
 _MOST_OF_START_S = 120.0
 _WARM_UP_S = 4.0
@@ -169,11 +170,12 @@ def injected_share(facts: RunFacts, case: Case) -> float:
 
 def _delay(facts: RunFacts, load: ComponentLoad, case: Case) -> float:
     """Return for which share of the time a component was delayed, by how often it was."""
-    passes: float = sum(count for path, count in load.counts.items() if path.rpartition("/")[2] == _BLOCK)
-    if passes and "inference_row_ms" in case.injected:
-        passes = steps_per_second(facts) * facts.seconds * _ENVS_PER_GROUP
+    num_delays: float = sum(count for path, count in load.counts.items() if path.rpartition("/")[2] == _BLOCK)
+    if num_delays and "inference_row_ms" in case.injected:
+        num_delays = steps_per_second(facts) * facts.seconds * _ENVS_PER_GROUP
     (milliseconds,) = (case.injected[name] for name in _DELAYS if name in case.injected)
-    return passes * milliseconds / 1000 / facts.seconds
+    longer_ms = _LATE_MS if case.injected.get("computes", 0.0) < 1 else 0.0
+    return num_delays * (milliseconds + longer_ms) / 1000 / facts.seconds
 
 
 def steps_per_second(facts: RunFacts) -> float:

@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from sample_profiler.analysis.facts import RunFacts
-from sample_profiler.analysis.student import t_interval
 
-__all__ = ["STAGE_BLOCKS", "Ceiling", "StageWeight", "ceiling", "gain", "median_ceiling", "stage_weight"]
+__all__ = [
+    "STAGE_BLOCKS",
+    "Ceiling",
+    "StageWeight",
+    "ceiling",
+    "gain",
+    "median_ceiling",
+    "median_interval",
+    "stage_weight",
+]
 
 STAGE_BLOCKS = {
     "env": {"RolloutWorker": "env_step"},
@@ -34,6 +42,7 @@ _KINDS = {
     "Batcher": "batcher",
 }
 _LEAST = 1e-3
+_MOST_OUTSIDE = 0.05  # of all intervals miss what they are of
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,7 @@ class StageWeight:
     Attributes:
         stage: its name.
         weight: 0 to about 1; the median of the pairs, so that one in which the machine did other things does not count.
-        interval: ends of the 95 % interval of their mean (`t_interval`), which is wide where one is off; None: one pair
-            has none.
+        interval: ends of the 95 % interval of that median (`median_interval`); None: fewer than six pairs have none.
         num_pairs: that it rests on.
     """
 
@@ -153,7 +161,25 @@ def stage_weight(stage: str, pairs: Sequence[tuple[float, float]], share: float)
     if not pairs or share <= 0:
         raise ValueError("a weight takes pairs of measurements, and a slowdown above 0")
     weights = [(base / slowed - 1) / share for base, slowed in pairs]
-    return StageWeight(stage, median(weights), t_interval(weights), len(weights))
+    return StageWeight(stage, median(weights), median_interval(weights), len(weights))
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of the 95 % interval of the median; None: fewer than six values have none.
+
+    It covers what it promises however the values are distributed: of as many values as lie outside of it on one side,
+    so few would be below the median by chance (Conover 1999, "Practical Nonparametric Statistics", section 3.2).
+
+    Args:
+        values: measurements that know nothing of each other.
+    """
+    num_outside, probability = 0, 0.0
+    while (probability := probability + 2 * math.comb(len(values), num_outside) / 2 ** len(values)) <= _MOST_OUTSIDE:
+        num_outside += 1
+    if not num_outside:
+        return None
+    ordered = sorted(values)
+    return ordered[num_outside - 1], ordered[-num_outside]
 
 
 def gain(weight: float, speedup: float) -> float:

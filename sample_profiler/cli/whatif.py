@@ -58,15 +58,14 @@ def whatif(
         share: of a stage's own time that is added to it, at most `MOST_SHARE`.
         seconds: length of each measurement; None: short, but long enough for some datasets.
         settle_s: before each: what the change before has left in queues and buffers is gone by then; None: half as long
-            as a measurement.
+            as a measurement, as far as that is possible.
         rounds: measurements of each stage.
 
     Returns:
         Exit status: 0; 2: the run cannot be reached or ended meanwhile, or a stage cannot be slowed for so long; 130:
         Ctrl+C. What was measured until then is printed all the same.
     """
-    least_s = seconds or _SHORT_S
-    if least_s + (least_s / 2 if settle_s is None else settle_s) + _SPARE_S > MOST_SECONDS:
+    if (seconds or _SHORT_S) + (settle_s or 0.0) + _SPARE_S > MOST_SECONDS:
         print(
             f"sample-profiler whatif: a stage can be slowed for {MOST_SECONDS:g} s at once, and the run may take "
             f"{_SPARE_S:g} s of them: give --seconds and --settle of at most {MOST_SECONDS - _SPARE_S:g} s together",
@@ -119,7 +118,7 @@ def choose_lengths(run_dir: Path, seconds: float | None = None, settle_s: float 
     """
     chosen = seconds or _SHORT_S
     while True:
-        settled_s = chosen / 2 if settle_s is None else settle_s
+        settled_s = min(chosen / 2, MOST_SECONDS - _SPARE_S - chosen) if settle_s is None else settle_s
         facts = look(run_dir, chosen)
         if not facts.learners or facts.num_datasets >= _LEAST_DATASETS:
             return chosen, settled_s
@@ -128,6 +127,10 @@ def choose_lengths(run_dir: Path, seconds: float | None = None, settle_s: float 
         )
         longer = min(longest, math.ceil(_ENOUGH_DATASETS * facts.seconds / max(1, facts.num_datasets)))
         if seconds is None and longer > chosen:
+            print(
+                f"{facts.num_datasets} datasets in {facts.seconds:.0f} s: looking for {longer} s; --seconds bounds it",
+                flush=True,
+            )
             chosen = float(longer)
             continue
         _warn_of_few_datasets(facts, longer if longer > chosen else None)
@@ -158,7 +161,7 @@ def format_weights(weights: Sequence[StageWeight], looks: Sequence[RunFacts]) ->
         gains = {speedup: min(gain(each.weight, speedup), bound.gain) for speedup, bound in bounds.items()}
         limits = (bound.limit for speedup, bound in bounds.items() if gain(each.weight, speedup) > bound.gain)
         limit = next(limits, "")
-        interval = "one round has none"
+        interval = "takes six rounds"
         if each.interval is not None:
             low, high = (100 * min(gain(end, 2.0), bounds[2.0].gain) for end in each.interval)
             interval = f"{low:+.0f} to {high:+.0f} %"

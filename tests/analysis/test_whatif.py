@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
-from statistics import stdev
 
 import pytest
 
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts
-from sample_profiler.analysis.whatif import ceiling, gain, median_ceiling, stage_weight
+from sample_profiler.analysis.whatif import ceiling, gain, median_ceiling, median_interval, stage_weight
 from sample_profiler.cli.whatif import format_weights
 
 
@@ -22,7 +22,7 @@ def throughput(times, factor=None, stage="env"):
 @pytest.mark.parametrize(("stage", "share_of_frame"), [("env", 0.6), ("learner", 0.3), ("inference", 0.1)])
 def test_stages_that_take_turns_weigh_what_they_take(stage, share_of_frame):
     times = {"env": 0.6, "learner": 0.3, "inference": 0.1}
-    pairs = [(throughput(times), throughput(times, 1.5, stage))] * 3
+    pairs = [(throughput(times), throughput(times, 1.5, stage))] * 6
     weight = stage_weight(stage, pairs, 0.5)
     assert weight.weight == pytest.approx(share_of_frame)
     assert weight.interval == pytest.approx((share_of_frame, share_of_frame))
@@ -35,19 +35,33 @@ def test_a_stage_that_nobody_waits_for_gives_nothing():
     assert gain(-0.1, 2.0) == 0, "noise below nothing"
 
 
-def test_the_interval_is_one_of_few_measurements():
-    weights = (0.2, 0.3, 0.4, 0.5)
-    pairs = [(100.0, 100 / (1 + 0.5 * weight)) for weight in weights]
-    reach = 3.1824 * stdev(weights) / 2
-    assert stage_weight("env", pairs, 0.5).interval == pytest.approx((0.35 - reach, 0.35 + reach), abs=1e-4)
-    assert stage_weight("env", pairs[:1], 0.5).interval is None
+# Ends by the number of values, as tables of the sign test have them: of 12, two on each side are outside.
+@pytest.mark.parametrize(("num_values", "num_outside"), [(6, 0), (8, 0), (9, 1), (10, 1), (11, 1), (12, 2), (20, 5)])
+def test_the_interval_is_one_of_the_median(num_values, num_outside):
+    values = [float((7 * number) % num_values) for number in range(num_values)]  # 7: in no order
+    if num_values % 7:
+        assert median_interval(values) == (num_outside, num_values - 1 - num_outside)
+
+
+def test_the_interval_covers_as_often_as_it_says_however_values_are_distributed():
+    draw = random.Random(2)
+    samples = [[draw.gauss(0.5, 0.1) * (10 if draw.random() < 0.2 else 1) for _ in range(10)] for _ in range(2000)]
+    middle = sorted(value for sample in samples for value in sample)[10_000]
+    covered = sum(low <= middle <= high for low, high in map(median_interval, samples)) / len(samples)
+    assert 0.95 <= covered <= 0.995
+
+
+def test_fewer_than_six_pairs_have_no_interval():
+    assert median_interval([0.1, 0.2, 0.3, 0.4, 0.5]) is None
+    assert stage_weight("env", [(100.0, 90.0)] * 5, 0.5).interval is None
+    assert stage_weight("env", [(100.0, 90.0)] * 6, 0.5).interval is not None
 
 
 def test_one_pair_that_is_off_does_not_count():
-    pairs = [(100.0, 100 / (1 + 0.5 * weight)) for weight in (0.8, 0.82, -0.4, 0.79, 0.81)]
-    found = stage_weight("env", pairs, 0.5)
+    weights = (0.8, 0.82, -0.4, 0.79, 0.81, 0.8, 0.83, 0.78, 0.8, 0.84)
+    found = stage_weight("env", [(100.0, 100 / (1 + 0.5 * weight)) for weight in weights], 0.5)
     assert found.weight == pytest.approx(0.8)
-    assert found.interval[0] < 0.1, "it is seen in the interval"
+    assert found.interval == pytest.approx((0.78, 0.83))
 
 
 def test_no_stage_gives_more_than_its_whole_share():

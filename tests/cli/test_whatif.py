@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -94,13 +95,15 @@ def test_measurements_longer_than_a_stage_may_be_slowed_are_refused_before_any(a
     assert (captured.out, asked) == ("", [])
     assert main(["whatif", str(tmp_path), "--seconds=592", "--settle=3"]) == 0
     assert max(question["seconds"] for question in asked) == 600
+    assert main(["whatif", str(tmp_path), "--seconds=500"]) == 0, "it settles for as long as is left"
+    assert max(question["seconds"] for question in asked) == 600
 
 
-def test_one_round_has_no_interval(asked, tmp_path, monkeypatch, capsys):
+def test_few_rounds_have_no_interval(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
-    assert main(["whatif", str(tmp_path), "--rounds=1", "--stages=env"]) == 0
-    assert "one round has none" in capsys.readouterr().out
-    assert main(["whatif", str(tmp_path), "--rounds=2", "--stages=env"]) == 0
+    assert main(["whatif", str(tmp_path), "--rounds=5", "--stages=env"]) == 0
+    assert "takes six rounds" in capsys.readouterr().out
+    assert main(["whatif", str(tmp_path), "--rounds=6", "--stages=env"]) == 0
     assert "+0 to +0 %" in capsys.readouterr().out
 
 
@@ -159,8 +162,22 @@ def test_measurements_are_as_long_as_some_datasets_take(asked, datasets_per_s, l
     monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path), "--stages=env", "--rounds=1"]) == 0
     assert looked == lengths
+    said = capsys.readouterr()
+    assert said.out.count("datasets in") == len(lengths) - 1, "how long it will take is told before"
     assert {question["seconds"] for question in asked if question["share"]} == {1.5 * lengths[-1] + 5}
-    assert ("none can be longer" in capsys.readouterr().err) == (datasets_per_s < 0.01)
+    assert ("none can be longer" in said.err) == (datasets_per_s < 0.01)
+
+
+def test_facts_are_those_of_a_run_that_is_not_slowed(asked, tmp_path, monkeypatch):
+    slowed = replace(FACTS, seconds=2.0)
+
+    def throughput(*_):
+        return (80.0, slowed) if asked[-1]["share"] else (100.0, FACTS)
+
+    monkeypatch.setattr(module, "_throughput", throughput)
+    pairs = list(module.measure_pairs(module.ControlClient(tmp_path), tmp_path, ["env"], 0.5, 3.0, 1.0, 2))
+    assert [question["share"] for question in asked] == [0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0], "in both orders"
+    assert pairs == [module.Pair("env", 100.0, 80.0, FACTS)] * 2
 
 
 def test_a_run_whose_environments_waited_for_all_of_a_measurement_is_not_called_ended(

@@ -150,6 +150,7 @@ def own_inference(run: JudgedRun) -> list[Advice]:
     factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
     why = f"{percent(sending)} of the time of {load.name} goes into waking workers"
     factor = run.room(run.learner_room(factor), _cores_of_messages(run))
+    # Now and then it gives nothing: what was overlapped with stepping takes turns with it then.
     return [Advice(_inference_in_workers(run), why, run.gain(factor, 0.0))]
 
 

@@ -229,7 +229,8 @@ def test_inference_in_workers_gives_on_used_up_processors_what_messages_take(num
     loads = [*workers, inference(0.5, sending=0.3, cpu=0.8), learner(0.5)]
     verdict = judge_run(*loads, machine_busy=1.0, num_cores=num_cores)
     assert verdict.cause == "processor"
-    assert upper(verdict, "--inference=worker") == pytest.approx(most_fps(factor))
+    (fps,) = (advice.fps for advice in verdict.advice if advice.change == "--inference=worker")
+    assert fps == pytest.approx((0.95 * verdict.fps, most_fps(factor))), "it may give nothing"
 
 
 def test_a_second_group_gives_no_more_than_the_learner_trains_on():
