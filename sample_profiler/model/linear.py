@@ -119,7 +119,8 @@ class Linear(nn.Linear):
         if not is_large or not can_multiply(rows, dtype):
             return F.linear(rows, weight, bias)
         flat: Tensor = _Product.apply(rows.reshape(-1, self.in_features).to(dtype), weight, bias)  # type: ignore[no-untyped-call]
-        return flat.view(*rows.shape[:-1], self.out_features)
+        # A view that an activation then overwrites would cost autograd copies of its whole gradient.
+        return flat if rows.ndim == 2 else flat.view(*rows.shape[:-1], self.out_features)
 
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights can be neither copied nor pickled, and belong to the weights of one moment.
