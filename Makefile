@@ -34,7 +34,7 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt sample_profiler/profiling/
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,dev]'
-	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.elementwise import KERNELS; \
+	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels import KERNELS; \
 		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
 	@touch $@
 

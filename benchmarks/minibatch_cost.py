@@ -128,7 +128,7 @@ def infer(network: ActorCritic, batch: Minibatch, num_rows: int, precision: Prec
             normalized = network.normalize({"obs": batch.images[start : start + num_rows]})
             parameters, _, _ = network(normalized, states)
         distribution = network.action_distribution(parameters)
-        distribution.log_prob(distribution.sample(generator))
+        distribution.draw(generator)
 
 
 def measure(function: Callable[..., object], *arguments: object, repeats: int) -> tuple[float, float]:

@@ -109,7 +109,7 @@ class Player:
         batch = {key: torch.from_numpy(np.stack([each[key] for each in observations])) for key in observations[0]}
         parameters, _, self._states = self._model(self._model.normalize(batch), self._states)
         distribution = self._model.action_distribution(parameters)
-        actions = distribution.mode() if self._generator is None else distribution.sample(self._generator)
+        actions = distribution.mode() if self._generator is None else distribution.draw(self._generator)[0]
         return actions.numpy()
 
 

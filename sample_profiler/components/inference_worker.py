@@ -237,9 +237,7 @@ class InferenceWorker:
             with computing_in(self._precision, self._device):
                 parameters, values, new_states = model(normalized, self._to_device(states))
             num_rows = len(rows)
-            distribution = model.action_distribution(parameters[:num_rows])
-            actions = distribution.sample(self._generator)
-            log_probabilities = distribution.log_prob(actions)
+            actions, log_probabilities = model.action_distribution(parameters[:num_rows]).draw(self._generator)
         with timing.add_time("prepare_outputs"):
             with timing.add_time("to_cpu"):
                 outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]

@@ -1,12 +1,13 @@
-/* Elementwise work of the networks on processors, in one pass each: bytes to normalized numbers, planes of an image to
-   pixels, ELU. PyTorch takes three passes for the first, goes number by number in the second, and has an expensive
-   expm1 in the third; docs/performance.md has the figures.
+/* Work of the networks on processors, in one pass each: observations to normalized numbers, planes of an image to
+   pixels, ELU, narrow layers, drawing actions. PyTorch takes several passes, goes number by number, has an expensive
+   expm1, or takes longer to begin than to compute; docs/performance.md has the figures.
 
-   Arrays come as addresses: elementwise.py has checked types, sizes and layouts. The loops are written for the compiler
+   Arrays come as addresses: kernels.py has checked types, sizes and layouts. The loops are written for the compiler
    to vectorize; where it can, it makes them for several processors at once, and the right one is taken at run time. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -52,12 +53,10 @@ PART_OF_A_LOOP uint16_t to_bfloat16(float value) { /* to the nearest, ties to ev
 
 /* exp(x) = 2^k exp(r) with |r| <= ln 2 / 2, and exp(r) - 1 by its Taylor series to the seventh power: so close to 0 the
    result keeps its digits, where exp(x) - 1 would lose them. Within 2 units in the last place of float32. */
-PART_OF_A_LOOP float elu(float x) {
-    float negative = x > -87.0f ? x : -87.0f; /* there it is -1 to the last digit; and 2^k stays a normal number */
-    negative = negative < 0.0f ? negative : 0.0f;
-    float shifted = negative * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is behind the point is rounded away */
+PART_OF_A_LOOP float exp_less_1(float x, float *power) { /* of -87 <= x <= 0: exp(r) - 1, and 2^k */
+    float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is behind the point is rounded away */
     float k = shifted - 12582912.0f;
-    float r = negative - k * 0.693145752f;
+    float r = x - k * 0.693145752f;
     r = r - k * 1.42860677e-6f;
     float p = 1.98412698e-4f;
     p = p * r + 1.38888889e-3f;
@@ -67,10 +66,23 @@ PART_OF_A_LOOP float elu(float x) {
     p = p * r + 0.5f;
     p = p * r * r + r;
     uint32_t power_bits = (uint32_t)((int32_t)k + 127) << 23;
-    float power;
-    memcpy(&power, &power_bits, sizeof power);
+    memcpy(power, &power_bits, sizeof *power);
+    return p;
+}
+
+PART_OF_A_LOOP float elu(float x) {
+    float negative = x > -87.0f ? x : -87.0f; /* there it is -1 to the last digit; and 2^k stays a normal number */
+    negative = negative < 0.0f ? negative : 0.0f;
+    float power, p = exp_less_1(negative, &power);
     float below = power * p + (power - 1.0f);
     return x <= 0.0f ? below : x; /* NaN stays what it is */
+}
+
+PART_OF_A_LOOP float exp_of_negative(float x) { /* of x <= 0; what would be no normal number is 0 */
+    float power, p = exp_less_1(x > -87.0f ? x : -87.0f, &power);
+    float result = power * p + power;
+    result = x > -87.0f ? result : 0.0f;
+    return x == x ? result : x;
 }
 
 FOR_EACH_PROCESSOR static void elu_float32(float *values, Py_ssize_t count) {
@@ -83,19 +95,23 @@ FOR_EACH_PROCESSOR static void elu_bfloat16(uint16_t *values, Py_ssize_t count) 
         values[i] = to_bfloat16(elu(from_bfloat16(values[i])));
 }
 
-/* ---- Bytes to normalized numbers ---- */
+/* ---- Observations to normalized numbers ---- */
 
-FOR_EACH_PROCESSOR static void scale_bytes(
-    const uint8_t *RESTRICT bytes, const float *RESTRICT factor, const float *RESTRICT offset, float *RESTRICT result,
-    Py_ssize_t num_rows, Py_ssize_t row_size, float limit
-) {
-    for (Py_ssize_t row = 0; row < num_rows; row++, bytes += row_size, result += row_size)
-        for (Py_ssize_t i = 0; i < row_size; i++) {
-            float value = (float)bytes[i] * factor[i] + offset[i];
-            value = value > limit ? limit : value; /* NaN stays NaN: somebody has to notice it */
-            result[i] = value < -limit ? -limit : value;
-        }
-}
+#define SCALE(NAME, TYPE)                                                                                              \
+    FOR_EACH_PROCESSOR static void NAME(                                                                               \
+        const TYPE *RESTRICT values, const float *RESTRICT factor, const float *RESTRICT offset,                       \
+        float *RESTRICT result, Py_ssize_t num_rows, Py_ssize_t row_size, float limit                                  \
+    ) {                                                                                                                \
+        for (Py_ssize_t row = 0; row < num_rows; row++, values += row_size, result += row_size)                        \
+            for (Py_ssize_t i = 0; i < row_size; i++) {                                                                \
+                float value = (float)values[i] * factor[i] + offset[i];                                                \
+                value = value > limit ? limit : value; /* NaN stays NaN: somebody has to notice it */                  \
+                result[i] = value < -limit ? -limit : value;                                                           \
+            }                                                                                                          \
+    }
+
+SCALE(scale_bytes, uint8_t)
+SCALE(scale_floats, float)
 
 /* ---- Sums of bytes and of their squares ---- */
 
@@ -162,6 +178,91 @@ static void sum_bytes(
 INTERLEAVE_IMAGES(interleave_float32, float, SAME)
 INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 
+/* ---- Layers with few inputs or few outputs ---- */
+
+/* So many outputs are added up in registers. */
+#define BLOCK 64
+
+/* Weights [inputs, outputs]: the numbers of a vector belong to neighbouring outputs. */
+FOR_EACH_PROCESSOR static void few_inputs(
+    const float *RESTRICT rows, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT result,
+    uint16_t *RESTRICT result_bfloat16, Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs
+) {
+    for (Py_ssize_t begin = 0; begin < num_outputs; begin += BLOCK) {
+        Py_ssize_t size = num_outputs - begin < BLOCK ? num_outputs - begin : BLOCK;
+        for (Py_ssize_t row = 0; row < num_rows; row++) {
+            float sums[BLOCK];
+            for (Py_ssize_t j = 0; j < size; j++)
+                sums[j] = bias[begin + j];
+            for (Py_ssize_t i = 0; i < num_inputs; i++) {
+                float value = rows[row * num_inputs + i];
+                const float *RESTRICT of_input = weights + i * num_outputs + begin;
+                if (size == BLOCK) /* known to the compiler: no loop remains */
+                    for (Py_ssize_t j = 0; j < BLOCK; j++)
+                        sums[j] += value * of_input[j];
+                else
+                    for (Py_ssize_t j = 0; j < size; j++)
+                        sums[j] += value * of_input[j];
+            }
+            Py_ssize_t at = row * num_outputs + begin;
+            if (result_bfloat16)
+                for (Py_ssize_t j = 0; j < size; j++)
+                    result_bfloat16[at + j] = to_bfloat16(sums[j]);
+            else
+                for (Py_ssize_t j = 0; j < size; j++)
+                    result[at + j] = sums[j];
+        }
+    }
+}
+
+/* Weights [outputs, inputs], as a layer has them: the numbers of a vector belong to neighbouring inputs. */
+FOR_EACH_PROCESSOR static void few_outputs(
+    const float *RESTRICT rows, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT result,
+    Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs
+) {
+    for (Py_ssize_t row = 0; row < num_rows; row++, rows += num_inputs)
+        for (Py_ssize_t output = 0; output < num_outputs; output++) {
+            const float *RESTRICT of_output = weights + output * num_inputs;
+            float sums[BLOCK] = {0};
+            Py_ssize_t i = 0;
+            for (; i + BLOCK <= num_inputs; i += BLOCK)
+                for (Py_ssize_t j = 0; j < BLOCK; j++)
+                    sums[j] += rows[i + j] * of_output[i + j];
+            float sum = bias[output];
+            for (Py_ssize_t half = BLOCK / 2; half > 0; half /= 2)
+                for (Py_ssize_t j = 0; j < half; j++)
+                    sums[j] += sums[j + half];
+            for (; i < num_inputs; i++)
+                sum += rows[i] * of_output[i];
+            result[row * num_outputs + output] = sum + sums[0];
+        }
+}
+
+/* ---- Drawing one of several actions ---- */
+
+/* The first to arrive of exponential waiting times w_i / p_i, w of unit rate, is i with probability p_i; so is the i for
+   which p_i / w_i is largest, and no p is divided by, which may be 0. */
+static void draw(
+    const float *RESTRICT logits, const float *RESTRICT waiting_times, int64_t *RESTRICT actions,
+    float *RESTRICT log_probabilities, Py_ssize_t num_rows, Py_ssize_t num_actions
+) {
+    for (Py_ssize_t row = 0; row < num_rows; row++, logits += num_actions, waiting_times += num_actions) {
+        Py_ssize_t chosen = 0;
+        for (Py_ssize_t i = 1; i < num_actions; i++)
+            chosen = logits[i] > logits[chosen] ? i : chosen;
+        float highest = logits[chosen], sum = 0.0f, best = 0.0f;
+        for (Py_ssize_t i = 0; i < num_actions; i++) {
+            float probability = exp_of_negative(logits[i] - highest); /* up to what all have in common */
+            float rate = probability / waiting_times[i];
+            sum += probability;
+            chosen = rate > best ? i : chosen;
+            best = rate > best ? rate : best;
+        }
+        actions[row] = chosen;
+        log_probabilities[row] = logits[chosen] - highest - logf(sum);
+    }
+}
+
 /* ---- What Python sees; other threads go on meanwhile ---- */
 
 static PyObject *call_elu(PyObject *module, PyObject *arguments) {
@@ -178,13 +279,19 @@ static PyObject *call_elu(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *call_scale_bytes(PyObject *module, PyObject *arguments) {
-    Py_ssize_t bytes, factor, offset, result, num_rows, row_size;
+static PyObject *call_scale(PyObject *module, PyObject *arguments) {
+    Py_ssize_t values, factor, offset, result, num_rows, row_size;
+    int is_bytes;
     float limit;
-    if (!PyArg_ParseTuple(arguments, "nnnnnnf", &bytes, &factor, &offset, &result, &num_rows, &row_size, &limit))
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnnfp", &values, &factor, &offset, &result, &num_rows, &row_size, &limit, &is_bytes
+        ))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    scale_bytes((uint8_t *)bytes, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
+    if (is_bytes)
+        scale_bytes((uint8_t *)values, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
+    else
+        scale_floats((float *)values, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -213,10 +320,62 @@ static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *call_few_inputs(PyObject *module, PyObject *arguments) {
+    Py_ssize_t rows, weights, bias, result, num_rows, num_inputs, num_outputs;
+    int is_bfloat16;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnnnp", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs, &is_bfloat16
+        ))
+        return NULL;
+    float *result_float32 = is_bfloat16 ? NULL : (float *)result;
+    uint16_t *result_bfloat16 = is_bfloat16 ? (uint16_t *)result : NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    few_inputs(
+        (float *)rows, (float *)weights, (float *)bias, result_float32, result_bfloat16, num_rows, num_inputs, num_outputs
+    );
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_few_outputs(PyObject *module, PyObject *arguments) {
+    Py_ssize_t rows, weights, bias, result, num_rows, num_inputs, num_outputs;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnnn", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs
+        ))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    few_outputs(
+        (float *)rows, (float *)weights, (float *)bias, (float *)result, num_rows, num_inputs, num_outputs
+    );
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_draw(PyObject *module, PyObject *arguments) {
+    Py_ssize_t logits, waiting_times, actions, log_probabilities, num_rows, num_actions;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnn", &logits, &waiting_times, &actions, &log_probabilities, &num_rows, &num_actions
+        ))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    draw(
+        (float *)logits, (float *)waiting_times, (int64_t *)actions, (float *)log_probabilities, num_rows, num_actions
+    );
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef METHODS[] = {
+    {"draw", call_draw, METH_VARARGS,
+     "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
+    {"few_inputs", call_few_inputs, METH_VARARGS,
+     "few_inputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs, is_bfloat16): of weights "
+     "[inputs, outputs]."},
+    {"few_outputs", call_few_outputs, METH_VARARGS,
+     "few_outputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs): of weights [outputs, inputs]."},
     {"elu", call_elu, METH_VARARGS, "elu(values, count, is_bfloat16): in place."},
-    {"scale_bytes", call_scale_bytes, METH_VARARGS,
-     "scale_bytes(bytes, factor, offset, result, num_rows, row_size, limit)"},
+    {"scale", call_scale, METH_VARARGS,
+     "scale(values, factor, offset, result, num_rows, row_size, limit, is_bytes)"},
     {"sum_bytes", call_sum_bytes, METH_VARARGS,
      "sum_bytes(bytes, sums, squares, num_rows, row_size): adds to float64 sums and squares."},
     {"interleave", call_interleave, METH_VARARGS,
@@ -225,7 +384,7 @@ static PyMethodDef METHODS[] = {
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_kernels", "Elementwise work of networks on processors; elementwise.py is for use.", 0, METHODS,
+    PyModuleDef_HEAD_INIT, "_kernels", "Work of networks on processors; kernels.py is for use.", 0, METHODS,
 };
 
 PyMODINIT_FUNC PyInit__kernels(void) { return PyModule_Create(&MODULE); }

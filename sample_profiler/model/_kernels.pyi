@@ -1,8 +1,25 @@
+def draw(
+    logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
+) -> None: ...
 def elu(values: int, count: int, is_bfloat16: bool, /) -> None: ...
+def few_inputs(
+    rows: int,
+    weights: int,
+    bias: int,
+    result: int,
+    num_rows: int,
+    num_inputs: int,
+    num_outputs: int,
+    is_bfloat16: bool,
+    /,
+) -> None: ...
+def few_outputs(
+    rows: int, weights: int, bias: int, result: int, num_rows: int, num_inputs: int, num_outputs: int, /
+) -> None: ...
 def interleave(
     planes: int, pixels: int, num_images: int, num_channels: int, num_pixels: int, is_bfloat16: bool, /
 ) -> None: ...
-def scale_bytes(
-    bytes: int, factor: int, offset: int, result: int, num_rows: int, row_size: int, limit: float, /
+def scale(
+    values: int, factor: int, offset: int, result: int, num_rows: int, row_size: int, limit: float, is_bytes: bool, /
 ) -> None: ...
 def sum_bytes(bytes: int, sums: int, squares: int, num_rows: int, row_size: int, /) -> None: ...

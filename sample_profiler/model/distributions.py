@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sample_profiler.errors import ConfigError
+from sample_profiler.model.kernels import draw
 
 __all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian", "IndependentParts"]
 
@@ -32,8 +33,8 @@ _Self = TypeVar("_Self", bound="ActionDistribution")
 class ActionDistribution(Protocol):
     """N distributions, one for each step."""
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw actions, ``[N, action_width]``."""
+    def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw actions, ``[N, action_width]``, and return what `log_prob` says of them, ``[N]``."""
 
     def mode(self) -> Tensor:
         """Return the most probable actions, ``[N, action_width]``."""
@@ -55,9 +56,17 @@ class Categorical:
     """One of n actions; actions are ``[N, 1]`` int64."""
 
     def __init__(self, logits: Tensor) -> None:
-        """Normalize the logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`."""
-        self.log_probabilities = F.log_softmax(logits, dim=-1)
+        """Take logits, ``[N, n]``; those of forbidden actions are :data:`MASKED_LOGIT`."""
+        self._logits = logits
+        self._log_probabilities: Tensor | None = None
         self._probabilities: Tensor | None = None
+
+    @property
+    def log_probabilities(self) -> Tensor:
+        """``[N, n]``."""
+        if self._log_probabilities is None:
+            self._log_probabilities = F.log_softmax(self._logits, dim=-1)
+        return self._log_probabilities
 
     @property
     def probabilities(self) -> Tensor:
@@ -66,18 +75,21 @@ class Categorical:
             self._probabilities = self.log_probabilities.exp()
         return self._probabilities
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw actions, ``[N, 1]`` int64.
+    def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw actions, ``[N, 1]`` int64, and return what `log_prob` says of them, ``[N]``.
 
         The first to arrive of n exponential waiting times with rates p is i with probability p_i (the Gumbel trick);
         half the time of :func:`torch.multinomial` at the batch sizes of inference.
         """
-        waiting_times = torch.empty_like(self.log_probabilities).exponential_(generator=generator)
-        return (self.log_probabilities - waiting_times.log_()).argmax(dim=-1, keepdim=True)
+        waiting_times = torch.empty_like(self._logits).exponential_(generator=generator)
+        if (drawn := draw(self._logits, waiting_times)) is not None:
+            return drawn
+        actions = (self.log_probabilities - waiting_times.log_()).argmax(dim=-1, keepdim=True)
+        return actions, self.log_prob(actions)
 
     def mode(self) -> Tensor:
         """Return the most probable actions, ``[N, 1]`` int64."""
-        return self.log_probabilities.argmax(dim=-1, keepdim=True)
+        return self._logits.argmax(dim=-1, keepdim=True)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Return the logarithm of the probability of actions ``[N, 1]``, ``[N]``."""
@@ -117,10 +129,12 @@ class DiagonalGaussian:
         self.log_stddev = log_stddev.clamp(math.log(MIN_STDDEV), math.log(MAX_STDDEV))
         self.stddev = self.log_stddev.exp()
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw actions, ``[N, n]``."""
+    def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw actions, ``[N, n]``, and return what `log_prob` says of them, ``[N]``."""
         noise = torch.empty_like(self.mean).normal_(generator=generator)
-        return torch.addcmul(self.mean, noise, self.stddev)
+        actions = torch.addcmul(self.mean, noise, self.stddev)
+        # Not from the noise: the learner, too, will know but the action, which was rounded.
+        return actions, self.log_prob(actions)
 
     def mode(self) -> Tensor:
         """Return the means, ``[N, n]``."""
@@ -167,9 +181,10 @@ class IndependentParts:
         self._parts = parts
         self._widths = [1 if isinstance(part, Categorical) else part.mean.shape[-1] for part in parts]
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw actions, ``[N, action_width]``."""
-        return torch.cat([part.sample(generator) for part in self._parts], dim=-1)
+    def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw actions, ``[N, action_width]``, and return what `log_prob` says of them, ``[N]``."""
+        drawn = [part.draw(generator) for part in self._parts]
+        return torch.cat([actions for actions, _ in drawn], dim=-1), _sum(logarithms for _, logarithms in drawn)
 
     def mode(self) -> Tensor:
         """Return the most probable actions, ``[N, action_width]``."""

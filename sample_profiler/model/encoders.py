@@ -17,7 +17,7 @@ from torch import Tensor, cat, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, describe_too_small, is_image
-from sample_profiler.model.elementwise import to_pixels
+from sample_profiler.model.kernels import to_pixels
 from sample_profiler.model.layers import make_activation, make_mlp
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.elementwise import Elu
+from sample_profiler.model.kernels import Elu
 from sample_profiler.model.linear import Linear
 
 __all__ = ["initialize_weights", "make_activation", "make_mlp"]

@@ -8,11 +8,14 @@ few rows pass weights that seldom change. ``docs/performance.md`` has the figure
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from sample_profiler.model.kernels import narrow_layer
 
 __all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
 
@@ -100,9 +103,11 @@ class Linear(nn.Linear):
     """
 
     _packed: Tensor | None = None
+    _narrow: Callable[[Tensor], Tensor | None] | None = None
 
     def pack(self) -> None:
-        """Pack the weights for inference; after each change of them again."""
+        """Prepare the weights for inference; after each change of them again."""
+        self._narrow = narrow_layer(self.weight, self.bias)
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
@@ -112,8 +117,13 @@ class Linear(nn.Linear):
         weight, bias = self.weight, self.bias
         if torch.compiler.is_compiling() or not rows.is_cpu:
             return F.linear(rows, weight, bias)
-        if self._packed is not None and not torch.is_grad_enabled() and rows.ndim == 2:
-            return affine(rows.to(weight.dtype), weight, bias, self._packed)
+        is_prepared = self._narrow is not None or self._packed is not None
+        if is_prepared and not torch.is_grad_enabled() and rows.ndim == 2:
+            rows = rows.to(weight.dtype)  # as autocast does where the Learner computes
+            if self._narrow is not None and (product := self._narrow(rows)) is not None:
+                return product
+            if self._packed is not None:
+                return affine(rows, weight, bias, self._packed)
         is_large = rows.numel() * self.out_features >= _LEAST_WORK and self.out_features >= _LEAST_OUTPUTS
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
         if not is_large or not can_multiply(rows, dtype):
@@ -124,7 +134,7 @@ class Linear(nn.Linear):
 
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights can be neither copied nor pickled, and belong to the weights of one moment.
-        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_packed", "_narrow")}
 
 
 class _Product(torch.autograd.Function):

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.model.elementwise import scale_bytes, sum_bytes
+from sample_profiler.model.kernels import scale, sum_bytes
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd"]
@@ -167,7 +167,7 @@ class _AffineEntry(nn.Module):
         if self._is_identity:
             return values.float()
         limit = math.inf if self.statistics is None else CLIP
-        if (scaled := scale_bytes(values, self.factor, self.offset, limit)) is not None:
+        if (scaled := scale(values, self.factor, self.offset, limit)) is not None:
             return scaled
         if values.numel() <= _PIECE_SIZE or not values.is_cpu:
             scaled = torch.addcmul(self.offset, values.float(), self.factor)

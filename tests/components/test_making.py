@@ -8,7 +8,7 @@ import pytest
 from sample_profiler.components.batcher import Batcher
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.envs import registry
-from sample_profiler.model.elementwise import KERNELS
+from sample_profiler.model.kernels import KERNELS
 
 
 def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):

@@ -28,7 +28,7 @@ def test_discrete_head_masks_forbidden_actions():
     masked = head(decoded, torch.tensor([[1, 0, 1], [1, 1, 1]]))
     assert masked[0, 1].item() == MASKED_LOGIT
     assert torch.equal(masked[1], free[1])
-    actions = head.distribution(masked).sample()
+    actions = head.distribution(masked).draw()[0]
     assert actions.shape == (2, 1)
 
 
@@ -48,7 +48,7 @@ def test_gaussian_head_starts_with_the_initial_standard_deviation(adaptive):
     parameters = head(torch.zeros(5, 4), None)
     assert parameters.shape == (5, head.num_parameters) == (5, 12)
     torch.testing.assert_close(parameters[:, 6:], torch.full((5, 6), math.log(0.3)))
-    assert head.distribution(parameters).sample().shape == (5, 6)
+    assert head.distribution(parameters).draw()[0].shape == (5, 6)
 
 
 def test_adaptive_deviation_depends_on_the_state_and_the_other_is_learned_for_all():
@@ -88,7 +88,7 @@ def test_actions_of_several_parts_have_a_head_for_each():
     parameters = head(decoded, None)
     assert parameters.shape == (5, head.num_parameters)
     torch.testing.assert_close(parameters[:, -6:], torch.full((5, 6), math.log(0.5)))
-    action = head.distribution(parameters).sample()
+    action = head.distribution(parameters).draw()[0]
     assert action.shape == (5, 1 + 2 + 6)
     assert head.distribution(parameters).log_prob(action).shape == (5,)
 
@@ -99,7 +99,7 @@ def test_a_mask_forbids_values_of_each_discrete_part_and_they_carry_no_gradient(
     parameters = head(torch.randn(64, 4), mask)
     forbidden = [1, 3, 7, 8]
     assert (parameters[:, forbidden] == MASKED_LOGIT).all()
-    action = head.distribution(parameters).sample()
+    action = head.distribution(parameters).draw()[0]
     assert not (action[:, 0] == 1).any()
     assert (action[:, 1] == 1).all()
     assert (action[:, 2] < 2).all()

@@ -45,7 +45,7 @@ def test_shapes_and_types_of_one_step(make_network, space, changes):
     with torch.inference_mode():
         normalized = network.normalize(observe(space, NUM_AGENTS))
         parameters, values, states = network(normalized, torch.zeros(NUM_AGENTS, network.state_size))
-        actions = network.action_distribution(parameters).sample(torch.Generator())
+        actions = network.action_distribution(parameters).draw(torch.Generator())[0]
     assert parameters.shape == (NUM_AGENTS, 3)
     assert values.shape == (NUM_AGENTS,)
     assert states.shape == (NUM_AGENTS, network.state_size)
@@ -83,7 +83,7 @@ def test_defect_1_the_learner_cannot_leave_out_the_action_mask(make_network):
     distribution = network.action_distribution(network.forward_tail(core.flatten(0, 1))[0])
     assert distribution.log_prob(torch.ones(20, 1, dtype=torch.int64)).max() < -1e8
     assert distribution.entropy().max() <= np.log(2) + 1e-6
-    assert 1 not in distribution.sample()
+    assert 1 not in distribution.draw()[0]
 
 
 def test_the_mask_is_no_input_of_the_network(make_network):

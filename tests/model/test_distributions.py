@@ -36,7 +36,7 @@ def test_categorical_agrees_with_torch():
 def test_categorical_draws_with_its_probabilities():
     probabilities = torch.tensor([0.1, 0.2, 0.0, 0.7])
     logits = probabilities.log().masked_fill(probabilities == 0, MASKED_LOGIT).expand(100_000, 4)
-    actions = Categorical(logits).sample(torch.Generator().manual_seed(1))
+    actions = Categorical(logits).draw(torch.Generator().manual_seed(1))[0]
     assert actions.shape == (100_000, 1)
     assert actions.dtype == torch.int64
     frequencies = torch.bincount(actions[:, 0], minlength=4) / 100_000
@@ -52,8 +52,8 @@ def test_categorical_draws_with_its_probabilities():
 )
 def test_draws_repeat_with_the_generator_and_leave_the_global_one_alone(distribution):
     before = torch.get_rng_state()
-    first, again = (distribution.sample(torch.Generator().manual_seed(7)) for _ in range(2))
-    other = distribution.sample(torch.Generator().manual_seed(8))
+    first, again = (distribution.draw(torch.Generator().manual_seed(7))[0] for _ in range(2))
+    other = distribution.draw(torch.Generator().manual_seed(8))[0]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(before, torch.get_rng_state())
@@ -84,7 +84,7 @@ def test_gaussian_agrees_with_torch():
 
 def test_gaussian_draws_with_its_moments():
     parameters = torch.tensor([1.0, -2.0, math.log(0.5), math.log(3.0)]).expand(100_000, 4)
-    actions = DiagonalGaussian(parameters).sample(torch.Generator().manual_seed(1))
+    actions = DiagonalGaussian(parameters).draw(torch.Generator().manual_seed(1))[0]
     torch.testing.assert_close(actions.mean(0), torch.tensor([1.0, -2.0]), atol=0.05, rtol=0)
     torch.testing.assert_close(actions.std(0), torch.tensor([0.5, 3.0]), atol=0.0, rtol=0.02)
 
@@ -125,13 +125,13 @@ class TestParts:
         logits = [torch.tensor([[-50.0, 50.0, -50.0]]), torch.tensor([[50.0, -50.0]])]
         gaussian = DiagonalGaussian(torch.tensor([[3.0, -9.0]]))
         whole = IndependentParts([*map(Categorical, logits), gaussian])
-        action = whole.sample(torch.Generator().manual_seed(0))
+        action = whole.draw(torch.Generator().manual_seed(0))[0]
         assert action.dtype == torch.float32
         torch.testing.assert_close(action, torch.tensor([[1.0, 0.0, 3.0]]), atol=0.01, rtol=0)
         torch.testing.assert_close(whole.mode(), torch.tensor([[1.0, 0.0, 3.0]]))
         discrete = IndependentParts([*map(Categorical, logits)])
-        assert discrete.sample().tolist() == [[1, 0]]
-        assert discrete.sample().dtype == torch.int64
+        assert discrete.draw()[0].tolist() == [[1, 0]]
+        assert discrete.draw()[0].dtype == torch.int64
 
     def test_only_discrete_parts_can_be_far_from_uniform(self):
         parts, whole = self.make()

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.elementwise import Elu
+from sample_profiler.model.kernels import Elu
 from sample_profiler.model.layers import initialize_weights, make_activation, make_mlp
 from sample_profiler.model.linear import Linear
 

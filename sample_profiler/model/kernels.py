@@ -1,4 +1,4 @@
-"""Owns what networks do number by number on processors: normalized bytes, the layout of images, and ELU.
+"""Owns work of networks that we do ourselves on processors: normalization, layout of images, ELU, narrow layers, draws.
 
 Loops of our own (``_kernels.c``) where there was a compiler at installation and the tensors are such that they apply;
 PyTorch's functions elsewhere, with equal results up to rounding. ``docs/performance.md`` has the figures.
@@ -6,12 +6,13 @@ PyTorch's functions elsewhere, with equal results up to rounding. ``docs/perform
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["KERNELS", "Elu", "scale_bytes", "sum_bytes", "to_pixels"]
+__all__ = ["KERNELS", "Elu", "draw", "narrow_layer", "scale", "sum_bytes", "to_pixels"]
 
 try:
     from sample_profiler.model import _kernels
@@ -22,6 +23,7 @@ KERNELS = "PyTorch's" if _kernels is None else "compiled"
 """Whose loops there are."""
 
 _NUMBERS = (torch.float32, torch.bfloat16)
+_SCALED = (torch.uint8, torch.float32)
 _CHANNELS = (3, 4)
 """Numbers of channels that our loop puts side by side."""
 
@@ -29,6 +31,12 @@ _MOST_THREADS = 4
 """Our loops have one thread; with more than this PyTorch's are quicker where there is much to do."""
 
 _MUCH = 1 << 17
+
+_NARROW = 32
+"""Inputs or outputs of a layer that is too narrow for the libraries' kernels."""
+
+_MOST_WORK = 1 << 20
+"""Multiplications up to which our loops are quicker than the libraries get to work."""
 
 
 class Elu(nn.ELU):
@@ -71,11 +79,11 @@ def _elu_in_place(values: Tensor) -> Tensor:
     return values
 
 
-def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tensor | None:
-    """Return ``factor * x + offset`` of bytes, kept within plus and minus a limit; None where our loop does not apply.
+def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tensor | None:
+    """Return ``factor * x + offset``, kept within plus and minus a limit; None where our loop does not apply.
 
     Args:
-        values: ``[N, ...]`` uint8.
+        values: ``[N, ...]`` uint8 or float32.
         factor: ``[...]`` float32.
         offset: ``[...]`` float32.
         limit: May be infinite.
@@ -83,7 +91,7 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
     Returns:
         ``[N, ...]`` float32.
     """
-    if not _is_for_kernels(values, (torch.uint8,)) or not values.is_contiguous():
+    if not _is_for_kernels(values, _SCALED) or not values.is_contiguous():
         return None
     for coefficients in (factor, offset):
         is_fitting = coefficients.shape == values.shape[1:] and coefficients.dtype == torch.float32
@@ -91,7 +99,7 @@ def scale_bytes(values: Tensor, factor: Tensor, offset: Tensor, limit: float) ->
             return None
     scaled = torch.empty(values.shape, dtype=torch.float32)
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
-    _kernels.scale_bytes(*addresses, len(values), factor.numel(), limit)
+    _kernels.scale(*addresses, len(values), factor.numel(), limit, values.dtype == torch.uint8)
     return scaled
 
 
@@ -126,6 +134,60 @@ def to_pixels(images: Tensor) -> Tensor:
     addresses = images.data_ptr(), pixels.data_ptr()
     _kernels.interleave(*addresses, num_images, num_channels, height * width, dtype == torch.bfloat16)
     return pixels
+
+
+def narrow_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor | None] | None:
+    """Return a linear layer with few inputs or few outputs, without gradients; None where our loop does not apply.
+
+    Args:
+        weight: ``[O, I]`` float32 or bfloat16; the layer is of the numbers that are there now.
+        bias: ``[O]``.
+
+    Returns:
+        Turns rows ``[N, I]`` into ``[N, O]`` of the weights' type, and more rows than are usual in inference into None.
+    """
+    if _kernels is None or not weight.is_cpu or weight.dtype not in _NUMBERS or min(weight.shape) > _NARROW:
+        return None
+    dtype, (num_outputs, num_inputs) = weight.dtype, weight.shape
+    has_few_inputs = num_inputs <= num_outputs
+    ours = (weight.t() if has_few_inputs else weight).detach().float().clone(memory_format=torch.contiguous_format)
+    our_bias = torch.zeros(num_outputs) if bias is None else bias.detach().float().clone()
+
+    def apply(rows: Tensor) -> Tensor | None:
+        if len(rows) * weight.numel() > _MOST_WORK or not _is_for_kernels(rows, _NUMBERS):
+            return None
+        rows = rows.float().contiguous()
+        addresses = rows.data_ptr(), ours.data_ptr(), our_bias.data_ptr()
+        if has_few_inputs:
+            products = torch.empty(len(rows), num_outputs, dtype=dtype)
+            is_bfloat16 = dtype == torch.bfloat16
+            _kernels.few_inputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs, is_bfloat16)
+            return products
+        products = torch.empty(len(rows), num_outputs)
+        _kernels.few_outputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs)
+        return products.to(dtype)
+
+    return apply
+
+
+def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return drawn actions and the logarithms of their probabilities; None where our loop does not apply.
+
+    Args:
+        logits: ``[N, n]`` float32; those of forbidden actions are far below all others.
+        waiting_times: ``[N, n]`` float32, exponentially distributed with rate 1.
+
+    Returns:
+        ``[N, 1]`` int64, and ``[N]`` float32.
+    """
+    is_fitting = _is_for_kernels(logits, (torch.float32,)) and logits.is_contiguous() and waiting_times.is_contiguous()
+    if not is_fitting or (torch.is_grad_enabled() and logits.requires_grad):
+        return None
+    num_rows, num_actions = logits.shape
+    actions, log_probabilities = torch.empty(num_rows, 1, dtype=torch.int64), torch.empty(num_rows)
+    addresses = logits.data_ptr(), waiting_times.data_ptr(), actions.data_ptr(), log_probabilities.data_ptr()
+    _kernels.draw(*addresses, num_rows, num_actions)
+    return actions, log_probabilities
 
 
 def _is_for_kernels(values: Tensor, dtypes: tuple[torch.dtype, ...]) -> bool:

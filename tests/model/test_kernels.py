@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import itertools
+import math
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -13,8 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model import elementwise
-from sample_profiler.model.elementwise import Elu, scale_bytes, sum_bytes, to_pixels
+from sample_profiler.model import kernels
+from sample_profiler.model.kernels import Elu, draw, narrow_layer, scale, sum_bytes, to_pixels
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 3, 9, 11), (130, 67)]
 PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
@@ -23,15 +24,15 @@ PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
 @pytest.fixture(params=["compiled", "PyTorch's"], autouse=True)
 def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "PyTorch's":
-        monkeypatch.setattr(elementwise, "_kernels", None)
-    elif elementwise._kernels is None:
+        monkeypatch.setattr(kernels, "_kernels", None)
+    elif kernels._kernels is None:
         pytest.skip("there was no compiler")
 
 
 def test_kernels_are_there_where_they_were_built() -> None:
     is_built = importlib.util.find_spec("sample_profiler.model._kernels") is not None
 
-    assert (elementwise.KERNELS == "compiled") == is_built
+    assert (kernels.KERNELS == "compiled") == is_built
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
@@ -195,9 +196,9 @@ def test_scaled_bytes_equal_their_formula(shape: tuple[int, ...], limit: float) 
     values = torch.randint(0, 256, shape, dtype=torch.uint8)
     factor, offset = torch.randn(shape[1:]) / 20, torch.randn(shape[1:])
 
-    scaled = scale_bytes(values, factor, offset, limit)
+    scaled = scale(values, factor, offset, limit)
 
-    assert (scaled is not None) == (elementwise._kernels is not None)
+    assert (scaled is not None) == (kernels._kernels is not None)
     if scaled is not None:
         exact = (values.double() * factor.double() + offset.double()).clamp(-limit, limit)
         assert scaled.dtype == torch.float32
@@ -207,7 +208,7 @@ def test_scaled_bytes_equal_their_formula(shape: tuple[int, ...], limit: float) 
 def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
     coefficients = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0])
 
-    scaled = scale_bytes(torch.ones(1, 4, dtype=torch.uint8), coefficients, torch.zeros(4), 5.0)
+    scaled = scale(torch.ones(1, 4, dtype=torch.uint8), coefficients, torch.zeros(4), 5.0)
 
     if scaled is not None:
         torch.testing.assert_close(scaled, torch.tensor([[float("nan"), 5.0, -5.0, 1.0]]), equal_nan=True)
@@ -216,7 +217,7 @@ def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
 @pytest.mark.parametrize(
     ("values", "factor", "offset"),
     [
-        (torch.zeros(6, 8), torch.ones(8), torch.ones(8)),
+        (torch.zeros(6, 8).double(), torch.ones(8), torch.ones(8)),
         (torch.zeros(6, 8, 2, dtype=torch.uint8)[:, :, 0], torch.ones(8), torch.ones(8)),
         (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(()), torch.ones(())),
         (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(8), torch.ones(7)),
@@ -226,7 +227,7 @@ def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
     ],
 )
 def test_what_does_not_fit_is_not_scaled(values: torch.Tensor, factor: torch.Tensor, offset: torch.Tensor) -> None:
-    assert scale_bytes(values, factor, offset, 5.0) is None
+    assert scale(values, factor, offset, 5.0) is None
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (3, 17), (2, 5000), (5, 3, 9, 16), (66_000, 3)])
@@ -236,7 +237,7 @@ def test_sums_of_bytes_are_exact(shape: tuple[int, ...]) -> None:
 
     found = sum_bytes(rows)
 
-    if elementwise._kernels is None:
+    if kernels._kernels is None:
         assert found is None
     else:
         assert found is not None
@@ -256,7 +257,7 @@ def test_pixels_are_the_images_in_the_other_layout(num_channels: int, autocast: 
     with torch.autocast("cpu", autocast, enabled=autocast is not None):
         pixels = to_pixels(images)
 
-    if elementwise._kernels is None or num_channels not in (3, 4):
+    if kernels._kernels is None or num_channels not in (3, 4):
         assert pixels is images
     else:
         assert pixels.is_contiguous(memory_format=torch.channels_last)
@@ -278,12 +279,10 @@ def test_images_that_do_not_fit_stay_as_they_are(images: torch.Tensor) -> None:
 
 def test_many_threads_leave_much_work_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    values = torch.zeros(2, elementwise._MUCH, dtype=torch.uint8)
+    values = torch.zeros(2, kernels._MUCH, dtype=torch.uint8)
 
-    assert scale_bytes(values, torch.ones(values.shape[1]), torch.ones(values.shape[1]), 5.0) is None
-    assert (scale_bytes(values[:, :8].clone(), torch.ones(8), torch.ones(8), 5.0) is None) == (
-        elementwise._kernels is None
-    )
+    assert scale(values, torch.ones(values.shape[1]), torch.ones(values.shape[1]), 5.0) is None
+    assert (scale(values[:, :8].clone(), torch.ones(8), torch.ones(8), 5.0) is None) == (kernels._kernels is None)
 
 
 def test_rounding_to_bfloat16_is_that_of_torch() -> None:
@@ -295,3 +294,97 @@ def test_rounding_to_bfloat16_is_that_of_torch() -> None:
         pixels = to_pixels(images)
 
     torch.testing.assert_close(pixels.bfloat16(), images.bfloat16(), rtol=0.0, atol=0.0, equal_nan=True)
+
+
+@pytest.mark.parametrize("limit", [5.0, float("inf")])
+def test_scaled_floats_equal_their_formula(limit: float) -> None:
+    values, factor, offset = torch.randn(9, 17) * 4, torch.randn(17), torch.randn(17)
+
+    scaled = scale(values, factor, offset, limit)
+
+    assert (scaled is not None) == (kernels._kernels is not None)
+    if scaled is not None:
+        torch.testing.assert_close(scaled, (values * factor + offset).clamp(-limit, limit), rtol=1e-5, atol=1e-6)
+
+
+def test_scaled_floats_leave_nan_to_be_noticed() -> None:
+    scaled = scale(torch.full((1, 3), float("nan")), torch.ones(3), torch.ones(3), 5.0)
+
+    assert scaled is None or scaled.isnan().all()
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize(("num_inputs", "num_outputs"), [(4, 512), (17, 70), (1, 1), (512, 2), (130, 12), (67, 1)])
+def test_narrow_layers_equal_torchs(num_inputs: int, num_outputs: int, has_bias: bool, dtype: torch.dtype) -> None:
+    weight = torch.randn(num_outputs, num_inputs).to(dtype)
+    bias = torch.randn(num_outputs).to(dtype) if has_bias else None
+    layer = narrow_layer(weight, bias)
+
+    assert (layer is not None) == (kernels._kernels is not None)
+    if layer is None:
+        return
+    for rows in (torch.randn(9, num_inputs), torch.randn(num_inputs, 5).t(), torch.randn(0, num_inputs)):
+        exact = F.linear(rows.double(), weight.double(), None if bias is None else bias.double())
+        product = layer(rows)
+        assert product is not None
+        assert product.dtype == dtype
+        # A sum of terms that cancel is as exact as its terms.
+        tolerance = max(1e-5, PRECISION[dtype]) * (1 + num_inputs**0.5)
+        torch.testing.assert_close(product.double(), exact, rtol=PRECISION[dtype] * 10, atol=tolerance)
+
+
+def test_layers_that_are_wide_and_many_rows_are_left_to_others() -> None:
+    layer = narrow_layer(torch.randn(2, 512), torch.randn(2))
+
+    assert narrow_layer(torch.randn(64, 512), torch.randn(64)) is None
+    assert layer is None or layer(torch.randn(kernels._MOST_WORK // 1024 + 1, 512)) is None
+
+
+def test_a_narrow_layer_is_of_the_weights_that_it_was_made_from() -> None:
+    weight, bias = torch.zeros(3, 40), torch.zeros(3)
+    layer = narrow_layer(weight, bias)
+    weight.add_(1.0)
+    bias.add_(1.0)
+
+    if layer is not None:
+        product = layer(torch.ones(2, 40))
+        assert product is not None
+        assert product.eq(0.0).all()
+
+
+@pytest.mark.parametrize("num_actions", [1, 2, 7, 40])
+def test_drawn_actions_are_the_first_to_arrive_and_have_the_logarithm_of_their_softmax(num_actions: int) -> None:
+    logits = torch.randn(200, num_actions) * 5
+    waiting_times = torch.empty_like(logits).exponential_(generator=torch.Generator().manual_seed(3))
+
+    drawn = draw(logits, waiting_times)
+
+    assert (drawn is not None) == (kernels._kernels is not None)
+    if drawn is not None:
+        exact = F.log_softmax(logits.double(), dim=-1)
+        expected = (exact - waiting_times.double().log()).argmax(dim=-1, keepdim=True)
+        assert torch.equal(drawn[0], expected)
+        torch.testing.assert_close(drawn[1].double(), exact.gather(-1, expected).squeeze(-1), rtol=1e-5, atol=2e-6)
+
+
+def test_what_is_forbidden_is_never_drawn_and_nan_is_noticed() -> None:
+    logits = torch.full((1000, 4), -1e9)
+    logits[:, 2] = -300.0
+    logits[:, 3] = -301.0
+    drawn = draw(logits, torch.empty_like(logits).exponential_(generator=torch.Generator().manual_seed(3)))
+    spoilt = draw(torch.tensor([[0.0, float("nan"), 0.0], [float("nan"), 0.0, 1.0]]), torch.ones(2, 3))
+
+    if drawn is not None:
+        assert set(drawn[0].flatten().tolist()) == {2, 3}
+        # All that one may do is so unlikely as a number that only differences tell anything.
+        assert (drawn[0] == 2).float().mean() == pytest.approx(1 / (1 + math.exp(-1)), abs=0.05)
+    if spoilt is not None:
+        assert spoilt[1].isnan().all()
+        assert ((spoilt[0] >= 0) & (spoilt[0] < 3)).all()
+
+
+def test_gradients_are_left_to_torch() -> None:
+    logits = torch.zeros(2, 3, requires_grad=True)
+
+    assert draw(logits, torch.ones(2, 3)) is None
