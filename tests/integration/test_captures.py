@@ -110,7 +110,9 @@ def test_operators_of_the_processes_with_a_network_are_in_one_trace(live: LiveRu
     by_process: dict[object, set[str]] = {}
     for event in events:
         by_process.setdefault(event.get("pid"), set()).add(event["name"])
-    assert sum("aten::addmm" in names for names in by_process.values()) == 2
+    # Training multiplies, inference draws actions.
+    [drawing] = [pid for pid, names in by_process.items() if "aten::exponential_" in names]
+    assert any("aten::addmm" in names for pid, names in by_process.items() if pid != drawing)
     assert_it_goes_on(live)
 
 
