@@ -1,5 +1,5 @@
 /* Work of the networks on processors, in one pass each: observations to normalized numbers, planes of an image to
-   pixels, ELU, narrow layers, drawing actions. PyTorch takes several passes, goes number by number, has an expensive
+   pixels, activations, small layers, drawing actions. PyTorch takes several passes, goes number by number, has an expensive
    expm1, or takes longer to begin than to compute; docs/performance.md has the figures.
 
    Arrays come as addresses: kernels.py has checked types, sizes and layouts. The loops are written for the compiler
@@ -85,14 +85,58 @@ PART_OF_A_LOOP float exp_of_negative(float x) { /* of x <= 0; what would be no n
     return x == x ? result : x;
 }
 
-FOR_EACH_PROCESSOR static void elu_float32(float *values, Py_ssize_t count) {
-    for (Py_ssize_t i = 0; i < count; i++)
-        values[i] = elu(values[i]);
+/* ---- The other activations ---- */
+
+PART_OF_A_LOOP float relu(float x) { return x < 0.0f ? 0.0f : x; /* NaN stays what it is */ }
+
+/* (1 - e) / (1 + e) with e = exp(-2 |x|), by e - 1, which keeps its digits where x is close to 0. */
+PART_OF_A_LOOP float hyperbolic_tangent(float x) {
+    float twice = -2.0f * fabsf(x);
+    float power, p = exp_less_1(twice > -87.0f ? twice : -87.0f, &power); /* there it is 1 to the last digit */
+    float less_1 = power * p + (power - 1.0f);
+    float result = copysignf(-less_1 / (2.0f + less_1), x);
+    return x == x ? result : x;
 }
 
-FOR_EACH_PROCESSOR static void elu_bfloat16(uint16_t *values, Py_ssize_t count) {
-    for (Py_ssize_t i = 0; i < count; i++)
-        values[i] = to_bfloat16(elu(from_bfloat16(values[i])));
+/* The numbers by which kernels.py names them. */
+enum { NO_ACTIVATION, ELU, RELU, TANH };
+
+#define ACTIVATE_EACH(FUNCTION)                                                                                        \
+    for (Py_ssize_t i = 0; i < count; i++)                                                                             \
+        values[i] = FUNCTION(values[i]);
+
+PART_OF_A_LOOP void activate_numbers(float *values, Py_ssize_t count, int activation) {
+    switch (activation) {
+    case ELU:
+        ACTIVATE_EACH(elu)
+        break;
+    case RELU:
+        ACTIVATE_EACH(relu)
+        break;
+    case TANH:
+        ACTIVATE_EACH(hyperbolic_tangent)
+        break;
+    default:
+        break;
+    }
+}
+
+FOR_EACH_PROCESSOR static void activate_float32(float *values, Py_ssize_t count, int activation) {
+    activate_numbers(values, count, activation);
+}
+
+#define PIECE 64 /* so many stay in registers, or nearly */
+
+FOR_EACH_PROCESSOR static void activate_bfloat16(uint16_t *values, Py_ssize_t count, int activation) {
+    float piece[PIECE];
+    for (; count > 0; count -= PIECE, values += PIECE) {
+        Py_ssize_t size = count < PIECE ? count : PIECE;
+        for (Py_ssize_t i = 0; i < size; i++)
+            piece[i] = from_bfloat16(values[i]);
+        activate_numbers(piece, size, activation);
+        for (Py_ssize_t i = 0; i < size; i++)
+            values[i] = to_bfloat16(piece[i]);
+    }
 }
 
 /* ---- Observations to normalized numbers ---- */
@@ -178,20 +222,22 @@ static void sum_bytes(
 INTERLEAVE_IMAGES(interleave_float32, float, SAME)
 INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 
-/* ---- Layers with few inputs or few outputs ---- */
+/* ---- Small layers ---- */
 
 /* So many outputs are added up in registers. */
 #define BLOCK 64
 
-/* Weights [inputs, outputs]: the numbers of a vector belong to neighbouring outputs. */
-FOR_EACH_PROCESSOR static void few_inputs(
+/* Weights [inputs, outputs]: the numbers of a vector belong to neighbouring outputs. With bfloat16 the sums are rounded
+   to it before they are activated, as a layer that knows nothing of the activation behind it does. */
+FOR_EACH_PROCESSOR static void dense(
     const float *RESTRICT rows, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT result,
-    uint16_t *RESTRICT result_bfloat16, Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs
+    uint16_t *RESTRICT result_bfloat16, Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs,
+    int activation
 ) {
     for (Py_ssize_t begin = 0; begin < num_outputs; begin += BLOCK) {
         Py_ssize_t size = num_outputs - begin < BLOCK ? num_outputs - begin : BLOCK;
         for (Py_ssize_t row = 0; row < num_rows; row++) {
-            float sums[BLOCK];
+            float sums[BLOCK] = {0};
             for (Py_ssize_t j = 0; j < size; j++)
                 sums[j] = bias[begin + j];
             for (Py_ssize_t i = 0; i < num_inputs; i++) {
@@ -205,12 +251,17 @@ FOR_EACH_PROCESSOR static void few_inputs(
                         sums[j] += value * of_input[j];
             }
             Py_ssize_t at = row * num_outputs + begin;
-            if (result_bfloat16)
+            if (result_bfloat16) {
+                for (Py_ssize_t j = 0; j < BLOCK; j++)
+                    sums[j] = from_bfloat16(to_bfloat16(sums[j]));
+                activate_numbers(sums, BLOCK, activation);
                 for (Py_ssize_t j = 0; j < size; j++)
                     result_bfloat16[at + j] = to_bfloat16(sums[j]);
-            else
+            } else {
+                activate_numbers(sums, BLOCK, activation);
                 for (Py_ssize_t j = 0; j < size; j++)
                     result[at + j] = sums[j];
+            }
         }
     }
 }
@@ -265,16 +316,16 @@ static void draw(
 
 /* ---- What Python sees; other threads go on meanwhile ---- */
 
-static PyObject *call_elu(PyObject *module, PyObject *arguments) {
+static PyObject *call_activate(PyObject *module, PyObject *arguments) {
     Py_ssize_t values, count;
-    int is_bfloat16;
-    if (!PyArg_ParseTuple(arguments, "nnp", &values, &count, &is_bfloat16))
+    int is_bfloat16, activation;
+    if (!PyArg_ParseTuple(arguments, "nnpi", &values, &count, &is_bfloat16, &activation))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     if (is_bfloat16)
-        elu_bfloat16((uint16_t *)values, count);
+        activate_bfloat16((uint16_t *)values, count, activation);
     else
-        elu_float32((float *)values, count);
+        activate_float32((float *)values, count, activation);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -320,18 +371,20 @@ static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *call_few_inputs(PyObject *module, PyObject *arguments) {
+static PyObject *call_dense(PyObject *module, PyObject *arguments) {
     Py_ssize_t rows, weights, bias, result, num_rows, num_inputs, num_outputs;
-    int is_bfloat16;
+    int is_bfloat16, activation;
     if (!PyArg_ParseTuple(
-            arguments, "nnnnnnnp", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs, &is_bfloat16
+            arguments, "nnnnnnnpi", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs, &is_bfloat16,
+            &activation
         ))
         return NULL;
     float *result_float32 = is_bfloat16 ? NULL : (float *)result;
     uint16_t *result_bfloat16 = is_bfloat16 ? (uint16_t *)result : NULL;
     Py_BEGIN_ALLOW_THREADS;
-    few_inputs(
-        (float *)rows, (float *)weights, (float *)bias, result_float32, result_bfloat16, num_rows, num_inputs, num_outputs
+    dense(
+        (float *)rows, (float *)weights, (float *)bias, result_float32, result_bfloat16, num_rows, num_inputs,
+        num_outputs, activation
     );
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
@@ -368,12 +421,12 @@ static PyObject *call_draw(PyObject *module, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"draw", call_draw, METH_VARARGS,
      "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
-    {"few_inputs", call_few_inputs, METH_VARARGS,
-     "few_inputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs, is_bfloat16): of weights "
+    {"dense", call_dense, METH_VARARGS,
+     "dense(rows, weights, bias, result, num_rows, num_inputs, num_outputs, is_bfloat16, activation): of weights "
      "[inputs, outputs]."},
     {"few_outputs", call_few_outputs, METH_VARARGS,
      "few_outputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs): of weights [outputs, inputs]."},
-    {"elu", call_elu, METH_VARARGS, "elu(values, count, is_bfloat16): in place."},
+    {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
      "scale(values, factor, offset, result, num_rows, row_size, limit, is_bytes)"},
     {"sum_bytes", call_sum_bytes, METH_VARARGS,

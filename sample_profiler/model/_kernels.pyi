@@ -1,8 +1,5 @@
-def draw(
-    logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
-) -> None: ...
-def elu(values: int, count: int, is_bfloat16: bool, /) -> None: ...
-def few_inputs(
+def activate(values: int, count: int, is_bfloat16: bool, activation: int, /) -> None: ...
+def dense(
     rows: int,
     weights: int,
     bias: int,
@@ -11,7 +8,11 @@ def few_inputs(
     num_inputs: int,
     num_outputs: int,
     is_bfloat16: bool,
+    activation: int,
     /,
+) -> None: ...
+def draw(
+    logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
 ) -> None: ...
 def few_outputs(
     rows: int, weights: int, bias: int, result: int, num_rows: int, num_inputs: int, num_outputs: int, /

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ModelError
 from sample_profiler.model.action_heads import make_action_head
-from sample_profiler.model.cores import Core, make_core
+from sample_profiler.model.cores import Core, IdentityCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder
-from sample_profiler.model.layers import initialize_weights, make_mlp
+from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
@@ -48,7 +48,7 @@ class _Trunk(nn.Module):
             _output_size(self.core, "core")
         self.decoder: nn.Module
         if parts.decoder is None:
-            self.decoder = make_mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
+            self.decoder = Mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
             self.output_size = options.decoder_mlp_layers[-1] if options.decoder_mlp_layers else self.core.output_size
         else:
             self.decoder = parts.decoder(self.core.output_size)
@@ -109,6 +109,7 @@ class ActorCritic(nn.Module):
         self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
+        self._remembers = not all(isinstance(trunk.core, IdentityCore) for trunk in self._trunks)
 
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
@@ -172,6 +173,8 @@ class ActorCritic(nn.Module):
         Returns:
             Output ``[N, C]`` and next states ``[N, H]``.
         """
+        if not self._remembers:
+            return head, states
         outputs = _split(head, self._head_sizes)
         new_states = _split(states, self._state_sizes)
         for index, trunk in enumerate(self._trunks):

@@ -18,7 +18,7 @@ from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, describe_too_small, is_image
 from sample_profiler.model.kernels import to_pixels
-from sample_profiler.model.layers import make_activation, make_mlp
+from sample_profiler.model.layers import Mlp, make_activation
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder"]
 
@@ -63,7 +63,7 @@ class VectorEncoder(nn.Module):
 
     def __init__(self, input_size: int, options: ModelOptions) -> None:
         super().__init__()
-        self.layers = make_mlp(input_size, options.encoder_mlp_layers, options.nonlinearity)
+        self.layers = Mlp(input_size, options.encoder_mlp_layers, options.nonlinearity)
         self.output_size = options.encoder_mlp_layers[-1] if options.encoder_mlp_layers else input_size
 
     def forward(self, observation: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class ConvEncoder(nn.Module):
         super().__init__()
         make_convolutions = _make_resnet if options.encoder_conv_architecture == "resnet_impala" else _make_convnet
         convolutions, num_features = make_convolutions(shape, options)
-        mlp = make_mlp(num_features, options.encoder_conv_mlp_layers, options.nonlinearity)
+        mlp = Mlp(num_features, options.encoder_conv_mlp_layers, options.nonlinearity)
         # One flat sequence: each module around a module costs inference a call per step.
         self.layers = nn.Sequential(*convolutions, nn.Flatten(), *mlp)
         self.output_size = options.encoder_conv_mlp_layers[-1] if options.encoder_conv_mlp_layers else num_features

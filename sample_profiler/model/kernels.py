@@ -1,4 +1,4 @@
-"""Owns work of networks that we do ourselves on processors: normalization, layout of images, ELU, narrow layers, draws.
+"""Owns work of networks that we do ourselves on processors: normalization, layout of images, small layers, draws.
 
 Loops of our own (``_kernels.c``) where there was a compiler at installation and the tensors are such that they apply;
 PyTorch's functions elsewhere, with equal results up to rounding. ``docs/performance.md`` has the figures.
@@ -6,13 +6,17 @@ PyTorch's functions elsewhere, with equal results up to rounding. ``docs/perform
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["KERNELS", "Elu", "draw", "narrow_layer", "scale", "sum_bytes", "to_pixels"]
+__all__ = [
+    *("KERNELS", "Activation", "Elu", "activate_in_place", "draw", "has_kernels_for", "is_traced", "scale"),
+    *("small_layer", "sum_bytes", "to_pixels"),
+]
 
 try:
     from sample_profiler.model import _kernels
@@ -39,6 +43,15 @@ _MOST_WORK = 1 << 20
 """Multiplications up to which our loops are quicker than the libraries get to work."""
 
 
+class Activation(enum.IntEnum):
+    """What follows a layer; the numbers are those of ``_kernels.c``."""
+
+    NONE = 0
+    ELU = 1
+    RELU = 2
+    TANH = 3
+
+
 class Elu(nn.ELU):
     """The exponential linear unit (Clevert et al. 2015, arXiv:1511.07289) with alpha 1."""
 
@@ -48,7 +61,7 @@ class Elu(nn.ELU):
     def forward(self, values: Tensor) -> Tensor:
         """Return numbers of any shape, negative ones replaced by ``exp(x) - 1``."""
         wants_gradient = torch.is_grad_enabled() and values.requires_grad
-        if not _is_for_kernels(values, _NUMBERS) or not _is_dense(values):
+        if not has_kernels_for(values) or not _is_dense(values):
             return super().forward(values)
         if self.inplace and torch.is_grad_enabled() and (values.is_leaf or not wants_gradient):
             return super().forward(values)  # autograd has to hear of it: it raises, or somebody else kept the values
@@ -56,14 +69,14 @@ class Elu(nn.ELU):
         if wants_gradient:
             activated: Tensor = _EluInPlace.apply(values)  # type: ignore[no-untyped-call]
             return activated
-        return _elu_in_place(values)
+        return activate_in_place(values, Activation.ELU)
 
 
 class _EluInPlace(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
         ctx.mark_dirty(values)
-        ctx.save_for_backward(_elu_in_place(values))
+        ctx.save_for_backward(activate_in_place(values, Activation.ELU))
         return values
 
     @staticmethod
@@ -74,8 +87,15 @@ class _EluInPlace(torch.autograd.Function):
         return gradient
 
 
-def _elu_in_place(values: Tensor) -> Tensor:
-    _kernels.elu(values.data_ptr(), values.numel(), values.dtype == torch.bfloat16)
+def activate_in_place(values: Tensor, activation: Activation) -> Tensor:
+    """Overwrite numbers with their activation by our own loops, which have to be there; knows no gradients.
+
+    Args:
+        values: Dense, float32 or bfloat16, on a processor.
+        activation: Which.
+    """
+    if activation:
+        _kernels.activate(values.data_ptr(), values.numel(), values.dtype == torch.bfloat16, activation)
     return values
 
 
@@ -91,7 +111,7 @@ def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tenso
     Returns:
         ``[N, ...]`` float32.
     """
-    if not _is_for_kernels(values, _SCALED) or not values.is_contiguous():
+    if not has_kernels_for(values, _SCALED) or not values.is_contiguous():
         return None
     for coefficients in (factor, offset):
         is_fitting = coefficients.shape == values.shape[1:] and coefficients.dtype == torch.float32
@@ -127,7 +147,7 @@ def to_pixels(images: Tensor) -> Tensor:
     """
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else images.dtype
     is_fitting = images.ndim == 4 and images.shape[1] in _CHANNELS and images.is_contiguous() and dtype in _NUMBERS
-    if not is_fitting or images.requires_grad or not _is_for_kernels(images, (torch.float32,)):
+    if not is_fitting or images.requires_grad or not has_kernels_for(images, (torch.float32,)):
         return images
     num_images, num_channels, height, width = images.shape
     pixels = torch.empty(images.shape, dtype=dtype, memory_format=torch.channels_last)
@@ -136,7 +156,7 @@ def to_pixels(images: Tensor) -> Tensor:
     return pixels
 
 
-def narrow_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor | None] | None:
+def small_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Activation], Tensor | None] | None:
     """Return a linear layer with few inputs or few outputs, without gradients; None where our loop does not apply.
 
     Args:
@@ -144,7 +164,8 @@ def narrow_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tens
         bias: ``[O]``.
 
     Returns:
-        Turns rows ``[N, I]`` into ``[N, O]`` of the weights' type, and more rows than are usual in inference into None.
+        Turns rows ``[N, I]``, on a processor and not traced, into activated ``[N, O]`` of the weights' type, and more
+        rows than are usual in inference into None.
     """
     if _kernels is None or not weight.is_cpu or weight.dtype not in _NUMBERS or min(weight.shape) > _NARROW:
         return None
@@ -152,20 +173,21 @@ def narrow_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tens
     has_few_inputs = num_inputs <= num_outputs
     ours = (weight.t() if has_few_inputs else weight).detach().float().clone(memory_format=torch.contiguous_format)
     our_bias = torch.zeros(num_outputs) if bias is None else bias.detach().float().clone()
+    is_bfloat16, most_rows = dtype == torch.bfloat16, _MOST_WORK // weight.numel()
 
-    def apply(rows: Tensor) -> Tensor | None:
-        if len(rows) * weight.numel() > _MOST_WORK or not _is_for_kernels(rows, _NUMBERS):
+    def apply(rows: Tensor, activation: Activation) -> Tensor | None:
+        if len(rows) > most_rows:
             return None
         rows = rows.float().contiguous()
         addresses = rows.data_ptr(), ours.data_ptr(), our_bias.data_ptr()
         if has_few_inputs:
             products = torch.empty(len(rows), num_outputs, dtype=dtype)
-            is_bfloat16 = dtype == torch.bfloat16
-            _kernels.few_inputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs, is_bfloat16)
+            sizes = len(rows), num_inputs, num_outputs
+            _kernels.dense(*addresses, products.data_ptr(), *sizes, is_bfloat16, activation)
             return products
         products = torch.empty(len(rows), num_outputs)
         _kernels.few_outputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs)
-        return products.to(dtype)
+        return activate_in_place(products.to(dtype), activation)
 
     return apply
 
@@ -180,7 +202,7 @@ def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:
     Returns:
         ``[N, 1]`` int64, and ``[N]`` float32.
     """
-    is_fitting = _is_for_kernels(logits, (torch.float32,)) and logits.is_contiguous() and waiting_times.is_contiguous()
+    is_fitting = has_kernels_for(logits, (torch.float32,)) and logits.is_contiguous() and waiting_times.is_contiguous()
     if not is_fitting or (torch.is_grad_enabled() and logits.requires_grad):
         return None
     num_rows, num_actions = logits.shape
@@ -190,11 +212,14 @@ def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:
     return actions, log_probabilities
 
 
-def _is_for_kernels(values: Tensor, dtypes: tuple[torch.dtype, ...]) -> bool:
+def is_traced() -> bool:
+    """Tell whether PyTorch notes what is computed, to compile it: it would not see our own loops."""
+    return torch.compiler.is_compiling() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
+def has_kernels_for(values: Tensor, dtypes: tuple[torch.dtype, ...] = _NUMBERS) -> bool:
     """Tell whether our loops are there, know tensors of such types, and are quicker; a tracer would not see them."""
-    if _kernels is None or not values.is_cpu or values.dtype not in dtypes:
-        return False
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+    if _kernels is None or not values.is_cpu or values.dtype not in dtypes or is_traced():
         return False
     return values.numel() < _MUCH or torch.get_num_threads() <= _MOST_THREADS
 

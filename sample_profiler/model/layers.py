@@ -4,13 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.kernels import Elu
+from sample_profiler.model.kernels import Activation, Elu, has_kernels_for
 from sample_profiler.model.linear import Linear
 
-__all__ = ["initialize_weights", "make_activation", "make_mlp"]
+__all__ = ["Mlp", "initialize_weights", "make_activation"]
+
+_ACTIVATIONS = {"elu": Activation.ELU, "relu": Activation.RELU, "tanh": Activation.TANH}
+
+
+class Mlp(nn.Sequential):
+    """Fully connected layers with an activation after each; without layers, the identity."""
+
+    def __init__(self, input_size: int, widths: Sequence[int], nonlinearity: str) -> None:
+        """Make the layers.
+
+        Args:
+            input_size: Width of a row.
+            widths: Of the layers.
+            nonlinearity: ``elu``, ``relu`` or ``tanh``.
+        """
+        modules: list[nn.Module] = []
+        for inputs, outputs in zip((input_size, *widths), widths, strict=False):
+            modules += [Linear(inputs, outputs), make_activation(nonlinearity)]
+        super().__init__(*modules)
+        self._activation = _ACTIVATIONS[nonlinearity]
+        # A tuple beside the modules: going through them costs inference as much as a small layer.
+        self._linear = tuple(module for module in modules if isinstance(module, Linear))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return ``[..., O]`` for rows ``[..., I]``."""
+        if not self._linear:
+            return rows
+        is_prepared = has_kernels_for(rows)
+        for layer in self._linear:
+            is_prepared = is_prepared and layer.is_prepared_for(rows)
+        if not is_prepared:
+            outputs: Tensor = super().forward(rows)  # type: ignore[no-untyped-call]
+            return outputs
+        for layer in self._linear:
+            rows = layer.infer(rows, self._activation)
+        return rows
 
 
 def make_activation(nonlinearity: str, *, in_place: bool = True) -> nn.Module:
@@ -26,15 +62,6 @@ def make_activation(nonlinearity: str, *, in_place: bool = True) -> nn.Module:
     if nonlinearity == "relu":
         return nn.ReLU(inplace=in_place)
     return nn.Tanh()
-
-
-def make_mlp(input_size: int, widths: Sequence[int], nonlinearity: str) -> nn.Sequential:
-    """Make fully connected layers with an activation after each; without widths, the identity."""
-    layers: list[nn.Module] = []
-    for width in widths:
-        layers += [Linear(input_size, width), make_activation(nonlinearity)]
-        input_size = width
-    return nn.Sequential(*layers)
 
 
 def initialize_weights(network: nn.Module, options: ModelOptions) -> None:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sample_profiler.model.kernels import narrow_layer
+from sample_profiler.model.kernels import Activation, activate_in_place, is_traced, small_layer
 
 __all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
 
@@ -46,6 +46,9 @@ def _onednn_dtypes() -> frozenset[torch.dtype]:
 
 
 _ONEDNN_DTYPES = _onednn_dtypes()
+
+_PREPARED = ("_is_prepared", "_packed", "_small")
+"""What :meth:`Linear.pack` sets."""
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -102,12 +105,14 @@ class Linear(nn.Linear):
     Under autocast it computes as torch's layer does: in that type, with weights that stay float32.
     """
 
+    _is_prepared = False
     _packed: Tensor | None = None
-    _narrow: Callable[[Tensor], Tensor | None] | None = None
+    _small: Callable[[Tensor, Activation], Tensor | None] | None = None
 
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
-        self._narrow = narrow_layer(self.weight, self.bias)
+        self._is_prepared = True
+        self._small = small_layer(self.weight, self.bias)
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
@@ -117,13 +122,8 @@ class Linear(nn.Linear):
         weight, bias = self.weight, self.bias
         if torch.compiler.is_compiling() or not rows.is_cpu:
             return F.linear(rows, weight, bias)
-        is_prepared = self._narrow is not None or self._packed is not None
-        if is_prepared and not torch.is_grad_enabled() and rows.ndim == 2:
-            rows = rows.to(weight.dtype)  # as autocast does where the Learner computes
-            if self._narrow is not None and (product := self._narrow(rows)) is not None:
-                return product
-            if self._packed is not None:
-                return affine(rows, weight, bias, self._packed)
+        if self.is_prepared_for(rows):
+            return self.infer(rows)
         is_large = rows.numel() * self.out_features >= _LEAST_WORK and self.out_features >= _LEAST_OUTPUTS
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else rows.dtype
         if not is_large or not can_multiply(rows, dtype):
@@ -132,9 +132,25 @@ class Linear(nn.Linear):
         # A view that an activation then overwrites would cost autograd copies of its whole gradient.
         return flat if rows.ndim == 2 else flat.view(*rows.shape[:-1], self.out_features)
 
+    def is_prepared_for(self, rows: Tensor) -> bool:
+        """Tell whether :meth:`pack` has prepared the layer for such rows, and nobody wants gradients or a trace."""
+        if not self._is_prepared or rows.ndim != 2 or not rows.is_cpu:
+            return False
+        return not (torch.is_grad_enabled() or is_traced())
+
+    def infer(self, rows: Tensor, activation: Activation = Activation.NONE) -> Tensor:
+        """Return the activated outputs ``[N, O]`` of rows ``[N, I]`` that the layer is prepared for.
+
+        Another activation than none takes loops of our own.
+        """
+        rows = rows.to(self.weight.dtype)  # as autocast does where the Learner computes
+        if self._small is not None and (product := self._small(rows, activation)) is not None:
+            return product
+        return activate_in_place(affine(rows, self.weight, self.bias, self._packed), activation)
+
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights can be neither copied nor pickled, and belong to the weights of one moment.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_packed", "_narrow")}
+        return {name: value for name, value in self.__dict__.items() if name not in _PREPARED}
 
 
 class _Product(torch.autograd.Function):

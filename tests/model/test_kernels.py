@@ -15,7 +15,16 @@ import torch
 import torch.nn.functional as F
 
 from sample_profiler.model import kernels
-from sample_profiler.model.kernels import Elu, draw, narrow_layer, scale, sum_bytes, to_pixels
+from sample_profiler.model.kernels import (
+    Activation,
+    Elu,
+    activate_in_place,
+    draw,
+    scale,
+    small_layer,
+    sum_bytes,
+    to_pixels,
+)
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 3, 9, 11), (130, 67)]
 PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
@@ -313,42 +322,73 @@ def test_scaled_floats_leave_nan_to_be_noticed() -> None:
     assert scaled is None or scaled.isnan().all()
 
 
+EXACT: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
+    Activation.NONE: lambda values: values,
+    Activation.ELU: F.elu,
+    Activation.RELU: F.relu,
+    Activation.TANH: torch.tanh,
+}
+
+
+@pytest.mark.parametrize("activation", EXACT)
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_activations_equal_their_definitions_in_double_precision(
+    shape: tuple[int, ...], dtype: torch.dtype, activation: Activation
+) -> None:
+    if kernels._kernels is None:
+        pytest.skip("only for where they are there")
+    inf, nan = float("inf"), float("nan")
+    special = torch.tensor([0.0, -0.0, inf, -inf, nan, -1e30, 1e30, 43.4, -43.6, 9.0, -1e-20, 1e-20]).to(dtype)
+    for values in (special, (torch.randn(shape) * 10 ** (torch.rand(shape) * 6 - 4)).to(dtype)):
+        activated = activate_in_place(values.clone(), activation)
+
+        exact = EXACT[activation](values.double())
+        assert activated.dtype == dtype
+        tolerance = 2 * PRECISION[dtype]
+        torch.testing.assert_close(activated.double(), exact, rtol=tolerance, atol=0.0, equal_nan=True)
+
+
+@pytest.mark.parametrize("activation", EXACT)
 @pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize(("num_inputs", "num_outputs"), [(4, 512), (17, 70), (1, 1), (512, 2), (130, 12), (67, 1)])
-def test_narrow_layers_equal_torchs(num_inputs: int, num_outputs: int, has_bias: bool, dtype: torch.dtype) -> None:
+def test_small_layers_equal_torchs(
+    num_inputs: int, num_outputs: int, has_bias: bool, dtype: torch.dtype, activation: Activation
+) -> None:
     weight = torch.randn(num_outputs, num_inputs).to(dtype)
     bias = torch.randn(num_outputs).to(dtype) if has_bias else None
-    layer = narrow_layer(weight, bias)
+    layer = small_layer(weight, bias)
 
     assert (layer is not None) == (kernels._kernels is not None)
     if layer is None:
         return
     for rows in (torch.randn(9, num_inputs), torch.randn(num_inputs, 5).t(), torch.randn(0, num_inputs)):
         exact = F.linear(rows.double(), weight.double(), None if bias is None else bias.double())
-        product = layer(rows)
+        product = layer(rows, activation)
         assert product is not None
         assert product.dtype == dtype
         # A sum of terms that cancel is as exact as its terms.
         tolerance = max(1e-5, PRECISION[dtype]) * (1 + num_inputs**0.5)
-        torch.testing.assert_close(product.double(), exact, rtol=PRECISION[dtype] * 10, atol=tolerance)
+        expected = EXACT[activation](exact)
+        torch.testing.assert_close(product.double(), expected, rtol=PRECISION[dtype] * 10, atol=tolerance)
 
 
 def test_layers_that_are_wide_and_many_rows_are_left_to_others() -> None:
-    layer = narrow_layer(torch.randn(2, 512), torch.randn(2))
+    layer = small_layer(torch.randn(2, 512), torch.randn(2))
 
-    assert narrow_layer(torch.randn(64, 512), torch.randn(64)) is None
-    assert layer is None or layer(torch.randn(kernels._MOST_WORK // 1024 + 1, 512)) is None
+    assert small_layer(torch.randn(64, 512), torch.randn(64)) is None
+    assert layer is None or layer(torch.randn(kernels._MOST_WORK // 1024 + 1, 512), Activation.NONE) is None
 
 
-def test_a_narrow_layer_is_of_the_weights_that_it_was_made_from() -> None:
+def test_a_small_layer_is_of_the_weights_that_it_was_made_from() -> None:
     weight, bias = torch.zeros(3, 40), torch.zeros(3)
-    layer = narrow_layer(weight, bias)
+    layer = small_layer(weight, bias)
     weight.add_(1.0)
     bias.add_(1.0)
 
     if layer is not None:
-        product = layer(torch.ones(2, 40))
+        product = layer(torch.ones(2, 40), Activation.NONE)
         assert product is not None
         assert product.eq(0.0).all()
 

@@ -6,15 +6,46 @@ from torch import nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.kernels import Elu
-from sample_profiler.model.layers import initialize_weights, make_activation, make_mlp
+from sample_profiler.model.layers import Mlp, initialize_weights, make_activation
 from sample_profiler.model.linear import Linear
 
 
 @pytest.mark.parametrize(("nonlinearity", "kind"), [("elu", Elu), ("relu", nn.ReLU), ("tanh", nn.Tanh)])
 def test_mlp_has_an_activation_after_each_layer(nonlinearity, kind):
-    mlp = make_mlp(3, (5, 4), nonlinearity)
+    mlp = Mlp(3, (5, 4), nonlinearity)
     assert [type(layer) for layer in mlp] == [Linear, kind, Linear, kind]
     assert mlp(torch.randn(2, 3)).shape == (2, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("widths", [(), (512, 300), (64, 64), (5,)])
+@pytest.mark.parametrize("nonlinearity", ["elu", "relu", "tanh"])
+def test_an_mlp_prepared_for_inference_gives_what_its_layers_give(nonlinearity, widths, dtype):
+    torch.manual_seed(1)
+    mlp, rows = Mlp(17, widths, nonlinearity).to(dtype), torch.randn(9, 17).to(dtype)
+    expected = nn.Sequential(*mlp)(rows.clone()).detach().float()
+    given = rows.clone()
+    for layer in mlp:
+        if isinstance(layer, Linear):
+            layer.pack()
+    with torch.no_grad():
+        prepared = mlp(rows)
+    assert prepared.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(prepared.float(), expected, rtol=tolerance, atol=tolerance)
+    assert torch.equal(rows, given), "rows belong to the caller"
+    # With gradients the layers compute one by one.
+    assert mlp(rows).requires_grad == bool(widths)
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.trace:DeprecationWarning")
+def test_a_prepared_mlp_is_traced_without_loops_that_a_tracer_does_not_see():
+    mlp = Mlp(4, (8,), "tanh")
+    mlp[0].pack()
+    with torch.no_grad():
+        traced = torch.jit.trace(mlp, torch.randn(2, 4), check_trace=False)
+        rows = torch.randn(3, 4)
+        torch.testing.assert_close(traced(rows), mlp(rows), rtol=1e-5, atol=1e-5)
 
 
 def test_activation_leaves_its_input_alone_if_asked():
