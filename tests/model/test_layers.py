@@ -38,7 +38,7 @@ def test_an_mlp_prepared_for_inference_gives_what_its_layers_give(nonlinearity, 
     assert mlp(rows).requires_grad == bool(widths)
 
 
-@pytest.mark.filterwarnings("ignore:.*jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
 def test_a_prepared_mlp_is_traced_without_loops_that_a_tracer_does_not_see():
     mlp = Mlp(4, (8,), "tanh")
     mlp[0].pack()
