@@ -92,9 +92,17 @@ TASKS = {
             "sample_factory": _SAMPLE_FACTORY,
             # The same work for all; and what somebody gets who asks each framework for two layers of 512.
             "sb3": Arm("sb3", ("--networks=shared", *_SB3_SIZES)),
+            "sb3_processes": Arm("sb3", ("--networks=shared", "--vec_env=subproc", *_SB3_SIZES)),
             "sb3_separate": Arm("sb3", ("--networks=separate", *_SB3_SIZES)),
             "ours": Arm("own"),
-            "ours_best": Arm("own", ("--precision=bf16", "--inference=worker")),
+            # All environments in one process that runs the policy itself: nobody waits for a message of somebody else.
+            "ours_best": Arm(
+                "own",
+                (
+                    *("--precision=bf16", "--inference=worker", "--num_workers=1", "--num_envs_per_worker=32"),
+                    "--worker_num_splits=1",
+                ),
+            ),
         },
         inference_rows=16,
     ),

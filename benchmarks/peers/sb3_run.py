@@ -1,7 +1,8 @@
 """Train CartPole-v1 with Stable-Baselines3's PPO: `python sb3_run.py OUTPUT SECONDS --networks=shared …`, in its venv.
 
-All environments are in this process: its own default, and the fastest for CartPole. With `--networks=shared` actor and
-critic share two layers of 512 with ELU, as they do in the other frameworks' runs; with `separate` each has its own two,
+All environments are in this process: its own default, and the fastest for CartPole. With `--vec_env=subproc` each has a
+process of its own, as in the other frameworks environments and learner have. With `--networks=shared` actor and critic
+share two layers of 512 with ELU, as they do in the other frameworks' runs; with `separate` each has its own two,
 which is what its policies make of the same sizes (`net_arch=[512, 512]`).
 """
 
@@ -19,6 +20,10 @@ from stable_baselines3.common.callbacks import BaseCallback  # type: ignore[impo
 from stable_baselines3.common.env_util import make_vec_env  # type: ignore[import-not-found,unused-ignore]
 from stable_baselines3.common.torch_layers import (  # type: ignore[import-not-found,unused-ignore]
     BaseFeaturesExtractor,
+)
+from stable_baselines3.common.vec_env import (  # type: ignore[import-not-found,unused-ignore]
+    DummyVecEnv,
+    SubprocVecEnv,
 )
 from watching import Curve  # type: ignore[import-not-found,unused-ignore] # beside this file, which is run as a program
 
@@ -57,6 +62,7 @@ _NETWORKS: dict[str, dict[str, Any]] = {
     "shared": {"features_extractor_class": SharedLayers, "net_arch": []},
     "separate": {"net_arch": [_WIDTH, _WIDTH], "activation_fn": torch.nn.ELU},
 }
+_VEC_ENVS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv}
 
 
 def main() -> int:
@@ -65,12 +71,13 @@ def main() -> int:
     parser.add_argument("output", help="file of the frames trained on")
     parser.add_argument("seconds", type=float, help="how long it trains")
     parser.add_argument("--networks", choices=_NETWORKS, default="shared", help="of actor and critic")
+    parser.add_argument("--vec_env", choices=_VEC_ENVS, default="dummy", help="environments here or in processes")
     parser.add_argument("--n_envs", type=int, default=32, help="environments")
     parser.add_argument("--n_steps", type=int, default=64, help="of a rollout")
     parser.add_argument("--batch_size", type=int, default=2048, help="of a minibatch")
     parser.add_argument("--n_epochs", type=int, default=1, help="over each rollout")
     options = parser.parse_args()
-    envs = make_vec_env("CartPole-v1", n_envs=options.n_envs, seed=1)
+    envs = make_vec_env("CartPole-v1", n_envs=options.n_envs, seed=1, vec_env_cls=_VEC_ENVS[options.vec_env])
     sizes = {"n_steps": options.n_steps, "batch_size": options.batch_size, "n_epochs": options.n_epochs}
     model = PPO("MlpPolicy", envs, **sizes, policy_kwargs=_NETWORKS[options.networks], device="cpu", verbose=0)
     with Curve(options.output) as curve:
