@@ -75,7 +75,7 @@ TASKS = {
         arms={
             "sample_factory": _SAMPLE_FACTORY,
             "ours": Arm("own", (_BATTLE,)),
-            "ours_best": Arm("own", (_BATTLE, "--precision=bf16")),
+            "ours_best": Arm("own", (_BATTLE, "--precision=bf16", "--inference=worker", "--worker_num_splits=1")),
         },
         inference_rows=16,
     ),

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -147,6 +148,16 @@ def test_clipping_limits_the_norm_of_all_gradients_together() -> None:
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
     assert float(gradient(trainer.model).norm()) == pytest.approx(0.01, rel=1e-3)
     assert trainer.statistics()["train/grad_norm"] > 0.01
+
+
+def test_training_does_without_the_libraries_of_torchs_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch._dynamo", "torch.fx.experimental.symbolic_shapes", "sympy"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it is an error; it took part of a second of each start
+    data, trainer = make_data(), make_trainer(make_config())
+
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+
+    assert trainer.num_steps == 1
 
 
 def test_state_dict_continues_where_it_was_taken() -> None:
