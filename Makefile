@@ -14,6 +14,7 @@ LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py \
 	benchmarks/scenarios.py benchmarks/whatif_check.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
+VERSUS_OUTPUT ?= build/compared
 FAULT_ROUNDS ?= 3
 FAULT_FLAGS ?=
 KILL_FLAGS ?=
@@ -71,9 +72,9 @@ bench: install  ## Measure parts: every shorter script in benchmarks, one after 
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done
 	$(BIN)/python scripts/profile_turbo_mode.py
 
-bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3; hours, alone on the machine (VERSUS_FLAGS='--tasks doom')
-	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" || exit 1; done
-	$(BIN)/python -m benchmarks.versus $(VERSUS_FLAGS)
+bench-versus: install  ## Compare with Sample Factory and Stable-Baselines3, alone for hours (VERSUS_FLAGS='--tasks doom --resume')
+	for task in doom cartpole halfcheetah; do $(BIN)/python -m benchmarks.limit --task "$$task" --output $(VERSUS_OUTPUT) || exit 1; done
+	$(BIN)/python -m benchmarks.versus --output $(VERSUS_OUTPUT) $(VERSUS_FLAGS)
 
 faults: install  ## Break runs in every way and place, FAULT_ROUNDS times each (3; hours: FAULT_FLAGS='--seconds 3000')
 	$(BIN)/python -m benchmarks.fault_matrix --rounds $(FAULT_ROUNDS) $(FAULT_FLAGS)

@@ -23,7 +23,7 @@ from benchmarks.measuring.comparison_tasks import TASKS
 from benchmarks.measuring.envs_alone import measure_alone
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.limits import PARTS, compose, limit_path
-from benchmarks.measuring.part_costs import Setting, measure_inference, measure_training
+from benchmarks.measuring.part_costs import Setting, count_inference_rows, measure_inference, measure_training
 from benchmarks.measuring.peer_runs import RESULTS, VENVS, fill_scenario
 from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.runtime.machine import Machine, usable_cpus
@@ -40,7 +40,7 @@ def measure(setting: Setting) -> dict[str, float]:
         "training": measure_training(setting),
     }
     limit = compose(parts, num_cores, frames_per_step(config))
-    return {**parts, "inference_rows": setting.inference_rows, "limit": limit}
+    return {**parts, "inference_rows": count_inference_rows(setting), "limit": limit}
 
 
 def describe(name: str, parts: dict[str, float]) -> str:

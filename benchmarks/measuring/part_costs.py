@@ -27,7 +27,7 @@ from sample_profiler.envs import export_registration
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.runtime.machine import tame_numerical_libraries, usable_cpus
 
-__all__ = ["Setting", "measure_inference", "measure_training"]
+__all__ = ["Setting", "count_inference_rows", "measure_inference", "measure_training"]
 
 _NETWORK_BLOCKS = ("obs_to_device_normalize", "forward")  # the latter draws the actions, too
 _WARM_UPS = 3
@@ -54,6 +54,12 @@ def measure_inference(setting: Setting) -> float:
     """Return the core-seconds that one step takes in normalization, network and drawing an action."""
     costs = run_processes(_infer, setting, len(usable_cpus()))
     return sum(costs) / len(costs)
+
+
+def count_inference_rows(setting: Setting) -> int:
+    """Return how many steps go through the network at once in `measure_inference`: whole groups of the run."""
+    with _laid_out(setting) as blueprint:
+        return _choose_groups(blueprint, setting.inference_rows)[1]
 
 
 def measure_training(setting: Setting) -> float:

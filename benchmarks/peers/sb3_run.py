@@ -48,8 +48,11 @@ class UntilTimeIsOver(BaseCallback):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, seconds: float, curve: Curve) -> None:
         super().__init__()
-        self._end_s = time.monotonic() + seconds
+        self._seconds, self._end_s = seconds, 0.0
         self._curve = curve
+
+    def _on_training_start(self) -> None:
+        self._end_s = time.monotonic() + self._seconds
 
     def _on_rollout_start(self) -> None:  # all that was sampled before has been trained on
         self._curve.note(self.num_timesteps)
@@ -82,6 +85,7 @@ def main() -> int:
     model = PPO("MlpPolicy", envs, **sizes, policy_kwargs=_NETWORKS[options.networks], device="cpu", verbose=0)
     with Curve(options.output) as curve:
         model.learn(total_timesteps=10**9, callback=UntilTimeIsOver(options.seconds, curve))
+    envs.close()
     return 0
 
 

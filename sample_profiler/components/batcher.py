@@ -57,6 +57,7 @@ class Batcher:
         self._ports = ports
         self._finished: deque[int] = deque()
         self._at_learner: set[int] = set()
+        self._withheld = set(plan.later_slots(policy))
         self._lost_workers: set[int] = set()
 
     def inputs(self) -> list[Input]:
@@ -82,11 +83,12 @@ class Batcher:
     def readmit_worker(self, worker: int) -> int:
         """Give the successor of a lost RolloutWorker all slots that are its own to fill, and return how many.
 
-        Those are all but the ones that its predecessor has finished and that have not been trained on yet.
+        Those are all but the ones that its predecessor has finished and that have not been trained on yet, and before
+        the first training step those that are still withheld.
         """
         if finished := self._ports.finished.receive():  # what the predecessor had still sent
             self._on_finished(finished)
-        taken = self._at_learner.union(self._finished)
+        taken = self._at_learner.union(self._finished, self._withheld)
         slots = [slot for slot in self._plan.worker_slots[worker][self._policy] if slot not in taken]
         self._lost_workers.discard(worker)
         self._ports.free[worker].send(slots)
@@ -97,12 +99,17 @@ class Batcher:
 
     def course(self) -> dict[str, Any]:
         """Return where it is, as plain data for `follow`."""
-        return {"finished": list(self._finished), "at_learner": sorted(self._at_learner)}
+        return {
+            "finished": list(self._finished),
+            "at_learner": sorted(self._at_learner),
+            "withheld": sorted(self._withheld),
+        }
 
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course instead of the beginning; before `start`."""
         self._finished = deque(course["finished"])
         self._at_learner = set(course["at_learner"])
+        self._withheld = set(course.get("withheld", ()))  # earlier versions withheld nothing
 
     def wait_block(self) -> str:
         """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""
@@ -123,6 +130,8 @@ class Batcher:
     def _on_trained(self, slots: list[int]) -> None:
         with self.timing.add_time("releasing_batches"):
             self._at_learner.difference_update(slots)
+            slots = [*slots, *sorted(self._withheld)]
+            self._withheld.clear()
             for worker, freed in self._plan.by_worker(slots).items():
                 if worker not in self._lost_workers:
                     self._ports.free[worker].send(freed)

@@ -78,6 +78,7 @@ class LocalBackend:
         self._loop: PausableLoop
         self._has_begun = False
         self._to_release: list[int] = []
+        self._withheld = blueprint.plan.later_slots(0)
         self._deadline_s = math.inf
         self._process = os.getpid()
         self._is_shut_down = False
@@ -115,7 +116,8 @@ class LocalBackend:
         with self._caller.timing.add_time("copy_trajectories"):
             memory = self._blueprint.trajectories
             batch = copy_trajectories(memory, slots, plan.slot_worker, sampling.max_policy_lag, version)
-        self._to_release = slots
+        self._to_release = [*slots, *self._withheld]
+        self._withheld.clear()
         if sampling.async_rl:
             self._release()
         return batch

@@ -117,7 +117,7 @@ class RolloutWorker:
         self._agent_steps = counters.agent_steps[index]
         self._ports = ports
         self.beat = Pulse(self.name, ports.reports).beat
-        self._free = [deque(() if is_replacement else slots) for slots in plan.worker_slots[index]]
+        self._free = [deque(() if is_replacement else slots) for slots in plan.first_slots[index]]
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
         self.slowdown = Slowdown()

@@ -109,7 +109,7 @@ class ActorCritic(nn.Module):
         self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
-        self._remembers = not all(isinstance(trunk.core, IdentityCore) for trunk in self._trunks)
+        self._remembers = not all(type(trunk.core) is IdentityCore for trunk in self._trunks)
 
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
@@ -211,9 +211,10 @@ class ActorCritic(nn.Module):
         parts = _split(core, self._core_sizes)
         decoded: list[Tensor] = [trunk.decoder(part) for trunk, part in zip(self._trunks, parts, strict=False)]
         mask = parts[-1] if self._is_masked else None
-        if decoded[0].dtype == torch.float32:
+        device = core.device.type
+        if decoded[0].dtype == torch.float32 and not torch.is_autocast_enabled(device):
             return self._apply_heads(decoded, mask)
-        with torch.autocast(core.device.type, enabled=False):
+        with torch.autocast(device, enabled=False):
             return self._apply_heads([part.float() for part in decoded], mask)
 
     def _apply_heads(self, decoded: list[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -64,16 +64,24 @@ class Categorical:
     @property
     def log_probabilities(self) -> Tensor:
         """``[N, n]``."""
-        if self._log_probabilities is None:
+        if self._is_stale(self._log_probabilities):
             self._log_probabilities = F.log_softmax(self._logits, dim=-1)
+        assert self._log_probabilities is not None
         return self._log_probabilities
 
     @property
     def probabilities(self) -> Tensor:
         """``[N, n]``."""
-        if self._probabilities is None:
+        if self._is_stale(self._probabilities):
             self._probabilities = self.log_probabilities.exp()
+        assert self._probabilities is not None
         return self._probabilities
+
+    def _is_stale(self, kept: Tensor | None) -> bool:
+        """Tell whether something has to be computed: for the first time, or now with gradients."""
+        if kept is None:
+            return True
+        return self._logits.requires_grad and torch.is_grad_enabled() and not kept.requires_grad
 
     def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw actions, ``[N, 1]`` int64, and return what `log_prob` says of them, ``[N]``.

@@ -42,6 +42,9 @@ _NARROW = 32
 _MOST_WORK = 1 << 20
 """Multiplications up to which our loops are quicker than the libraries get to work."""
 
+_CPU = torch.device("cpu")
+"""Said of every tensor that a loop writes into: a user may have set another default, of the type as well."""
+
 
 class Activation(enum.IntEnum):
     """What follows a layer; the numbers are those of ``_kernels.c``."""
@@ -60,7 +63,7 @@ class Elu(nn.ELU):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return numbers of any shape, negative ones replaced by ``exp(x) - 1``."""
-        wants_gradient = torch.is_grad_enabled() and values.requires_grad
+        wants_gradient = _wants_gradient(values)
         if not has_kernels_for(values) or not _is_dense(values):
             return super().forward(values)
         if self.inplace and torch.is_grad_enabled() and (values.is_leaf or not wants_gradient):
@@ -111,13 +114,13 @@ def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tenso
     Returns:
         ``[N, ...]`` float32.
     """
-    if not has_kernels_for(values, _SCALED) or not values.is_contiguous():
+    if not has_kernels_for(values, _SCALED) or not values.is_contiguous() or _wants_gradient(values):
         return None
     for coefficients in (factor, offset):
         is_fitting = coefficients.shape == values.shape[1:] and coefficients.dtype == torch.float32
         if not is_fitting or not coefficients.is_cpu or not coefficients.is_contiguous():
             return None
-    scaled = torch.empty(values.shape, dtype=torch.float32)
+    scaled = torch.empty(values.shape, dtype=torch.float32, device=_CPU)
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
     _kernels.scale(*addresses, len(values), factor.numel(), limit, values.dtype == torch.uint8)
     return scaled
@@ -134,7 +137,7 @@ def sum_bytes(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     """
     if _kernels is None or not rows.is_cpu or rows.dtype != torch.uint8 or not rows.is_contiguous():
         return None
-    sums, squares = (torch.zeros(rows.shape[1:], dtype=torch.float64) for _ in range(2))
+    sums, squares = (torch.zeros(rows.shape[1:], dtype=torch.float64, device=_CPU) for _ in range(2))
     _kernels.sum_bytes(rows.data_ptr(), sums.data_ptr(), squares.data_ptr(), len(rows), sums.numel())
     return sums, squares
 
@@ -150,7 +153,7 @@ def to_pixels(images: Tensor) -> Tensor:
     if not is_fitting or images.requires_grad or not has_kernels_for(images, (torch.float32,)):
         return images
     num_images, num_channels, height, width = images.shape
-    pixels = torch.empty(images.shape, dtype=dtype, memory_format=torch.channels_last)
+    pixels = torch.empty(images.shape, dtype=dtype, device=_CPU, memory_format=torch.channels_last)
     addresses = images.data_ptr(), pixels.data_ptr()
     _kernels.interleave(*addresses, num_images, num_channels, height * width, dtype == torch.bfloat16)
     return pixels
@@ -164,28 +167,29 @@ def small_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Activa
         bias: ``[O]``.
 
     Returns:
-        Turns rows ``[N, I]``, on a processor and not traced, into activated ``[N, O]`` of the weights' type, and more
-        rows than are usual in inference into None.
+        Turns rows ``[N, I]``, on a processor and not traced, into activated ``[N, O]`` of the weights' type; more rows
+        than are usual in inference, and rows of another width, into None.
     """
     if _kernels is None or not weight.is_cpu or weight.dtype not in _NUMBERS or min(weight.shape) > _NARROW:
         return None
     dtype, (num_outputs, num_inputs) = weight.dtype, weight.shape
     has_few_inputs = num_inputs <= num_outputs
     ours = (weight.t() if has_few_inputs else weight).detach().float().clone(memory_format=torch.contiguous_format)
-    our_bias = torch.zeros(num_outputs) if bias is None else bias.detach().float().clone()
-    is_bfloat16, most_rows = dtype == torch.bfloat16, _MOST_WORK // weight.numel()
+    zeros = torch.zeros(num_outputs, dtype=torch.float32, device=_CPU)
+    our_bias = zeros if bias is None else bias.detach().float().clone()
+    is_bfloat16, most_rows = dtype == torch.bfloat16, _MOST_WORK // max(1, weight.numel())
 
     def apply(rows: Tensor, activation: Activation) -> Tensor | None:
-        if len(rows) > most_rows:
+        if len(rows) > most_rows or rows.shape[1] != num_inputs:
             return None
         rows = rows.float().contiguous()
         addresses = rows.data_ptr(), ours.data_ptr(), our_bias.data_ptr()
         if has_few_inputs:
-            products = torch.empty(len(rows), num_outputs, dtype=dtype)
+            products = torch.empty(len(rows), num_outputs, dtype=dtype, device=_CPU)
             sizes = len(rows), num_inputs, num_outputs
             _kernels.dense(*addresses, products.data_ptr(), *sizes, is_bfloat16, activation)
             return products
-        products = torch.empty(len(rows), num_outputs)
+        products = torch.empty(len(rows), num_outputs, dtype=torch.float32, device=_CPU)
         _kernels.few_outputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs)
         return activate_in_place(products.to(dtype), activation)
 
@@ -196,17 +200,21 @@ def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return drawn actions and the logarithms of their probabilities; None where our loop does not apply.
 
     Args:
-        logits: ``[N, n]`` float32; those of forbidden actions are far below all others.
+        logits: ``[N, n]`` float32, n at least 1; those of forbidden actions are far below all others.
         waiting_times: ``[N, n]`` float32, exponentially distributed with rate 1.
 
     Returns:
         ``[N, 1]`` int64, and ``[N]`` float32.
     """
-    is_fitting = has_kernels_for(logits, (torch.float32,)) and logits.is_contiguous() and waiting_times.is_contiguous()
-    if not is_fitting or (torch.is_grad_enabled() and logits.requires_grad):
+    if not has_kernels_for(logits, (torch.float32,)) or _wants_gradient(logits):
         return None
+    is_fitting = waiting_times.shape == logits.shape and waiting_times.dtype == torch.float32 and waiting_times.is_cpu
+    if not is_fitting or logits.ndim != 2 or logits.shape[1] == 0:
+        return None
+    logits, waiting_times = logits.contiguous(), waiting_times.contiguous()  # parts of an action are side by side
     num_rows, num_actions = logits.shape
-    actions, log_probabilities = torch.empty(num_rows, 1, dtype=torch.int64), torch.empty(num_rows)
+    actions = torch.empty(num_rows, 1, dtype=torch.int64, device=_CPU)
+    log_probabilities = torch.empty(num_rows, dtype=torch.float32, device=_CPU)
     addresses = logits.data_ptr(), waiting_times.data_ptr(), actions.data_ptr(), log_probabilities.data_ptr()
     _kernels.draw(*addresses, num_rows, num_actions)
     return actions, log_probabilities
@@ -222,6 +230,10 @@ def has_kernels_for(values: Tensor, dtypes: tuple[torch.dtype, ...] = _NUMBERS) 
     if _kernels is None or not values.is_cpu or values.dtype not in dtypes or is_traced():
         return False
     return values.numel() < _MUCH or torch.get_num_threads() <= _MOST_THREADS
+
+
+def _wants_gradient(values: Tensor) -> bool:
+    return torch.is_grad_enabled() and values.requires_grad
 
 
 def _is_dense(values: Tensor) -> bool:

@@ -34,6 +34,13 @@ class Mlp(nn.Sequential):
         # A tuple beside the modules: going through them costs inference as much as a small layer.
         self._linear = tuple(module for module in modules if isinstance(module, Linear))
 
+    def __getitem__(self, index: int | slice) -> nn.Module:
+        """Return a layer or an activation, or several of them as a plain sequence."""
+        if isinstance(index, slice):
+            return nn.Sequential(*list(self)[index])
+        module: nn.Module = super().__getitem__(index)
+        return module
+
     def forward(self, rows: Tensor) -> Tensor:
         """Return ``[..., O]`` for rows ``[..., I]``."""
         if not self._linear:

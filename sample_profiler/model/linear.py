@@ -1,5 +1,7 @@
 """Owns products of rows and weights: by oneDNN on processors where they are large, by torch's own functions elsewhere.
 
+In inference, small ones go to loops of our own, together with the activation behind them.
+
 PyTorch gives float32 products to MKL, which leaves half of what an AMD processor can do unused; convolutions go to
 oneDNN, which does not, and products can, too. oneDNN takes some 10 µs a call to get going, so small ones stay. It also
 takes weights that were packed beforehand, into the order in which its kernels read them: that pays for inference, where
@@ -111,8 +113,9 @@ class Linear(nn.Linear):
 
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
-        self._is_prepared = True
+        self._packed = None
         self._small = small_layer(self.weight, self.bias)
+        self._is_prepared = self.weight.dtype in (torch.float32, torch.bfloat16)
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)

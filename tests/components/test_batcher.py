@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sample_profiler.components.batcher import Batcher, BatcherPorts
@@ -9,9 +11,10 @@ from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
+SLOTS = ((range(8, 9), range(3)), (range(0), range(3, 6)), (range(0), range(6, 8)))  # by worker and policy
 PLAN = SamplingPlan(
     num_agents=1, rollout=1, groups=(),
-    worker_slots=((range(8, 9), range(3)), (range(0), range(3, 6)), (range(0), range(6, 8))),
+    worker_slots=SLOTS, first_slots=SLOTS,
     slot_worker=(0, 0, 0, 1, 1, 1, 2, 2, 0), slot_policy=(1, 1, 1, 1, 1, 1, 1, 1, 0), dataset_slots=2,
 )  # fmt: skip
 
@@ -19,9 +22,9 @@ PLAN = SamplingPlan(
 class Wiring:
     """A Batcher of datasets of two trajectories, and the other ends of its channels."""
 
-    def __init__(self, max_datasets: int) -> None:
+    def __init__(self, max_datasets: int, plan: SamplingPlan = PLAN) -> None:
         self.ports = BatcherPorts(LocalChannel(), LocalChannel(), LocalChannel(), [LocalChannel() for _ in range(3)])
-        self.batcher = Batcher(1, PLAN, max_datasets, self.ports)
+        self.batcher = Batcher(1, plan, max_datasets, self.ports)
 
     def run(self) -> None:
         with pytest.raises(StalledError):  # until there is nothing left to do
@@ -134,3 +137,45 @@ def test_between_a_loss_and_the_successor_nothing_is_given_back_twice(wiring):
     assert wiring.free() == [[0], [], []], "the lost worker's channel is being emptied meanwhile"
     assert batcher.readmit_worker(1) == 3
     assert sorted(wiring.free()[1]) == [3, 4, 5]
+
+
+@pytest.fixture
+def withholding():
+    """Two of worker 0's three slots and one of worker 1's may be filled before the first training step."""
+    first = ((range(8, 9), range(2)), (range(0), range(3, 4)), (range(0), range(6, 8)))
+    return Wiring(max_datasets=2, plan=replace(PLAN, first_slots=first))
+
+
+def test_what_is_withheld_until_the_first_training_step_is_given_with_the_slots_of_it_and_only_once(withholding):
+    withholding.ports.trained.send([3, 6])
+    withholding.run()
+    assert withholding.free() == [[2], [3, 4, 5], [6]]
+    withholding.ports.trained.send([0, 1])
+    withholding.run()
+    assert withholding.free() == [[0, 1], [], []]
+
+
+def test_a_successor_gets_what_is_withheld_only_after_the_first_training_step_and_only_once(withholding):
+    withholding.batcher.forget_worker(1)
+    assert withholding.batcher.readmit_worker(1) == 1
+    assert withholding.free() == [[], [3], []]
+    withholding.batcher.forget_worker(0)
+    withholding.ports.trained.send([6])
+    withholding.run()
+    assert withholding.free() == [[], [4, 5], [6]]
+    assert withholding.batcher.readmit_worker(0) == 3
+    assert withholding.free() == [[0, 1, 2], [], []]
+
+
+def test_a_course_says_what_is_withheld(withholding):
+    course = withholding.batcher.course()
+    follower = Wiring(max_datasets=2)
+    follower.batcher.follow(course)
+    follower.ports.trained.send([3])
+    follower.run()
+    assert follower.free() == [[2], [3, 4, 5], []]
+    del course["withheld"]  # of an earlier version
+    withholding.batcher.follow(course)
+    withholding.ports.trained.send([3])
+    withholding.run()
+    assert withholding.free() == [[], [3], []]

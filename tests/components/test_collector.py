@@ -21,8 +21,9 @@ import pytest
 import torch
 
 import sample_profiler
-from sample_profiler.components import rollout_worker
+from sample_profiler.components import collector_backends, rollout_worker
 from sample_profiler.components.collector import Collector
+from sample_profiler.components.collector_batch import copy_trajectories
 from sample_profiler.components.collector_caller import CollectorError
 from sample_profiler.config import parse_run_config
 from sample_profiler.envs import registry
@@ -460,3 +461,21 @@ def test_nothing_but_the_memory_is_shared_and_the_run_folder_is_left_alone(modul
         batch = next(collector)
         assert np.isfinite(batch["values"].numpy()).all()
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_slots_that_are_withheld_at_first_are_filled_after_the_first_batch(module_registry, tmp_path, monkeypatch):
+    batches = []
+
+    def copy(memory, slots, *rest):
+        batches.append(set(slots))
+        return copy_trajectories(memory, slots, *rest)
+
+    monkeypatch.setattr(collector_backends, "copy_trajectories", copy)
+    flags = [*FLAGS, "--async_rl=True", "--serial_mode=True", f"--train_dir={tmp_path}"]
+    with Collector(flags) as collector:
+        withheld = set(collector._backend._blueprint.plan.later_slots(0))
+        for _ in range(10):
+            next(collector)
+    assert withheld
+    assert not batches[0] & withheld
+    assert withheld <= set.union(*batches)

@@ -35,7 +35,7 @@ def test_categorical_agrees_with_torch():
 
 def test_categorical_draws_with_its_probabilities():
     probabilities = torch.tensor([0.1, 0.2, 0.0, 0.7])
-    logits = probabilities.log().masked_fill(probabilities == 0, MASKED_LOGIT).expand(100_000, 4)
+    logits = probabilities.log().masked_fill(probabilities == 0, MASKED_LOGIT).repeat(100_000, 1)
     actions = Categorical(logits).draw(torch.Generator().manual_seed(1))[0]
     assert actions.shape == (100_000, 1)
     assert actions.dtype == torch.int64
@@ -57,6 +57,30 @@ def test_draws_repeat_with_the_generator_and_leave_the_global_one_alone(distribu
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        Categorical(torch.randn(20, 5)),
+        DiagonalGaussian(torch.randn(20, 6)),
+        IndependentParts([Categorical(part) for part in torch.randn(20, 5).split([2, 3], dim=-1)]),
+        IndependentParts([Categorical(torch.randn(20, 3)), DiagonalGaussian(torch.randn(20, 4))]),
+    ],
+    ids=["discrete", "continuous", "several", "mixed"],
+)
+def test_what_a_draw_says_of_its_actions_is_their_logarithm(distribution):
+    actions, logarithms = distribution.draw(torch.Generator().manual_seed(7))
+    torch.testing.assert_close(logarithms, distribution.log_prob(actions), rtol=1e-5, atol=2e-6)
+
+
+def test_what_was_computed_without_gradients_is_not_kept_for_them():
+    logits = torch.randn(4, 3, requires_grad=True)
+    distribution = Categorical(logits)
+    with torch.no_grad():
+        distribution.entropy()
+    distribution.entropy().sum().backward()
+    assert logits.grad.abs().max() > 0
 
 
 def test_forbidden_actions_leave_a_distribution_of_the_others():

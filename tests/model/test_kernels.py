@@ -428,3 +428,58 @@ def test_gradients_are_left_to_torch() -> None:
     logits = torch.zeros(2, 3, requires_grad=True)
 
     assert draw(logits, torch.ones(2, 3)) is None
+    assert scale(logits, torch.ones(3), torch.ones(3), 5.0) is None
+
+
+@pytest.mark.parametrize(
+    ("logits", "waiting_times"),
+    [
+        (torch.zeros(2, 3), torch.ones(1, 3)),
+        (torch.zeros(2, 3), torch.ones(2, 3).double()),
+        (torch.zeros(3), torch.ones(3)),
+        (torch.zeros(2, 0), torch.ones(2, 0)),
+    ],
+)
+def test_what_does_not_fit_is_not_drawn_from(logits: torch.Tensor, waiting_times: torch.Tensor) -> None:
+    assert draw(logits, waiting_times) is None
+
+
+def test_parts_of_wider_rows_are_drawn_from() -> None:
+    logits, waiting_times = torch.randn(5, 6), torch.rand(5, 6)
+
+    drawn, expected = draw(logits[:, 1:4], waiting_times[:, 1:4]), None
+    if kernels._kernels is not None:
+        expected = draw(logits[:, 1:4].contiguous(), waiting_times[:, 1:4].contiguous())
+        assert drawn is not None
+        assert expected is not None
+        assert torch.equal(drawn[0], expected[0])
+        assert torch.equal(drawn[1], expected[1])
+    else:
+        assert drawn is None
+
+
+def test_a_default_type_of_the_user_changes_nothing() -> None:
+    images, rows = torch.rand(2, 3, 5, 4), torch.rand(2, 3)
+    given = (
+        *(torch.randint(0, 256, (2, 4), dtype=torch.uint8), torch.ones(4), torch.ones(4)),
+        *(torch.randn(2, 3), torch.ones(2, 3), torch.rand(40, 3), torch.rand(3, 40)),
+    )
+
+    def compute() -> list[torch.Tensor | None]:
+        values, factor, offset, logits, waiting_times, tall, wide = given
+        layers = small_layer(tall, None), small_layer(wide, None)
+        inputs = rows, torch.cat([rows] * 13 + [rows[:, :1]], dim=1)
+        products = [f and f(x, Activation.TANH) for f, x in zip(layers, inputs, strict=True)]
+        return [scale(values, factor, offset, 5.0), *(draw(logits, waiting_times) or ()), to_pixels(images), *products]
+
+    expected = compute()
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = compute()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert ours.dtype == theirs.dtype
+            assert torch.equal(ours, theirs)

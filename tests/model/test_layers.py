@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.kernels import Elu
+from sample_profiler.model import kernels
+from sample_profiler.model.kernels import KERNELS, Elu
 from sample_profiler.model.layers import Mlp, initialize_weights, make_activation
 from sample_profiler.model.linear import Linear
 
@@ -20,7 +21,12 @@ def test_mlp_has_an_activation_after_each_layer(nonlinearity, kind):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("widths", [(), (512, 300), (64, 64), (5,)])
 @pytest.mark.parametrize("nonlinearity", ["elu", "relu", "tanh"])
-def test_an_mlp_prepared_for_inference_gives_what_its_layers_give(nonlinearity, widths, dtype):
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_an_mlp_prepared_for_inference_gives_what_its_layers_give(
+    has_kernels, nonlinearity, widths, dtype, monkeypatch
+):
+    if not has_kernels:
+        monkeypatch.setattr(kernels, "_kernels", None)
     torch.manual_seed(1)
     mlp, rows = Mlp(17, widths, nonlinearity).to(dtype), torch.randn(9, 17).to(dtype)
     expected = nn.Sequential(*mlp)(rows.clone()).detach().float()
@@ -36,6 +42,50 @@ def test_an_mlp_prepared_for_inference_gives_what_its_layers_give(nonlinearity, 
     assert torch.equal(rows, given), "rows belong to the caller"
     # With gradients the layers compute one by one.
     assert mlp(rows).requires_grad == bool(widths)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_an_mlp_of_other_numbers_is_not_prepared(dtype):
+    mlp, rows = Mlp(3, (4,), "tanh").to(dtype), torch.randn(2, 3).to(dtype)
+    mlp[0].pack()
+    with torch.no_grad():
+        assert torch.equal(mlp(rows), nn.Sequential(*mlp)(rows))
+
+
+def test_layers_that_have_changed_their_type_forget_what_was_prepared():
+    mlp, rows = Mlp(64, (64,), "relu").to(torch.bfloat16), torch.randn(2, 64)
+    mlp[0].pack()
+    mlp.to(torch.float64)[0].pack()
+    with torch.no_grad():
+        assert torch.equal(mlp(rows.double()), nn.Sequential(*mlp)(rows.double()))
+
+
+@pytest.mark.skipif(KERNELS != "compiled", reason="there was no compiler")
+def test_a_prepared_mlp_goes_through_no_module(monkeypatch):
+    mlp, rows = Mlp(3, (4, 4), "elu"), torch.randn(2, 3)
+    for layer in (mlp[0], mlp[2]):
+        layer.pack()
+
+    def fail(*_):
+        raise AssertionError("layer by layer")
+
+    monkeypatch.setattr(nn.Sequential, "forward", fail)
+    with torch.no_grad():
+        mlp(rows)
+    with pytest.raises(AssertionError, match="layer by layer"):
+        mlp(rows)
+
+
+def test_a_prepared_mlp_says_that_rows_are_too_wide():
+    mlp = Mlp(3, (4,), "elu")
+    mlp[0].pack()
+    with torch.no_grad(), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        mlp(torch.randn(2, 5))
+
+
+def test_part_of_an_mlp_is_a_sequence_of_its_layers():
+    mlp, rows = Mlp(3, (5, 4), "tanh"), torch.randn(2, 3)
+    assert torch.equal(mlp[2:](mlp[:2](rows)), mlp(rows))
 
 
 @pytest.mark.filterwarnings("ignore:.*jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")

@@ -103,7 +103,20 @@ def test_every_slot_belongs_to_one_worker_and_one_policy(run):
     )
     for group in plan.groups:
         for policy, num_rows in Counter(group.policies).items():
-            assert len(plan.worker_slots[group.worker][policy]) >= num_rows, "a group could never begin"
+            assert len(plan.first_slots[group.worker][policy]) >= num_rows, "a group could never begin"
+    for policy in range(options.num_policies):
+        first = [slot for by_policy in plan.first_slots for slot in by_policy[policy]]
+        assert sorted([*first, *plan.later_slots(policy)]) == sorted(s for s, _, p in owned if p == policy)
+        assert len(first) >= plan.dataset_slots, "the first dataset would never be full"
+        assert options.async_rl or not plan.later_slots(policy)
+
+
+def test_before_the_first_training_step_nobody_samples_further_ahead_than_in_synchronous_mode():
+    options = SamplingOptions(num_workers=2, num_envs_per_worker=16, batch_size=2048, rollout=32, recurrence=32)
+    plan = make_sampling_plan(options, num_agents=1)
+    assert [[len(slots) for slots in by_policy] for by_policy in plan.first_slots] == [[32], [32]]
+    assert plan.dataset_slots == 64
+    assert len(plan.later_slots(0)) == plan.num_slots - 64 == 160
 
 
 @settings(QUIET)
@@ -176,7 +189,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.policies = range(options.num_policies)
         self.max_datasets = 1 + options.num_batches_to_accumulate if options.async_rl else 1
-        self.free = [[deque(slots) for slots in by_policy] for by_policy in plan.worker_slots]
+        self.free = [[deque(slots) for slots in by_policy] for by_policy in plan.first_slots]
         self.waiting = [deque(plan.groups_of(worker)) for worker in range(options.num_workers)]
         self.running = []
         self.finished = [deque() for _ in self.policies]
@@ -224,8 +237,9 @@ class Simulation:
             self.finished[policy].append(slot)
 
     def train(self, policy: int) -> None:
-        for slot in self.at_learner[policy].popleft():
+        for slot in (trained := self.at_learner[policy].popleft()):
             self.in_use.remove(slot)
+        for slot in [*trained, *([] if self.num_trained[policy] else self.plan.later_slots(policy))]:
             self.free[self.plan.slot_worker[slot]][policy].append(slot)
         self.num_trained[policy] += 1
 
@@ -266,7 +280,7 @@ def test_the_simulation_sees_a_stall():
     )
     plan = make_sampling_plan(options, num_agents=1)
     few = tuple(tuple(range(slots.start, slots.start + 5) for slots in by_policy) for by_policy in plan.worker_slots)
-    assert not Simulation(options, replace(plan, worker_slots=few), seed=0).run(num_datasets=20)
+    assert not Simulation(options, replace(plan, worker_slots=few, first_slots=few), seed=0).run(num_datasets=20)
 
 
 @pytest.fixture
