@@ -51,7 +51,7 @@ Runs that go on, hang or were killed have reports, too. Every run that ends writ
 
 _CAPTURE_EXAMPLES = """\
 tools:
-  timeline      every block of every process, with the flow of the data; costs the run nothing
+  timeline      every block of every process, with the flow of the data; hardly slows the run
   cprofile      calls and times of every Python function of the main threads
   yappi         the same of all threads; pip install 'sample_profiler[profilers]'
   pyinstrument  call stacks, a thousand looks a second; pip install 'sample_profiler[profilers]'

@@ -23,7 +23,8 @@ def worker(make_blueprint, make_component):
     """
     blueprint = make_blueprint("--worker_num_splits=2")
     worker, _ = make_component(blueprint, "RolloutWorker_w0")
-    on_actions = worker.inputs()[0].handle
+    on_actions, on_free = (entry.handle for entry in worker.inputs())
+    on_free(blueprint.plan.later_slots(0))  # as after the first training step
 
     def answer(group, times=1):
         for _ in range(times):

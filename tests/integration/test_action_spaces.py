@@ -48,7 +48,8 @@ def test_every_entry_of_an_observation_is_read(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
 def test_copying_is_learned_by_vectors_of_environments(mode: str, tmp_path: Path) -> None:
     flags = (f"--env=copy_hybrid_vector_{mode}", "--batched_sampling=True", "--num_envs_per_worker=1")
-    result = train(*flags, "--train_for_env_steps=60000", *SERIAL, *SUMMARY, tmp_path)
+    # After 60,000 steps five seeds had between 0.83 and 0.99.
+    result = train(*flags, "--train_for_env_steps=100000", *SERIAL, *SUMMARY, tmp_path)
     assert result.returncode == 0, result.stdout
     assert reward_of(result.stdout) > 0.85, result.stdout
 
