@@ -99,17 +99,12 @@ class Batcher:
 
     def course(self) -> dict[str, Any]:
         """Return where it is, as plain data for `follow`."""
-        return {
-            "finished": list(self._finished),
-            "at_learner": sorted(self._at_learner),
-            "withheld": sorted(self._withheld),
-        }
+        return {"finished": list(self._finished), "at_learner": sorted(self._at_learner)}
 
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course instead of the beginning; before `start`."""
         self._finished = deque(course["finished"])
         self._at_learner = set(course["at_learner"])
-        self._withheld = set(course.get("withheld", ()))  # earlier versions withheld nothing
 
     def wait_block(self) -> str:
         """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""

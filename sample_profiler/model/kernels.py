@@ -43,7 +43,7 @@ _MOST_WORK = 1 << 20
 """Multiplications up to which our loops are quicker than the libraries get to work."""
 
 _CPU = torch.device("cpu")
-"""Said of every tensor that a loop writes into: a user may have set another default, of the type as well."""
+"""Device of every tensor that a loop writes into, whatever default the user has set."""
 
 
 class Activation(enum.IntEnum):

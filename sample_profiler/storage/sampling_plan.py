@@ -8,7 +8,7 @@ and one policy for the whole run, so a lost worker takes nothing with it that ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import ConfigError
@@ -73,9 +73,8 @@ class SamplingPlan:
         rollout: steps in a trajectory.
         groups: all groups, in the order of their indices.
         worker_slots: for each worker, for each policy, the slots that belong to it.
-        first_slots: those of them that may be filled before the policy is trained for the first time. As many as in
-            synchronous sampling: to sample further ahead would keep the Learner from the processors for its first
-            step, the longest of all, and what comes of it is nobody's policy yet.
+        first_slots: those of them that may be filled before the Learner gives the first slots of the run back. To sample
+            further ahead of it would keep it from the processors for its first step, the longest of all.
         slot_worker: for each slot, the worker that it belongs to.
         slot_policy: for each slot, the policy that it belongs to.
         dataset_slots: trajectories that a Learner trains on at once (`num_batches_per_epoch` batches).
@@ -85,7 +84,7 @@ class SamplingPlan:
     rollout: int
     groups: tuple[Group, ...]
     worker_slots: tuple[tuple[range, ...], ...]
-    first_slots: tuple[tuple[range, ...], ...]
+    first_slots: tuple[tuple[range, ...], ...] = field(repr=False)  # saved courses know a plan by its repr
     slot_worker: tuple[int, ...]
     slot_policy: tuple[int, ...]
     dataset_slots: int
@@ -111,7 +110,7 @@ class SamplingPlan:
         return [group for group in self.groups if group.worker == worker]
 
     def later_slots(self, policy: int) -> list[int]:
-        """Return the slots of a policy that may be filled only when it has been trained for the first time."""
+        """Return the slots of a policy that may be filled only when its Learner has given slots back."""
         pairs = zip(self.worker_slots, self.first_slots, strict=True)
         return [slot for slots, first in pairs for slot in slots[policy] if slot not in first[policy]]
 
@@ -148,13 +147,17 @@ def make_sampling_plan(
     first_slots: list[list[range]] = [[] for _ in range(sampling.num_workers)]
     for policy in range(sampling.num_policies):
         counts = _count_slots(sampling, groups, policy, dataset_slots)
-        first_counts = _count_slots(replace(sampling, async_rl=False), groups, policy, dataset_slots)
+        first_counts = counts
+        if (
+            not sampling.decorrelate_experience_max_seconds
+        ):  # else workers begin at different times, and are to go on so
+            first_counts = _count_slots(replace(sampling, num_batches_to_accumulate=0), groups, policy, dataset_slots)
         for worker, (count, first_count) in enumerate(zip(counts, first_counts, strict=True)):
             start = len(slot_worker)
             slot_worker.extend([worker] * count)
             slot_policy.extend([policy] * count)
             worker_slots[worker].append(range(start, start + count))
-            first_slots[worker].append(range(start, start + min(count, first_count)))
+            first_slots[worker].append(range(start, start + first_count))
     return SamplingPlan(
         num_agents=num_agents,
         rollout=sampling.rollout,

@@ -165,17 +165,3 @@ def test_a_successor_gets_what_is_withheld_only_after_the_first_training_step_an
     assert withholding.free() == [[], [4, 5], [6]]
     assert withholding.batcher.readmit_worker(0) == 3
     assert withholding.free() == [[0, 1, 2], [], []]
-
-
-def test_a_course_says_what_is_withheld(withholding):
-    course = withholding.batcher.course()
-    follower = Wiring(max_datasets=2)
-    follower.batcher.follow(course)
-    follower.ports.trained.send([3])
-    follower.run()
-    assert follower.free() == [[2], [3, 4, 5], []]
-    del course["withheld"]  # of an earlier version
-    withholding.batcher.follow(course)
-    withholding.ports.trained.send([3])
-    withholding.run()
-    assert withholding.free() == [[], [3], []]

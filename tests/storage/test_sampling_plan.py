@@ -111,12 +111,14 @@ def test_every_slot_belongs_to_one_worker_and_one_policy(run):
         assert options.async_rl or not plan.later_slots(policy)
 
 
-def test_before_the_first_training_step_nobody_samples_further_ahead_than_in_synchronous_mode():
+def test_until_the_learner_gives_slots_back_nobody_samples_more_than_one_rollout_beyond_its_first_dataset():
     options = SamplingOptions(num_workers=2, num_envs_per_worker=16, batch_size=2048, rollout=32, recurrence=32)
     plan = make_sampling_plan(options, num_agents=1)
-    assert [[len(slots) for slots in by_policy] for by_policy in plan.first_slots] == [[32], [32]]
     assert plan.dataset_slots == 64
-    assert len(plan.later_slots(0)) == plan.num_slots - 64 == 160
+    assert [[len(slots) for slots in by_policy] for by_policy in plan.first_slots] == [[32 + 16], [32 + 16]]
+    assert len(plan.later_slots(0)) == plan.num_slots - 96 == 128
+    spread = make_sampling_plan(replace(options, decorrelate_experience_max_seconds=60), num_agents=1)
+    assert not spread.later_slots(0), "workers that begin at different times do not wait for the last one"
 
 
 @settings(QUIET)
@@ -264,6 +266,23 @@ STALLED_ONCE = [
     (dict(num_policies=3, worker_num_splits=2, num_workers=3, num_envs_per_worker=3, batch_size=62), 1),
     (dict(num_policies=3, worker_num_splits=3, num_workers=4, num_envs_per_worker=3, batch_size=32), 1),
 ]
+
+
+@pytest.mark.usefixtures("_own_mapping")
+def test_policies_of_unlike_shares_do_not_wait_for_each_other_for_ever():
+    """The policy with many agents has been trained, and has all its slots, long before the other one."""
+    register_policy_mapping(lambda env, agent, num_policies: min(agent, 1))
+    options = SamplingOptions(
+        num_policies=2,
+        rollout=1,
+        recurrence=1,
+        num_workers=4,
+        num_envs_per_worker=1,
+        worker_num_splits=1,
+        batch_size=64,
+    )
+    plan = make_sampling_plan(options, num_agents=9)
+    assert all(Simulation(options, plan, seed).run(num_datasets=30) for seed in range(40))
 
 
 @pytest.mark.parametrize(("flags", "num_agents"), STALLED_ONCE)
