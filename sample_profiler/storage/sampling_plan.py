@@ -73,8 +73,8 @@ class SamplingPlan:
         rollout: steps in a trajectory.
         groups: all groups, in the order of their indices.
         worker_slots: for each worker, for each policy, the slots that belong to it.
-        first_slots: those of them that may be filled before the Learner gives the first slots of the run back. To sample
-            further ahead of it would keep it from the processors for its first step, the longest of all.
+        first_slots: those of them that may be filled before the Learner gives the first slots of the run back. To
+            sample further ahead would keep it from the processors for its first step, the longest of all.
         slot_worker: for each slot, the worker that it belongs to.
         slot_policy: for each slot, the policy that it belongs to.
         dataset_slots: trajectories that a Learner trains on at once (`num_batches_per_epoch` batches).
