@@ -156,6 +156,7 @@ FOR_EACH_PROCESSOR static void activate_bfloat16(uint16_t *values, Py_ssize_t co
 
 SCALE(scale_bytes, uint8_t)
 SCALE(scale_floats, float)
+SCALE(scale_doubles, double)
 
 /* ---- Sums of bytes and of their squares ---- */
 
@@ -314,6 +315,28 @@ static void draw(
     }
 }
 
+/* Of each row of parameters [means, logarithms of standard deviations]: means plus noise of unit variance, and the
+   logarithm of the density there. That of the action as it was rounded, which is all that others will know. */
+static void draw_normal(
+    const float *RESTRICT parameters, const float *RESTRICT noise, float *RESTRICT actions,
+    float *RESTRICT log_probabilities, Py_ssize_t num_rows, Py_ssize_t num_entries, float lowest, float highest
+) {
+    for (Py_ssize_t row = 0; row < num_rows; row++, noise += num_entries, actions += num_entries) {
+        const float *means = parameters + 2 * row * num_entries, *log_stddevs = means + num_entries;
+        float sum = 0.0f;
+        for (Py_ssize_t i = 0; i < num_entries; i++) {
+            float log_stddev = log_stddevs[i];
+            log_stddev = log_stddev < lowest ? lowest : log_stddev; /* NaN stays NaN: somebody has to notice it */
+            log_stddev = log_stddev > highest ? highest : log_stddev;
+            float stddev = expf(log_stddev);
+            actions[i] = means[i] + noise[i] * stddev;
+            float deviation = (actions[i] - means[i]) / stddev;
+            sum += 0.5f * deviation * deviation + log_stddev + 0.918938533f; /* the last is log(2 pi) / 2 */
+        }
+        log_probabilities[row] = -sum;
+    }
+}
+
 /* ---- What Python sees; other threads go on meanwhile ---- */
 
 static PyObject *call_activate(PyObject *module, PyObject *arguments) {
@@ -332,15 +355,17 @@ static PyObject *call_activate(PyObject *module, PyObject *arguments) {
 
 static PyObject *call_scale(PyObject *module, PyObject *arguments) {
     Py_ssize_t values, factor, offset, result, num_rows, row_size;
-    int is_bytes;
+    int item_size;
     float limit;
     if (!PyArg_ParseTuple(
-            arguments, "nnnnnnfp", &values, &factor, &offset, &result, &num_rows, &row_size, &limit, &is_bytes
+            arguments, "nnnnnnfi", &values, &factor, &offset, &result, &num_rows, &row_size, &limit, &item_size
         ))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    if (is_bytes)
+    if (item_size == sizeof(uint8_t))
         scale_bytes((uint8_t *)values, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
+    else if (item_size == sizeof(double))
+        scale_doubles((double *)values, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
     else
         scale_floats((float *)values, (float *)factor, (float *)offset, (float *)result, num_rows, row_size, limit);
     Py_END_ALLOW_THREADS;
@@ -418,7 +443,27 @@ static PyObject *call_draw(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *call_draw_normal(PyObject *module, PyObject *arguments) {
+    Py_ssize_t parameters, noise, actions, log_probabilities, num_rows, num_entries;
+    float lowest, highest;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnnff", &parameters, &noise, &actions, &log_probabilities, &num_rows, &num_entries, &lowest,
+            &highest
+        ))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    draw_normal(
+        (float *)parameters, (float *)noise, (float *)actions, (float *)log_probabilities, num_rows, num_entries, lowest,
+        highest
+    );
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef METHODS[] = {
+    {"draw_normal", call_draw_normal, METH_VARARGS,
+     "draw_normal(parameters, noise, actions, log_probabilities, num_rows, num_entries, lowest, highest): the last are "
+     "bounds of the logarithms of standard deviations."},
     {"draw", call_draw, METH_VARARGS,
      "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
     {"dense", call_dense, METH_VARARGS,
@@ -428,7 +473,7 @@ static PyMethodDef METHODS[] = {
      "few_outputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs): of weights [outputs, inputs]."},
     {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
-     "scale(values, factor, offset, result, num_rows, row_size, limit, is_bytes)"},
+     "scale(values, factor, offset, result, num_rows, row_size, limit, item_size): bytes, float32 or float64."},
     {"sum_bytes", call_sum_bytes, METH_VARARGS,
      "sum_bytes(bytes, sums, squares, num_rows, row_size): adds to float64 sums and squares."},
     {"interleave", call_interleave, METH_VARARGS,

@@ -14,6 +14,17 @@ def dense(
 def draw(
     logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
 ) -> None: ...
+def draw_normal(
+    parameters: int,
+    noise: int,
+    actions: int,
+    log_probabilities: int,
+    num_rows: int,
+    num_entries: int,
+    lowest: float,
+    highest: float,
+    /,
+) -> None: ...
 def few_outputs(
     rows: int, weights: int, bias: int, result: int, num_rows: int, num_inputs: int, num_outputs: int, /
 ) -> None: ...
@@ -21,6 +32,6 @@ def interleave(
     planes: int, pixels: int, num_images: int, num_channels: int, num_pixels: int, is_bfloat16: bool, /
 ) -> None: ...
 def scale(
-    values: int, factor: int, offset: int, result: int, num_rows: int, row_size: int, limit: float, is_bytes: bool, /
+    values: int, factor: int, offset: int, result: int, num_rows: int, row_size: int, limit: float, item_size: int, /
 ) -> None: ...
 def sum_bytes(bytes: int, sums: int, squares: int, num_rows: int, row_size: int, /) -> None: ...

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.kernels import draw
+from sample_profiler.model.kernels import draw, draw_normal
 
 __all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian", "IndependentParts"]
 
@@ -25,6 +25,7 @@ MASKED_LOGIT = -1e9
 MIN_STDDEV = 1e-4
 MAX_STDDEV = 1e4
 
+_MIN_LOG_STDDEV, _MAX_LOG_STDDEV = math.log(MIN_STDDEV), math.log(MAX_STDDEV)
 _LOG_2_PI = math.log(2 * math.pi)
 
 _Self = TypeVar("_Self", bound="ActionDistribution")
@@ -64,7 +65,7 @@ class Categorical:
     @property
     def log_probabilities(self) -> Tensor:
         """``[N, n]``."""
-        if self._is_stale(self._log_probabilities):
+        if _is_stale(self._log_probabilities, self._logits):
             self._log_probabilities = F.log_softmax(self._logits, dim=-1)
         assert self._log_probabilities is not None
         return self._log_probabilities
@@ -72,16 +73,10 @@ class Categorical:
     @property
     def probabilities(self) -> Tensor:
         """``[N, n]``."""
-        if self._is_stale(self._probabilities):
+        if _is_stale(self._probabilities, self._logits):
             self._probabilities = self.log_probabilities.exp()
         assert self._probabilities is not None
         return self._probabilities
-
-    def _is_stale(self, kept: Tensor | None) -> bool:
-        """Tell whether something has to be computed: for the first time, or now with gradients."""
-        if kept is None:
-            return True
-        return self._logits.requires_grad and torch.is_grad_enabled() and not kept.requires_grad
 
     def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw actions, ``[N, 1]`` int64, and return what `log_prob` says of them, ``[N]``.
@@ -133,14 +128,39 @@ class DiagonalGaussian:
             parameters: ``[N, 2 n]``: means, then logarithms of standard deviations, which are kept between 1e-4 and
                 1e4.
         """
-        self.mean, log_stddev = parameters.chunk(2, dim=-1)
-        self.log_stddev = log_stddev.clamp(math.log(MIN_STDDEV), math.log(MAX_STDDEV))
-        self.stddev = self.log_stddev.exp()
+        self._parameters = parameters
+        self._num_entries = parameters.shape[-1] // 2
+        self._log_stddev: Tensor | None = None
+        self._stddev: Tensor | None = None
+
+    @property
+    def mean(self) -> Tensor:
+        """``[N, n]``."""
+        return self._parameters[..., : self._num_entries]
+
+    @property
+    def log_stddev(self) -> Tensor:
+        """``[N, n]``, logarithms of standard deviations."""
+        if _is_stale(self._log_stddev, self._parameters):
+            self._log_stddev = self._parameters[..., self._num_entries :].clamp(_MIN_LOG_STDDEV, _MAX_LOG_STDDEV)
+        assert self._log_stddev is not None
+        return self._log_stddev
+
+    @property
+    def stddev(self) -> Tensor:
+        """``[N, n]``, standard deviations."""
+        if _is_stale(self._stddev, self._parameters):
+            self._stddev = self.log_stddev.exp()
+        assert self._stddev is not None
+        return self._stddev
 
     def draw(self, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw actions, ``[N, n]``, and return what `log_prob` says of them, ``[N]``."""
-        noise = torch.empty_like(self.mean).normal_(generator=generator)
-        actions = torch.addcmul(self.mean, noise, self.stddev)
+        mean = self.mean
+        noise = torch.empty(mean.shape, dtype=mean.dtype, device=mean.device).normal_(generator=generator)
+        if (drawn := draw_normal(self._parameters, noise, _MIN_LOG_STDDEV, _MAX_LOG_STDDEV)) is not None:
+            return drawn
+        actions = torch.addcmul(mean, noise, self.stddev)
         # Not from the noise: the learner, too, will know but the action, which was rounded.
         return actions, self.log_prob(actions)
 
@@ -219,6 +239,11 @@ class IndependentParts:
             ConfigError: A part is continuous.
         """
         return _sum(part.symmetric_kl_with_uniform() for part in self._parts)
+
+
+def _is_stale(kept: Tensor | None, source: Tensor) -> bool:
+    """Tell whether what is kept has to be computed from its source: for the first time, or now with gradients."""
+    return kept is None or (source.requires_grad and torch.is_grad_enabled() and not kept.requires_grad)
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:

@@ -14,7 +14,17 @@ import torch
 from torch import Tensor, nn
 
 __all__ = [
-    *("KERNELS", "Activation", "Elu", "activate_in_place", "draw", "has_kernels_for", "is_traced", "scale"),
+    *(
+        "KERNELS",
+        "Activation",
+        "Elu",
+        "activate_in_place",
+        "draw",
+        "draw_normal",
+        "has_kernels_for",
+        "is_traced",
+        "scale",
+    ),
     *("small_layer", "sum_bytes", "to_pixels"),
 ]
 
@@ -27,7 +37,7 @@ KERNELS = "PyTorch's" if _kernels is None else "compiled"
 """Whose loops there are."""
 
 _NUMBERS = (torch.float32, torch.bfloat16)
-_SCALED = (torch.uint8, torch.float32)
+_SCALED = (torch.uint8, torch.float32, torch.float64)
 _CHANNELS = (3, 4)
 """Numbers of channels that our loop puts side by side."""
 
@@ -106,7 +116,7 @@ def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tenso
     """Return ``factor * x + offset``, kept within plus and minus a limit; None where our loop does not apply.
 
     Args:
-        values: ``[N, ...]`` uint8 or float32.
+        values: ``[N, ...]`` uint8, float32 or float64, which is rounded to float32.
         factor: ``[...]`` float32.
         offset: ``[...]`` float32.
         limit: May be infinite.
@@ -122,7 +132,7 @@ def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tenso
             return None
     scaled = torch.empty(values.shape, dtype=torch.float32, device=_CPU)
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
-    _kernels.scale(*addresses, len(values), factor.numel(), limit, values.dtype == torch.uint8)
+    _kernels.scale(*addresses, len(values), factor.numel(), limit, values.itemsize)
     return scaled
 
 
@@ -217,6 +227,32 @@ def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:
     log_probabilities = torch.empty(num_rows, dtype=torch.float32, device=_CPU)
     addresses = logits.data_ptr(), waiting_times.data_ptr(), actions.data_ptr(), log_probabilities.data_ptr()
     _kernels.draw(*addresses, num_rows, num_actions)
+    return actions, log_probabilities
+
+
+def draw_normal(parameters: Tensor, noise: Tensor, lowest: float, highest: float) -> tuple[Tensor, Tensor] | None:
+    """Return drawn actions and the logarithms of their densities; None where our loop does not apply.
+
+    Args:
+        parameters: ``[N, 2 n]`` float32: means, then logarithms of standard deviations.
+        noise: ``[N, n]`` float32, of zero mean and unit variance.
+        lowest: Bound of the logarithms.
+        highest: Bound of the logarithms.
+
+    Returns:
+        ``[N, n]`` and ``[N]`` float32.
+    """
+    if not has_kernels_for(parameters, (torch.float32,)) or _wants_gradient(parameters) or parameters.ndim != 2:
+        return None
+    num_rows, num_entries = noise.shape
+    is_fitting = parameters.shape == (num_rows, 2 * num_entries) and noise.dtype == torch.float32 and noise.is_cpu
+    if not is_fitting:
+        return None
+    parameters, noise = parameters.contiguous(), noise.contiguous()
+    actions = torch.empty(noise.shape, dtype=torch.float32, device=_CPU)
+    log_probabilities = torch.empty(num_rows, dtype=torch.float32, device=_CPU)
+    addresses = parameters.data_ptr(), noise.data_ptr(), actions.data_ptr(), log_probabilities.data_ptr()
+    _kernels.draw_normal(*addresses, num_rows, num_entries, lowest, highest)
     return actions, log_probabilities
 
 

@@ -20,6 +20,7 @@ from sample_profiler.model.kernels import (
     Elu,
     activate_in_place,
     draw,
+    draw_normal,
     scale,
     small_layer,
     sum_bytes,
@@ -226,7 +227,7 @@ def test_scaled_bytes_keep_nan_and_infinity_apart() -> None:
 @pytest.mark.parametrize(
     ("values", "factor", "offset"),
     [
-        (torch.zeros(6, 8).double(), torch.ones(8), torch.ones(8)),
+        (torch.zeros(6, 8).half(), torch.ones(8), torch.ones(8)),
         (torch.zeros(6, 8, 2, dtype=torch.uint8)[:, :, 0], torch.ones(8), torch.ones(8)),
         (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(()), torch.ones(())),
         (torch.zeros(6, 8, dtype=torch.uint8), torch.ones(8), torch.ones(7)),
@@ -305,15 +306,17 @@ def test_rounding_to_bfloat16_is_that_of_torch() -> None:
     torch.testing.assert_close(pixels.bfloat16(), images.bfloat16(), rtol=0.0, atol=0.0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("limit", [5.0, float("inf")])
-def test_scaled_floats_equal_their_formula(limit: float) -> None:
-    values, factor, offset = torch.randn(9, 17) * 4, torch.randn(17), torch.randn(17)
+def test_scaled_floats_equal_their_formula(limit: float, dtype: torch.dtype) -> None:
+    values, factor, offset = torch.randn(9, 17, dtype=dtype) * 4, torch.randn(17), torch.randn(17)
 
     scaled = scale(values, factor, offset, limit)
 
     assert (scaled is not None) == (kernels._kernels is not None)
     if scaled is not None:
-        torch.testing.assert_close(scaled, (values * factor + offset).clamp(-limit, limit), rtol=1e-5, atol=1e-6)
+        expected = (values.float() * factor + offset).clamp(-limit, limit)
+        torch.testing.assert_close(scaled, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_scaled_floats_leave_nan_to_be_noticed() -> None:
@@ -456,6 +459,36 @@ def test_parts_of_wider_rows_are_drawn_from() -> None:
         assert torch.equal(drawn[1], expected[1])
     else:
         assert drawn is None
+
+
+@pytest.mark.parametrize("num_entries", [1, 6])
+def test_drawn_normal_actions_are_means_and_noise_and_have_the_logarithm_of_their_density(num_entries: int) -> None:
+    parameters = torch.randn(50, 2 * num_entries) * 3
+    parameters[0, num_entries:], parameters[1, num_entries:] = -100.0, 100.0
+    noise = torch.randn(50, num_entries)
+
+    drawn = draw_normal(parameters, noise, -4.0, 5.0)
+
+    assert (drawn is not None) == (kernels._kernels is not None)
+    if drawn is not None:
+        mean, log_stddev = parameters.double().chunk(2, dim=-1)
+        stddev = log_stddev.clamp(-4.0, 5.0).exp()
+        torch.testing.assert_close(drawn[0].double(), mean + noise.double() * stddev, rtol=1e-5, atol=1e-6)
+        exact = torch.distributions.Normal(mean, stddev).log_prob(drawn[0].double()).sum(-1)
+        # An action is rounded, which a small deviation from a large mean feels.
+        torch.testing.assert_close(drawn[1].double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_normal_actions_of_nan_are_noticed_and_what_does_not_fit_is_not_drawn() -> None:
+    nan = draw_normal(torch.tensor([[1.0, float("nan")], [float("nan"), 0.0]]), torch.ones(2, 1), -4.0, 5.0)
+
+    if nan is not None:
+        assert nan[0].isnan().all()
+        assert nan[1].isnan().all()
+    assert draw_normal(torch.zeros(2, 4, requires_grad=True), torch.ones(2, 2), -4.0, 5.0) is None
+    assert draw_normal(torch.zeros(2, 4), torch.ones(2, 3), -4.0, 5.0) is None
+    assert draw_normal(torch.zeros(2, 4), torch.ones(1, 2), -4.0, 5.0) is None
+    assert draw_normal(torch.zeros(2, 4), torch.ones(2, 2).double(), -4.0, 5.0) is None
 
 
 def test_default_type_and_device_of_the_user_change_nothing() -> None:
