@@ -22,7 +22,7 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.machine import derive_seed, keep_freed_memory
+from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import Evaluator
@@ -201,7 +201,12 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     config, channels = blueprint.config, blueprint.channels
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
-    logger.info("Policy %d: %s; kernels of networks: %s", policy, model.describe(), KERNELS)
+    micro_batch_steps = min(config.sampling.batch_size, _MICRO_BATCH_STEPS)
+    useful_threads = choose_training_threads(model.num_parameters, micro_batch_steps)
+    if not config.sampling.serial_mode:  # the threads of a program that goes on are its own
+        torch.set_num_threads(min(useful_threads, torch.get_num_threads()))
+    told = policy, model.describe(), KERNELS, torch.get_num_threads()
+    logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -224,10 +229,11 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
             loss=config.loss,
             saving=config.saving,
             frames_per_step=frames_per_step(config),
-            micro_batch_steps=min(config.sampling.batch_size, _MICRO_BATCH_STEPS),
+            micro_batch_steps=micro_batch_steps,
             encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
             first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
+            useful_threads=useful_threads,
         ),
         memory=LearnerMemory(
             trajectories=blueprint.trajectories,

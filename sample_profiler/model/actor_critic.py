@@ -111,15 +111,18 @@ class ActorCritic(nn.Module):
         self.state_size = sum(self._state_sizes)
         self._remembers = not all(type(trunk.core) is IdentityCore for trunk in self._trunks)
 
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that training changes."""
+        return _num_parameters(self)
+
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
         parts = {
             name: [trunk.get_submodule(name) for trunk in self._trunks] for name in ("encoder", "core", "decoder")
         } | {"heads": [self.action_head, self.value_head]}
         sizes = {name: sum(map(_num_parameters, modules)) for name, modules in parts.items()}
-        return (
-            f"{_num_parameters(self):,} parameters ({', '.join(f'{n} {size:,}' for n, size in sizes.items() if size)})"
-        )
+        return f"{self.num_parameters:,} parameters ({', '.join(f'{n} {size:,}' for n, size in sizes.items() if size)})"
 
     @profile_range("ActorCritic.normalize")
     def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -191,6 +191,24 @@ def test_the_environments_of_a_family_go_into_no_more_workers_than_cores(
     assert cfg.origin("num_workers") == origin
 
 
+@pytest.mark.parametrize(
+    ("num_cores", "flags", "expected"),
+    [
+        (2, "", (1, "automatic")),
+        (2, "--worker_num_splits=2", (2, "command line")),
+        (2, "--device=gpu", (2, "default")),  # it computes while the second group is stepped
+        (3, "", (2, "default")),  # a core is left for inference
+        (8, "", (2, "default")),  # as the family has it
+    ],
+)
+def test_workers_that_have_all_cores_step_their_environments_as_one_group(
+    monkeypatch: pytest.MonkeyPatch, num_cores: int, flags: str, expected: tuple[int, str]
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)), raising=False)
+    cfg = parse(flags, defaults={"num_workers": 8, "num_envs_per_worker": 8})
+    assert (cfg.worker_num_splits, cfg.origin("worker_num_splits")) == expected
+
+
 def test_cores_are_not_left_idle_for_a_number_that_cannot_be_divided(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(12)), raising=False)
     cfg = parse("", defaults={"num_workers": 13, "num_envs_per_worker": 1})

@@ -80,14 +80,15 @@ def _fewer_threads(run: JudgedRun, load: ComponentLoad) -> list[Advice]:
 
 
 def too_few_threads(run: JudgedRun) -> Finding | None:
-    """The Learner sets the pace and uses all of its threads, fewer than there are cores, and others are idle."""
+    """The Learner sets the pace, uses all of its threads, more would be of use, and cores are idle."""
     learner, cores = run.learner, run.facts.num_cores
     if learner is None or not cores or run.is_on_gpu:
         return None
     if not run.is_paced_by_learner or run.num_idle < _IDLE_CORES:
         return None
     threads = int(learner.gauges.get("num_threads", 0.0))
-    if not 0 < threads < cores or (learner.cpu or 0.0) < _USED * threads * learner.busy:
+    useful = learner.gauges.get("useful_threads") or cores
+    if not 0 < threads < min(cores, useful) or (learner.cpu or 0.0) < _USED * threads * learner.busy:
         return None
     more = min(cores, threads + max(1, int(run.num_idle)))
     policies = int(run.facts.flag("num_policies", 1))

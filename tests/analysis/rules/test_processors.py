@@ -7,8 +7,8 @@ import pytest
 from tests.analysis.made_runs import batcher, inference, judge_run, learner, load, most_fps, self_serving_worker, worker
 
 
-def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, config=None, **options):
-    gauges = {"num_threads": num_threads} if num_threads else {}
+def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, useful=0, config=None, **options):
+    gauges = {"num_threads": num_threads, "useful_threads": useful} if num_threads else {}
     loads = [*(worker(i, learner=waits) for i in range(2)), inference(), learner(busy, cpu=cpu, gauges=gauges)]
     return judge_run(*loads, machine_busy=machine_busy, config=config, **options)
 
@@ -34,6 +34,7 @@ def test_a_learner_that_uses_its_only_thread_while_a_core_is_idle_has_too_few():
         {"num_threads": 0},  # not known
         {"cpu": 0.3},  # it sleeps or waits for a device: more threads would idle, too
         {"machine_busy": 0.8},  # no core is idle
+        {"useful": 1},  # the network is too small for more
     ],
 )
 def test_a_learner_that_more_threads_would_not_help_is_the_limit_by_itself(figures):
