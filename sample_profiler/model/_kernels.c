@@ -290,6 +290,72 @@ FOR_EACH_PROCESSOR static void few_outputs(
         }
 }
 
+/* So many rows share each weight that is read, and so many outputs of each are added up at once, in registers. */
+#define ROWS 4
+#define WIDTH 32
+#define MOST_WIDTH 256
+
+/* Layers one behind the other, each with the activation behind it; in float32. */
+typedef struct {
+    int64_t weights; /* address of [num_inputs, num_outputs] */
+    int64_t bias;    /* address of [num_outputs] */
+    int64_t num_inputs;  /* no more than MOST_WIDTH */
+    int64_t num_outputs; /* the same, and a multiple of WIDTH: filled up with zeros */
+    int64_t activation;
+} Layer;
+
+
+PART_OF_A_LOOP void add_up(
+    const float *RESTRICT inputs, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT outputs,
+    Py_ssize_t num_inputs, Py_ssize_t num_outputs
+) {
+    float sums[ROWS][WIDTH];
+    for (Py_ssize_t row = 0; row < ROWS; row++)
+        for (Py_ssize_t j = 0; j < WIDTH; j++)
+            sums[row][j] = bias[j];
+    for (Py_ssize_t i = 0; i < num_inputs; i++, weights += num_outputs)
+        for (Py_ssize_t row = 0; row < ROWS; row++)
+            for (Py_ssize_t j = 0; j < WIDTH; j++)
+                sums[row][j] += inputs[row * MOST_WIDTH + i] * weights[j];
+    for (Py_ssize_t row = 0; row < ROWS; row++)
+        memcpy(outputs + row * MOST_WIDTH, sums[row], sizeof sums[row]);
+}
+
+/* A few rows go through all layers: what is between them stays in the nearest cache. */
+FOR_EACH_PROCESSOR static void chain(
+    const float *RESTRICT rows, const Layer *RESTRICT layers, float *RESTRICT result, Py_ssize_t num_rows,
+    Py_ssize_t num_layers, Py_ssize_t num_results
+) {
+    float between[2][ROWS * MOST_WIDTH];
+    for (Py_ssize_t first = 0; first < num_rows; first += ROWS) {
+        Py_ssize_t size = num_rows - first < ROWS ? num_rows - first : ROWS;
+        const float *inputs = between[1];
+        if (size < ROWS) /* the others are computed, too: with zeros */
+            memset(between[1], 0, sizeof between[1]);
+        for (Py_ssize_t row = 0; row < size; row++)
+            memcpy(
+                between[1] + row * MOST_WIDTH, rows + (first + row) * layers[0].num_inputs,
+                (size_t)layers[0].num_inputs * sizeof(float)
+            );
+        for (Py_ssize_t at = 0; at < num_layers; at++) {
+            Layer layer = layers[at];
+            float *outputs = between[at % 2];
+            for (Py_ssize_t begin = 0; begin < layer.num_outputs; begin += WIDTH)
+                add_up(
+                    inputs, (const float *)layer.weights + begin, (const float *)layer.bias + begin, outputs + begin,
+                    layer.num_inputs, layer.num_outputs
+                );
+            for (Py_ssize_t row = 0; row < size; row++)
+                activate_numbers(outputs + row * MOST_WIDTH, layer.num_outputs, (int)layer.activation);
+            inputs = outputs;
+        }
+        for (Py_ssize_t row = 0; row < size; row++)
+            memcpy(
+                result + (first + row) * num_results, inputs + row * MOST_WIDTH, (size_t)num_results * sizeof(float)
+            );
+    }
+}
+
 /* ---- Drawing one of several actions ---- */
 
 /* The first to arrive of exponential waiting times w_i / p_i, w of unit rate, is i with probability p_i; so is the i for
@@ -429,6 +495,16 @@ static PyObject *call_few_outputs(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *call_chain(PyObject *module, PyObject *arguments) {
+    Py_ssize_t rows, layers, result, num_rows, num_layers, num_results;
+    if (!PyArg_ParseTuple(arguments, "nnnnnn", &rows, &layers, &result, &num_rows, &num_layers, &num_results))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    chain((float *)rows, (Layer *)layers, (float *)result, num_rows, num_layers, num_results);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_draw(PyObject *module, PyObject *arguments) {
     Py_ssize_t logits, waiting_times, actions, log_probabilities, num_rows, num_actions;
     if (!PyArg_ParseTuple(
@@ -471,6 +547,9 @@ static PyMethodDef METHODS[] = {
      "[inputs, outputs]."},
     {"few_outputs", call_few_outputs, METH_VARARGS,
      "few_outputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs): of weights [outputs, inputs]."},
+    {"chain", call_chain, METH_VARARGS,
+     "chain(rows, layers, result, num_rows, num_layers, num_results): of each layer five int64, the addresses of weights "
+     "[inputs, outputs] and bias, num_inputs, num_outputs, activation."},
     {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
      "scale(values, factor, offset, result, num_rows, row_size, limit, item_size): bytes, float32 or float64."},

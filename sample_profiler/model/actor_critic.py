@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import gymnasium
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ModelError
 from sample_profiler.model.action_heads import make_action_head
-from sample_profiler.model.cores import Core, IdentityCore, make_core
+from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
-from sample_profiler.model.encoders import ObservationEncoder
+from sample_profiler.model.encoders import ObservationEncoder, to_rows
+from sample_profiler.model.kernels import Activation, is_traced, small_layers
 from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
@@ -53,6 +54,13 @@ class _Trunk(nn.Module):
         else:
             self.decoder = parts.decoder(self.core.output_size)
             self.output_size = _output_size(self.decoder, "decoder")
+
+    def layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
+        """Return weights, bias and activation of each layer, if layers over one vector are all that the trunk is."""
+        vector = self.encoder.only_vector() if isinstance(self.encoder, ObservationEncoder) else None
+        if vector is None or not isinstance(self.core, IdentityCore) or not isinstance(self.decoder, Mlp):
+            return None
+        return [*vector.layers.layers, *self.decoder.layers]
 
 
 class ActorCritic(nn.Module):
@@ -110,6 +118,32 @@ class ActorCritic(nn.Module):
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
         self._remembers = not all(type(trunk.core) is IdentityCore for trunk in self._trunks)
+        self._chains: tuple[Callable[[Tensor], Tensor | None], ...] = ()  # of each trunk, with the heads; see pack
+
+    def pack(self) -> None:
+        """Prepare the weights for inference; after each change of them again."""
+        self._chains = self._make_chains()
+        if self._chains:
+            return
+        for module in self.modules():
+            if isinstance(module, Linear | RecurrentCore):
+                module.pack()
+
+    def _make_chains(self) -> tuple[Callable[[Tensor], Tensor | None], ...]:
+        """Return all layers from a normalized vector to outputs as one pass for each trunk, where they are small."""
+        head, trunks = self.action_head.layer(), [trunk.layers() for trunk in self._trunks]
+        if head is None or self._is_masked:
+            return ()
+        heads = [head, (self.value_head.weight, self.value_head.bias)]
+        if len(trunks) == 1:  # as one layer: parameters, then the value
+            heads = [(torch.cat([weight for weight, _ in heads]), torch.cat([bias for _, bias in heads]))]
+        chains = []
+        for layers, (weight, bias) in zip(trunks, heads, strict=True):
+            chain = None if layers is None else small_layers([*layers, (weight, bias, Activation.NONE)])
+            if chain is None:
+                return ()
+            chains.append(chain)
+        return tuple(chains)
 
     @property
     def num_parameters(self) -> int:
@@ -153,9 +187,23 @@ class ActorCritic(nn.Module):
         Returns:
             Parameters of the distributions of actions ``[N, P]``, values ``[N]``, next states ``[N, H]``.
         """
+        if (inferred := self._infer(normalized)) is not None:
+            return *inferred, states
         core, new_states = self.forward_core(self.forward_head(normalized), states)
         parameters, values = self.forward_tail(core)
         return parameters, values, new_states
+
+    def _infer(self, normalized: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+        """Return parameters and values in one pass, if :meth:`pack` found that the network is small enough for it."""
+        if not self._chains or torch.is_grad_enabled() or is_traced():
+            return None
+        (observation,) = normalized.values()
+        rows = to_rows(observation)
+        outputs = [chain(rows) for chain in self._chains]
+        parameters, values = outputs[0], outputs[-1]
+        if parameters is None or values is None:
+            return None
+        return parameters[:, : self.action_head.num_parameters], values[:, -1]
 
     @profile_range("ActorCritic.forward_head")
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:
@@ -228,6 +276,10 @@ class ActorCritic(nn.Module):
     def action_distribution(self, parameters: Tensor) -> ActionDistribution:
         """Make the distributions that parameters ``[N, P]`` from :meth:`forward_tail` describe."""
         return self.action_head.distribution(parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is prepared can be neither copied nor pickled, and belongs to the weights of one moment.
+        return self.__dict__ | {"_chains": ()}
 
 
 def make_actor_critic(

@@ -20,7 +20,7 @@ from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_C
 from sample_profiler.model.kernels import to_pixels
 from sample_profiler.model.layers import Mlp, make_activation
 
-__all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder"]
+__all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder", "to_rows"]
 
 
 class ObservationEncoder(nn.Module):
@@ -42,6 +42,11 @@ class ObservationEncoder(nn.Module):
         encoders = [_make_encoder(observation_spaces[key], key, options) for key in self._keys]
         self.encoders = nn.ModuleList(encoders)
         self.output_size = sum(encoder.output_size for encoder in encoders)
+
+    def only_vector(self) -> VectorEncoder | None:
+        """Return the one encoder, if there is one alone and of a vector."""
+        encoder = self.encoders[0]
+        return encoder if len(self.encoders) == 1 and isinstance(encoder, VectorEncoder) else None
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Encode N steps.
@@ -68,7 +73,7 @@ class VectorEncoder(nn.Module):
 
     def forward(self, observation: Tensor) -> Tensor:
         """Encode ``[N, ...]`` to ``[N, output_size]``."""
-        encoding: Tensor = self.layers(observation.flatten(1) if observation.ndim > 1 else observation[:, None])
+        encoding: Tensor = self.layers(to_rows(observation))
         return encoding
 
 
@@ -111,6 +116,11 @@ class _ResidualBlock(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         change: Tensor = self.layers(image)
         return change.add_(image)
+
+
+def to_rows(observation: Tensor) -> Tensor:
+    """Flatten ``[N, ...]`` to ``[N, I]``; a number is a vector of one."""
+    return observation.flatten(1) if observation.ndim > 1 else observation[:, None]
 
 
 def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) -> VectorEncoder | ConvEncoder:

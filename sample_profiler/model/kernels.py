@@ -7,7 +7,7 @@ PyTorch's functions elsewhere, with equal results up to rounding. ``docs/perform
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ __all__ = [
         "is_traced",
         "scale",
     ),
-    *("small_layer", "sum_bytes", "to_pixels"),
+    *("small_layer", "small_layers", "sum_bytes", "to_pixels"),
 ]
 
 try:
@@ -51,6 +51,12 @@ _NARROW = 32
 
 _MOST_WORK = 1 << 20
 """Multiplications up to which our loops are quicker than the libraries get to work."""
+
+_MOST_WIDTH = 256
+"""Inputs and outputs of layers that a few rows pass in one go; `_kernels.c` has room for so many."""
+
+_WIDTH = 32
+"""Outputs that `_kernels.c` adds up at once."""
 
 _CPU = torch.device("cpu")
 """Device of every tensor that a loop writes into, whatever default the user has set."""
@@ -202,6 +208,51 @@ def small_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Activa
         products = torch.empty(len(rows), num_outputs, dtype=torch.float32, device=_CPU)
         _kernels.few_outputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs)
         return activate_in_place(products.to(dtype), activation)
+
+    return apply
+
+
+def small_layers(
+    layers: Sequence[tuple[Tensor, Tensor, Activation]],
+) -> Callable[[Tensor], Tensor | None] | None:
+    """Return linear layers one behind the other, without gradients, in one pass; None where our loop does not apply.
+
+    Args:
+        layers: At least one: weights ``[O, I]`` float32, bias ``[O]``, and what follows. Each has as many inputs as the
+            one before has outputs. They are of the numbers that are there now.
+
+    Returns:
+        Turns rows ``[N, I]`` float32, on a processor and not traced, into the ``[N, O]`` of the last layer; more rows
+        than are usual in inference, and rows of another width or type, into None.
+    """
+    weights = [weight for weight, _, _ in layers]
+    if _kernels is None or any(weight.dtype != torch.float32 or not weight.is_cpu for weight in weights):
+        return None
+    if max(max(weight.shape) for weight in weights) > _MOST_WIDTH:
+        return None
+    num_inputs, num_outputs = weights[0].shape[1], weights[-1].shape[0]
+    most_rows = _MOST_WORK // max(1, sum(weight.numel() for weight in weights))
+    ours: list[Tensor] = []  # kept for as long as the function, which knows addresses alone
+    described = []
+    for weight, bias, activation in layers:
+        padded = len(weight) + -len(weight) % _WIDTH
+        our_weight, our_bias = (
+            torch.zeros(*shape, dtype=torch.float32, device=_CPU) for shape in ((weight.shape[1], padded), (padded,))
+        )
+        our_weight[:, : len(weight)], our_bias[: len(weight)] = weight.detach().t(), bias.detach()
+        ours += [our_weight, our_bias]
+        described.append([our_weight.data_ptr(), our_bias.data_ptr(), *our_weight.shape, int(activation)])
+    ours.append(torch.tensor(described, dtype=torch.int64, device=_CPU))
+
+    def apply(rows: Tensor) -> Tensor | None:
+        is_fitting = rows.dtype == torch.float32 and rows.ndim == 2 and rows.shape[1] == num_inputs
+        if not is_fitting or len(rows) > most_rows:
+            return None
+        rows = rows.contiguous()
+        outputs = torch.empty(len(rows), num_outputs, dtype=torch.float32, device=_CPU)
+        addresses = rows.data_ptr(), ours[-1].data_ptr(), outputs.data_ptr()
+        _kernels.chain(*addresses, len(rows), len(described), num_outputs)
+        return outputs
 
     return apply
 

@@ -41,6 +41,11 @@ class Mlp(nn.Sequential):
         module: nn.Module = super().__getitem__(index)
         return module
 
+    @property
+    def layers(self) -> list[tuple[Tensor, Tensor, Activation]]:
+        """Weights ``[O, I]`` and bias ``[O]`` of each layer, and what follows it."""
+        return [(layer.weight, layer.bias, self._activation) for layer in self._linear]
+
     def forward(self, rows: Tensor) -> Tensor:
         """Return ``[..., O]`` for rows ``[..., I]``."""
         if not self._linear:

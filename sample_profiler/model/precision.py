@@ -14,8 +14,6 @@ from typing import Literal
 import torch
 
 from sample_profiler.model.actor_critic import ActorCritic
-from sample_profiler.model.cores import RecurrentCore
-from sample_profiler.model.linear import Linear
 
 __all__ = ["InferenceNetwork", "PrecisionName", "computing_in"]
 
@@ -55,6 +53,4 @@ class InferenceNetwork:
         if self.network is not self.model:
             for ours, loaded in zip(self.network.state_dict().values(), self.model.state_dict().values(), strict=True):
                 ours.copy_(loaded)
-        for module in self.network.modules():
-            if isinstance(module, Linear | RecurrentCore):
-                module.pack()
+        self.network.pack()

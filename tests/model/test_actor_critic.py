@@ -11,6 +11,7 @@ from gymnasium import spaces
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import make_actor_critic
+from sample_profiler.model.kernels import KERNELS
 
 NUM_AGENTS = 5
 IMAGE_SPACE = spaces.Dict(
@@ -149,6 +150,71 @@ def test_a_copy_is_a_network_of_its_own(make_network):
             parameter.zero_()
     assert all(torch.equal(a, b) for a, b in zip(before, _step(clone, observations), strict=True))
     assert not torch.equal(before[1], _step(network, observations)[1])
+
+
+ACTIONS = {
+    "one of three": spaces.Discrete(3),
+    "continuous": spaces.Box(-1, 1, (2,), np.float32),
+    "several": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(4)]),
+}
+ONE_PASS = [
+    {"use_rnn": False},
+    {"use_rnn": False, "decoder_mlp_layers": (7, 5), "nonlinearity": "tanh"},
+    {"use_rnn": False, "actor_critic_share_weights": False, "adaptive_stddev": False, "nonlinearity": "relu"},
+    {"use_rnn": False, "encoder_mlp_layers": ()},
+]
+
+
+@pytest.mark.skipif(KERNELS != "compiled", reason="there was no compiler")
+@pytest.mark.parametrize("changes", ONE_PASS)
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
+def test_a_small_network_is_one_pass_in_inference_and_computes_the_same(make_network, shape, actions, changes):
+    space = spaces.Dict({"obs": spaces.Box(-1, 1, shape, np.float32)})
+    network = make_network(space, ACTIONS[actions], **changes)
+    observations = observe(space, NUM_AGENTS)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)  # biases and deviations that are not all the same
+    expected = _step(network, observations)
+    network.pack()
+    assert network._chains
+    network.forward_head = None  # not needed
+    for one, other in zip(expected, _step(network, observations), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        assert one.shape == other.shape
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"use_rnn": False, "encoder_mlp_layers": (300,)},
+        {"use_rnn": False, "space": MASKED_SPACE},
+        {"use_rnn": False, "space": IMAGE_SPACE},
+        {"use_rnn": False, "action_space": ACTIONS["continuous"], "continuous_tanh_scale": 2.0},
+    ],
+    ids=["memory", "wide", "masked", "image", "tanh"],
+)
+def test_what_is_more_than_small_layers_goes_part_by_part(make_network, changes):
+    space = changes.pop("space", spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32)}))
+    network = make_network(space, **changes)
+    observations = observe(space, NUM_AGENTS)
+    expected = _step(network, observations)
+    network.pack()
+    assert not network._chains
+    for one, other in zip(expected, _step(network, observations), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_small_network_gives_gradients_and_can_be_copied_after_it_was_packed(make_network):
+    network = make_network(use_rnn=False)
+    network.pack()
+    parameters, values, _ = network({"obs": torch.randn(3, 4)}, torch.zeros(3, 1))
+    (parameters.sum() + values.sum()).backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+    test_a_copy_is_a_network_of_its_own(lambda: network)
+    torch.save(network, io.BytesIO())
 
 
 def test_continuous_actions(make_network):

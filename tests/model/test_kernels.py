@@ -23,6 +23,7 @@ from sample_profiler.model.kernels import (
     draw_normal,
     scale,
     small_layer,
+    small_layers,
     sum_bytes,
     to_pixels,
 )
@@ -394,6 +395,62 @@ def test_a_small_layer_is_of_the_weights_that_it_was_made_from() -> None:
         product = layer(torch.ones(2, 40), Activation.NONE)
         assert product is not None
         assert product.eq(0.0).all()
+
+
+@pytest.mark.parametrize("activation", EXACT)
+@pytest.mark.parametrize("widths", [(1, 1), (17, 64, 64, 13), (4, 33), (256, 31, 256, 2), (3, 5, 7, 9, 11)])
+def test_layers_in_one_pass_equal_torchs_one_by_one(widths: tuple[int, ...], activation: Activation) -> None:
+    layers = [(torch.randn(o, i) / i**0.5, torch.randn(o), activation) for i, o in itertools.pairwise(widths)]
+    in_one_pass = small_layers(layers)
+
+    assert (in_one_pass is not None) == (kernels._kernels is not None)
+    if in_one_pass is None:
+        return
+    for rows in (torch.randn(num_rows, widths[0]) for num_rows in (0, 1, 3, 4, 9)):
+        exact = rows.double()
+        for weight, bias, _ in layers:
+            exact = EXACT[activation](F.linear(exact, weight.double(), bias.double()))
+        outputs = in_one_pass(rows)
+        assert outputs is not None
+        assert outputs.dtype == torch.float32
+        torch.testing.assert_close(outputs.double(), exact, rtol=1e-5, atol=2e-5)
+
+
+def test_layers_in_one_pass_keep_nan_in_its_row() -> None:
+    in_one_pass = small_layers([(torch.randn(5, 3), torch.zeros(5), Activation.ELU)])
+    rows = torch.randn(6, 3)
+    rows[2, 1] = math.nan
+
+    if in_one_pass is not None:
+        outputs = in_one_pass(rows)
+        assert outputs is not None
+        assert outputs.isnan().all(dim=1).tolist() == [row == 2 for row in range(6)]
+
+
+def test_layers_that_are_wide_or_of_other_types_and_rows_that_do_not_fit_do_not_go_in_one_pass() -> None:
+    narrow = (torch.randn(5, 3), torch.zeros(5), Activation.NONE)
+    in_one_pass = small_layers([narrow])
+
+    assert small_layers([(torch.randn(257, 3), torch.zeros(257), Activation.NONE)]) is None
+    assert small_layers([(torch.randn(3, 257), torch.zeros(3), Activation.NONE)]) is None
+    assert small_layers([(narrow[0].bfloat16(), narrow[1].bfloat16(), Activation.NONE)]) is None
+    if in_one_pass is not None:
+        assert in_one_pass(torch.randn(2, 4)) is None
+        assert in_one_pass(torch.randn(2, 3).double()) is None
+        assert in_one_pass(torch.randn(3)) is None
+        assert in_one_pass(torch.randn(kernels._MOST_WORK // 15 + 1, 3)) is None
+
+
+def test_layers_in_one_pass_are_of_the_weights_that_they_were_made_from() -> None:
+    weight, bias = torch.zeros(32, 1), torch.zeros(32)
+    in_one_pass = small_layers([(weight, bias, Activation.NONE)])
+    weight.add_(1.0)
+    bias.add_(1.0)
+
+    if in_one_pass is not None:
+        outputs = in_one_pass(torch.ones(2, 1))
+        assert outputs is not None
+        assert outputs.eq(0.0).all()
 
 
 @pytest.mark.parametrize("num_actions", [1, 2, 7, 40])
