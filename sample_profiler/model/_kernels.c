@@ -225,131 +225,118 @@ INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 
 /* ---- Small layers ---- */
 
-/* So many outputs are added up in registers. */
-#define BLOCK 64
-
-/* Weights [inputs, outputs]: the numbers of a vector belong to neighbouring outputs. With bfloat16 the sums are rounded
-   to it before they are activated, as a layer that knows nothing of the activation behind it does. */
-FOR_EACH_PROCESSOR static void dense(
-    const float *RESTRICT rows, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT result,
-    uint16_t *RESTRICT result_bfloat16, Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs,
-    int activation
-) {
-    for (Py_ssize_t begin = 0; begin < num_outputs; begin += BLOCK) {
-        Py_ssize_t size = num_outputs - begin < BLOCK ? num_outputs - begin : BLOCK;
-        for (Py_ssize_t row = 0; row < num_rows; row++) {
-            float sums[BLOCK] = {0};
-            for (Py_ssize_t j = 0; j < size; j++)
-                sums[j] = bias[begin + j];
-            for (Py_ssize_t i = 0; i < num_inputs; i++) {
-                float value = rows[row * num_inputs + i];
-                const float *RESTRICT of_input = weights + i * num_outputs + begin;
-                if (size == BLOCK) /* known to the compiler: no loop remains */
-                    for (Py_ssize_t j = 0; j < BLOCK; j++)
-                        sums[j] += value * of_input[j];
-                else
-                    for (Py_ssize_t j = 0; j < size; j++)
-                        sums[j] += value * of_input[j];
-            }
-            Py_ssize_t at = row * num_outputs + begin;
-            if (result_bfloat16) {
-                for (Py_ssize_t j = 0; j < BLOCK; j++)
-                    sums[j] = from_bfloat16(to_bfloat16(sums[j]));
-                activate_numbers(sums, BLOCK, activation);
-                for (Py_ssize_t j = 0; j < size; j++)
-                    result_bfloat16[at + j] = to_bfloat16(sums[j]);
-            } else {
-                activate_numbers(sums, BLOCK, activation);
-                for (Py_ssize_t j = 0; j < size; j++)
-                    result[at + j] = sums[j];
-            }
-        }
-    }
-}
-
-/* Weights [outputs, inputs], as a layer has them: the numbers of a vector belong to neighbouring inputs. */
-FOR_EACH_PROCESSOR static void few_outputs(
-    const float *RESTRICT rows, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT result,
-    Py_ssize_t num_rows, Py_ssize_t num_inputs, Py_ssize_t num_outputs
-) {
-    for (Py_ssize_t row = 0; row < num_rows; row++, rows += num_inputs)
-        for (Py_ssize_t output = 0; output < num_outputs; output++) {
-            const float *RESTRICT of_output = weights + output * num_inputs;
-            float sums[BLOCK] = {0};
-            Py_ssize_t i = 0;
-            for (; i + BLOCK <= num_inputs; i += BLOCK)
-                for (Py_ssize_t j = 0; j < BLOCK; j++)
-                    sums[j] += rows[i + j] * of_output[i + j];
-            float sum = bias[output];
-            for (Py_ssize_t half = BLOCK / 2; half > 0; half /= 2)
-                for (Py_ssize_t j = 0; j < half; j++)
-                    sums[j] += sums[j + half];
-            for (; i < num_inputs; i++)
-                sum += rows[i] * of_output[i];
-            result[row * num_outputs + output] = sum + sums[0];
-        }
-}
-
 /* So many rows share each weight that is read, and so many outputs of each are added up at once, in registers. */
 #define ROWS 4
 #define WIDTH 32
-#define MOST_WIDTH 256
+#define MOST_WIDTH 512
 
-/* Layers one behind the other, each with the activation behind it; in float32. */
+/* So many rows go through a layer before the next: a multiple of ROWS. */
+#define TILE_ROWS 16
+
+/* Layers one behind the other, each with the activation behind it. In float32; one of bfloat16 numbers rounds what goes in,
+   the sums and what comes out, as it does where the processor multiplies bfloat16. */
 typedef struct {
-    int64_t weights; /* address of [num_inputs, num_outputs] */
-    int64_t bias;    /* address of [num_outputs] */
+    int64_t weights;     /* address of [num_outputs / WIDTH, num_inputs, WIDTH]: in the order in which they are read */
+    int64_t bias;        /* address of [num_outputs] */
     int64_t num_inputs;  /* no more than MOST_WIDTH */
     int64_t num_outputs; /* the same, and a multiple of WIDTH: filled up with zeros */
     int64_t activation;
+    int64_t is_bfloat16; /* the numbers; here they are float32 all the same */
 } Layer;
 
+typedef void AddUp(const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs);
 
-PART_OF_A_LOOP void add_up(
-    const float *RESTRICT inputs, const float *RESTRICT weights, const float *RESTRICT bias, float *RESTRICT outputs,
-    Py_ssize_t num_inputs, Py_ssize_t num_outputs
-) {
-    float sums[ROWS][WIDTH];
-    for (Py_ssize_t row = 0; row < ROWS; row++)
-        for (Py_ssize_t j = 0; j < WIDTH; j++)
-            sums[row][j] = bias[j];
-    for (Py_ssize_t i = 0; i < num_inputs; i++, weights += num_outputs)
-        for (Py_ssize_t row = 0; row < ROWS; row++)
-            for (Py_ssize_t j = 0; j < WIDTH; j++)
-                sums[row][j] += inputs[row * MOST_WIDTH + i] * weights[j];
-    for (Py_ssize_t row = 0; row < ROWS; row++)
-        memcpy(outputs + row * MOST_WIDTH, sums[row], sizeof sums[row]);
+/* Two vectors of each row at once: registers for their sums, and not too few for a processor that adds up several while
+   the first is not done. As vectors, since what compilers make of loops over loops of floats is three times as slow;
+   as those of the processor, since of larger ones they make single floats. */
+#define ADD_UP(NAME, TARGET, VECTOR, LANES)                                                                            \
+    TARGET static void NAME(                                                                                           \
+        const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs            \
+    ) {                                                                                                                \
+        for (Py_ssize_t begin = 0; begin < WIDTH; begin += 2 * LANES) {                                                \
+            VECTOR sums[ROWS][2];                                                                                      \
+            for (Py_ssize_t row = 0; row < ROWS; row++)                                                                \
+                memcpy(sums[row], bias + begin, sizeof sums[row]);                                                     \
+            for (Py_ssize_t i = 0; i < num_inputs; i++) {                                                              \
+                const VECTOR *of_input = (const VECTOR *)(weights + i * WIDTH + begin);                                \
+                for (Py_ssize_t row = 0; row < ROWS; row++) {                                                          \
+                    sums[row][0] += inputs[row * MOST_WIDTH + i] * of_input[0];                                        \
+                    sums[row][1] += inputs[row * MOST_WIDTH + i] * of_input[1];                                        \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (Py_ssize_t row = 0; row < ROWS; row++)                                                                \
+                memcpy(outputs + row * MOST_WIDTH + begin, sums[row], sizeof sums[row]);                               \
+        }                                                                                                              \
+    }
+
+#if defined(__GNUC__)
+#define VECTOR_OF(LANES) __attribute__((vector_size((LANES) * sizeof(float)), aligned(sizeof(float)), may_alias))
+typedef float Vector4 VECTOR_OF(4);
+ADD_UP(add_up_4, , Vector4, 4)
+#else
+ADD_UP(add_up_4, , float, 1)
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+typedef float Vector8 VECTOR_OF(8);
+typedef float Vector16 VECTOR_OF(16);
+ADD_UP(add_up_8, __attribute__((target("avx2,fma"))), Vector8, 8)
+ADD_UP(add_up_16, __attribute__((target("avx512f"))), Vector16, 16)
+
+static AddUp *choose_add_up(void) {
+    if (__builtin_cpu_supports("avx512f"))
+        return add_up_16;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? add_up_8 : add_up_4;
+}
+#else
+static AddUp *choose_add_up(void) { return add_up_4; }
+#endif
+
+PART_OF_A_LOOP void round_numbers(float *values, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        values[i] = from_bfloat16(to_bfloat16(values[i]));
 }
 
-/* A few rows go through all layers: what is between them stays in the nearest cache. */
+/* What is between the layers stays in the nearest caches. */
 FOR_EACH_PROCESSOR static void chain(
     const float *RESTRICT rows, const Layer *RESTRICT layers, float *RESTRICT result, Py_ssize_t num_rows,
     Py_ssize_t num_layers, Py_ssize_t num_results
 ) {
-    float between[2][ROWS * MOST_WIDTH];
-    for (Py_ssize_t first = 0; first < num_rows; first += ROWS) {
-        Py_ssize_t size = num_rows - first < ROWS ? num_rows - first : ROWS;
-        const float *inputs = between[1];
-        if (size < ROWS) /* the others are computed, too: with zeros */
-            memset(between[1], 0, sizeof between[1]);
-        for (Py_ssize_t row = 0; row < size; row++)
+    AddUp *add_up = choose_add_up();
+    float between[2][TILE_ROWS * MOST_WIDTH];
+    for (Py_ssize_t first = 0; first < num_rows; first += TILE_ROWS) {
+        Py_ssize_t size = num_rows - first < TILE_ROWS ? num_rows - first : TILE_ROWS, row = 0;
+        float *inputs = between[0], *outputs = between[1];
+        for (; row < size; row++)
             memcpy(
-                between[1] + row * MOST_WIDTH, rows + (first + row) * layers[0].num_inputs,
+                inputs + row * MOST_WIDTH, rows + (first + row) * layers[0].num_inputs,
                 (size_t)layers[0].num_inputs * sizeof(float)
             );
+        for (; row % ROWS; row++) /* these are computed, too, and nobody reads them */
+            memset(inputs + row * MOST_WIDTH, 0, (size_t)layers[0].num_inputs * sizeof(float));
         for (Py_ssize_t at = 0; at < num_layers; at++) {
             Layer layer = layers[at];
-            float *outputs = between[at % 2];
-            for (Py_ssize_t begin = 0; begin < layer.num_outputs; begin += WIDTH)
-                add_up(
-                    inputs, (const float *)layer.weights + begin, (const float *)layer.bias + begin, outputs + begin,
-                    layer.num_inputs, layer.num_outputs
-                );
-            for (Py_ssize_t row = 0; row < size; row++)
-                activate_numbers(outputs + row * MOST_WIDTH, layer.num_outputs, (int)layer.activation);
+            const float *weights = (const float *)layer.weights, *bias = (const float *)layer.bias;
+            for (row = 0; row < size && layer.is_bfloat16; row++)
+                round_numbers(inputs + row * MOST_WIDTH, layer.num_inputs);
+            for (Py_ssize_t begin = 0; begin < layer.num_outputs; begin += WIDTH, weights += layer.num_inputs * WIDTH)
+                for (row = 0; row < size; row += ROWS) {
+                    Py_ssize_t at_row = row * MOST_WIDTH;
+                    add_up(inputs + at_row, weights, bias + begin, outputs + at_row + begin, layer.num_inputs);
+                }
+            for (row = 0; row < size; row++) {
+                float *of_row = outputs + row * MOST_WIDTH;
+                if (layer.is_bfloat16)
+                    round_numbers(of_row, layer.num_outputs);
+                activate_numbers(of_row, layer.num_outputs, (int)layer.activation);
+                if (layer.is_bfloat16)
+                    round_numbers(of_row, layer.num_outputs);
+            }
+            float *swapped = inputs;
             inputs = outputs;
+            outputs = swapped;
         }
-        for (Py_ssize_t row = 0; row < size; row++)
+        for (row = 0; row < size; row++)
             memcpy(
                 result + (first + row) * num_results, inputs + row * MOST_WIDTH, (size_t)num_results * sizeof(float)
             );
@@ -462,39 +449,6 @@ static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *call_dense(PyObject *module, PyObject *arguments) {
-    Py_ssize_t rows, weights, bias, result, num_rows, num_inputs, num_outputs;
-    int is_bfloat16, activation;
-    if (!PyArg_ParseTuple(
-            arguments, "nnnnnnnpi", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs, &is_bfloat16,
-            &activation
-        ))
-        return NULL;
-    float *result_float32 = is_bfloat16 ? NULL : (float *)result;
-    uint16_t *result_bfloat16 = is_bfloat16 ? (uint16_t *)result : NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    dense(
-        (float *)rows, (float *)weights, (float *)bias, result_float32, result_bfloat16, num_rows, num_inputs,
-        num_outputs, activation
-    );
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
-
-static PyObject *call_few_outputs(PyObject *module, PyObject *arguments) {
-    Py_ssize_t rows, weights, bias, result, num_rows, num_inputs, num_outputs;
-    if (!PyArg_ParseTuple(
-            arguments, "nnnnnnn", &rows, &weights, &bias, &result, &num_rows, &num_inputs, &num_outputs
-        ))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    few_outputs(
-        (float *)rows, (float *)weights, (float *)bias, (float *)result, num_rows, num_inputs, num_outputs
-    );
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
-
 static PyObject *call_chain(PyObject *module, PyObject *arguments) {
     Py_ssize_t rows, layers, result, num_rows, num_layers, num_results;
     if (!PyArg_ParseTuple(arguments, "nnnnnn", &rows, &layers, &result, &num_rows, &num_layers, &num_results))
@@ -542,14 +496,9 @@ static PyMethodDef METHODS[] = {
      "bounds of the logarithms of standard deviations."},
     {"draw", call_draw, METH_VARARGS,
      "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
-    {"dense", call_dense, METH_VARARGS,
-     "dense(rows, weights, bias, result, num_rows, num_inputs, num_outputs, is_bfloat16, activation): of weights "
-     "[inputs, outputs]."},
-    {"few_outputs", call_few_outputs, METH_VARARGS,
-     "few_outputs(rows, weights, bias, result, num_rows, num_inputs, num_outputs): of weights [outputs, inputs]."},
     {"chain", call_chain, METH_VARARGS,
-     "chain(rows, layers, result, num_rows, num_layers, num_results): of each layer five int64, the addresses of weights "
-     "[inputs, outputs] and bias, num_inputs, num_outputs, activation."},
+     "chain(rows, layers, result, num_rows, num_layers, num_results): of each layer six int64, the addresses of weights "
+     "[outputs / 32, inputs, 32] and bias, num_inputs, num_outputs, activation, is_bfloat16."},
     {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
      "scale(values, factor, offset, result, num_rows, row_size, limit, item_size): bytes, float32 or float64."},

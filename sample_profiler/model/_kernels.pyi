@@ -1,17 +1,5 @@
 def activate(values: int, count: int, is_bfloat16: bool, activation: int, /) -> None: ...
 def chain(rows: int, layers: int, result: int, num_rows: int, num_layers: int, num_results: int, /) -> None: ...
-def dense(
-    rows: int,
-    weights: int,
-    bias: int,
-    result: int,
-    num_rows: int,
-    num_inputs: int,
-    num_outputs: int,
-    is_bfloat16: bool,
-    activation: int,
-    /,
-) -> None: ...
 def draw(
     logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
 ) -> None: ...
@@ -25,9 +13,6 @@ def draw_normal(
     lowest: float,
     highest: float,
     /,
-) -> None: ...
-def few_outputs(
-    rows: int, weights: int, bias: int, result: int, num_rows: int, num_inputs: int, num_outputs: int, /
 ) -> None: ...
 def interleave(
     planes: int, pixels: int, num_images: int, num_channels: int, num_pixels: int, is_bfloat16: bool, /

@@ -119,12 +119,16 @@ class ActorCritic(nn.Module):
         self.state_size = sum(self._state_sizes)
         self._remembers = not all(type(trunk.core) is IdentityCore for trunk in self._trunks)
         self._chains: tuple[Callable[[Tensor], Tensor | None], ...] = ()  # of each trunk, with the heads; see pack
+        self._are_parts_packed = False
 
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
         self._chains = self._make_chains()
-        if self._chains:
-            return
+        if not self._chains or self._are_parts_packed:
+            self._pack_parts()
+
+    def _pack_parts(self) -> None:
+        self._are_parts_packed = True
         for module in self.modules():
             if isinstance(module, Linear | RecurrentCore):
                 module.pack()
@@ -201,7 +205,9 @@ class ActorCritic(nn.Module):
         rows = to_rows(observation)
         outputs = [chain(rows) for chain in self._chains]
         parameters, values = outputs[0], outputs[-1]
-        if parameters is None or values is None:
+        if parameters is None or values is None:  # more rows than one pass is for: part by part, from now on prepared
+            if not self._are_parts_packed:
+                self._pack_parts()
             return None
         return parameters[:, : self.action_head.num_parameters], values[:, -1]
 
@@ -279,7 +285,7 @@ class ActorCritic(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is prepared can be neither copied nor pickled, and belongs to the weights of one moment.
-        return self.__dict__ | {"_chains": ()}
+        return self.__dict__ | {"_chains": (), "_are_parts_packed": False}
 
 
 def make_actor_critic(

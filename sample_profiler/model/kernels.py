@@ -25,7 +25,7 @@ __all__ = [
         "is_traced",
         "scale",
     ),
-    *("small_layer", "small_layers", "sum_bytes", "to_pixels"),
+    *("small_layers", "sum_bytes", "to_pixels"),
 ]
 
 try:
@@ -46,17 +46,15 @@ _MOST_THREADS = 4
 
 _MUCH = 1 << 17
 
-_NARROW = 32
-"""Inputs or outputs of a layer that is too narrow for the libraries' kernels."""
+_MOST_ROWS = 256
+_MOST_WORK = {torch.float32: 1 << 26, torch.bfloat16: 10_000_000}
+"""Rows and multiplications up to which our loops through layers are as quick as the libraries'."""
 
-_MOST_WORK = 1 << 20
-"""Multiplications up to which our loops are quicker than the libraries get to work."""
-
-_MOST_WIDTH = 256
-"""Inputs and outputs of layers that a few rows pass in one go; `_kernels.c` has room for so many."""
+_MOST_WIDTH = 512
+"""Inputs and outputs of a layer: `_kernels.c` has room for so many between layers."""
 
 _WIDTH = 32
-"""Outputs that `_kernels.c` adds up at once."""
+"""Outputs whose weights lie side by side for `_kernels.c`."""
 
 _CPU = torch.device("cpu")
 """Device of every tensor that a loop writes into, whatever default the user has set."""
@@ -175,73 +173,36 @@ def to_pixels(images: Tensor) -> Tensor:
     return pixels
 
 
-def small_layer(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Activation], Tensor | None] | None:
-    """Return a linear layer with few inputs or few outputs, without gradients; None where our loop does not apply.
-
-    Args:
-        weight: ``[O, I]`` float32 or bfloat16; the layer is of the numbers that are there now.
-        bias: ``[O]``.
-
-    Returns:
-        Turns rows ``[N, I]``, on a processor and not traced, into activated ``[N, O]`` of the weights' type; more rows
-        than are usual in inference, and rows of another width, into None.
-    """
-    if _kernels is None or not weight.is_cpu or weight.dtype not in _NUMBERS or min(weight.shape) > _NARROW:
-        return None
-    dtype, (num_outputs, num_inputs) = weight.dtype, weight.shape
-    has_few_inputs = num_inputs <= num_outputs
-    ours = (weight.t() if has_few_inputs else weight).detach().float().clone(memory_format=torch.contiguous_format)
-    zeros = torch.zeros(num_outputs, dtype=torch.float32, device=_CPU)
-    our_bias = zeros if bias is None else bias.detach().float().clone()
-    is_bfloat16, most_rows = dtype == torch.bfloat16, _MOST_WORK // max(1, weight.numel())
-
-    def apply(rows: Tensor, activation: Activation) -> Tensor | None:
-        if len(rows) > most_rows or rows.shape[1] != num_inputs:
-            return None
-        rows = rows.float().contiguous()
-        addresses = rows.data_ptr(), ours.data_ptr(), our_bias.data_ptr()
-        if has_few_inputs:
-            products = torch.empty(len(rows), num_outputs, dtype=dtype, device=_CPU)
-            sizes = len(rows), num_inputs, num_outputs
-            _kernels.dense(*addresses, products.data_ptr(), *sizes, is_bfloat16, activation)
-            return products
-        products = torch.empty(len(rows), num_outputs, dtype=torch.float32, device=_CPU)
-        _kernels.few_outputs(*addresses, products.data_ptr(), len(rows), num_inputs, num_outputs)
-        return activate_in_place(products.to(dtype), activation)
-
-    return apply
-
-
 def small_layers(
-    layers: Sequence[tuple[Tensor, Tensor, Activation]],
+    layers: Sequence[tuple[Tensor, Tensor | None, Activation]],
 ) -> Callable[[Tensor], Tensor | None] | None:
     """Return linear layers one behind the other, without gradients, in one pass; None where our loop does not apply.
 
     Args:
-        layers: At least one: weights ``[O, I]`` float32, bias ``[O]``, and what follows. Each has as many inputs as the
-            one before has outputs. They are of the numbers that are there now.
+        layers: At least one: weights ``[O, I]`` float32 or bfloat16, bias ``[O]``, and what follows. Each has as many
+            inputs as the one before has outputs. They are of the numbers that are there now.
 
     Returns:
-        Turns rows ``[N, I]`` float32, on a processor and not traced, into the ``[N, O]`` of the last layer; more rows
-        than are usual in inference, and rows of another width or type, into None.
+        Turns rows ``[N, I]`` float32, on a processor and not traced, into the ``[N, O]`` float32 of the last layer,
+        which are those of its type; more rows than are usual in inference, and rows of another width or type, into
+        None.
     """
     weights = [weight for weight, _, _ in layers]
-    if _kernels is None or any(weight.dtype != torch.float32 or not weight.is_cpu for weight in weights):
+    if _kernels is None or any(weight.dtype not in _NUMBERS or not weight.is_cpu for weight in weights):
         return None
     if max(max(weight.shape) for weight in weights) > _MOST_WIDTH:
         return None
     num_inputs, num_outputs = weights[0].shape[1], weights[-1].shape[0]
-    most_rows = _MOST_WORK // max(1, sum(weight.numel() for weight in weights))
+    num_weights = {dtype: sum(each.numel() for each in weights if each.dtype == dtype) for dtype in _NUMBERS}
+    most_rows = min(_MOST_ROWS, *(_MOST_WORK[dtype] // max(1, number) for dtype, number in num_weights.items()))
     ours: list[Tensor] = []  # kept for as long as the function, which knows addresses alone
     described = []
     for weight, bias, activation in layers:
-        padded = len(weight) + -len(weight) % _WIDTH
-        our_weight, our_bias = (
-            torch.zeros(*shape, dtype=torch.float32, device=_CPU) for shape in ((weight.shape[1], padded), (padded,))
-        )
-        our_weight[:, : len(weight)], our_bias[: len(weight)] = weight.detach().t(), bias.detach()
+        our_weight, our_bias = _in_blocks(weight, bias)
         ours += [our_weight, our_bias]
-        described.append([our_weight.data_ptr(), our_bias.data_ptr(), *our_weight.shape, int(activation)])
+        sizes = weight.shape[1], len(our_bias)
+        is_bfloat16 = weight.dtype == torch.bfloat16
+        described.append([our_weight.data_ptr(), our_bias.data_ptr(), *sizes, int(activation), int(is_bfloat16)])
     ours.append(torch.tensor(described, dtype=torch.int64, device=_CPU))
 
     def apply(rows: Tensor) -> Tensor | None:
@@ -255,6 +216,18 @@ def small_layers(
         return outputs
 
     return apply
+
+
+def _in_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Copy weights ``[O, I]`` to ``[O / 32, I, 32]`` float32, and the bias ``[O]``, both filled up with zeros."""
+    num_outputs, num_inputs = weight.shape
+    num_blocks = -(-num_outputs // _WIDTH)
+    columns = torch.zeros(num_inputs, num_blocks * _WIDTH, dtype=torch.float32, device=_CPU)
+    columns[:, :num_outputs] = weight.detach().t()
+    our_bias = torch.zeros(num_blocks * _WIDTH, dtype=torch.float32, device=_CPU)
+    if bias is not None:
+        our_bias[:num_outputs] = bias.detach()
+    return columns.view(num_inputs, num_blocks, _WIDTH).transpose(0, 1).contiguous(), our_bias
 
 
 def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:

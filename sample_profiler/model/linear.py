@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sample_profiler.model.kernels import Activation, activate_in_place, is_traced, small_layer
+from sample_profiler.model.kernels import Activation, activate_in_place, is_traced, small_layers
 
 __all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
 
@@ -29,6 +29,9 @@ _LEAST_WORK_PACKED = 1_000_000
 
 _MOST_ROWS_OF_INFERENCE = 128
 """Usual batches are smaller; layers too small for them are not packed."""
+
+_NARROW, _FEW_ROWS = 32, 32
+"""Inputs or outputs of a layer that is too narrow for the libraries' kernels, and rows that are too few for them."""
 
 _LEAST_OUTPUTS = 32
 """Narrower outputs are no work for oneDNN's kernels, however many rows there are."""
@@ -109,13 +112,14 @@ class Linear(nn.Linear):
 
     _is_prepared = False
     _packed: Tensor | None = None
-    _small: Callable[[Tensor, Activation], Tensor | None] | None = None
+    _small: Callable[[Tensor], Tensor | None] | None = None
 
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
-        self._packed = None
-        self._small = small_layer(self.weight, self.bias)
+        self._packed = self._small = None
         self._is_prepared = self.weight.dtype in (torch.float32, torch.bfloat16)
+        if self._is_prepared and min(self.weight.shape) <= _NARROW:
+            self._small = small_layers([(self.weight, self.bias, Activation.NONE)])
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)
@@ -147,8 +151,8 @@ class Linear(nn.Linear):
         Another activation than none takes loops of our own.
         """
         rows = rows.to(self.weight.dtype)  # as autocast does where the Learner computes
-        if self._small is not None and (product := self._small(rows, activation)) is not None:
-            return product
+        if self._small is not None and len(rows) <= _FEW_ROWS and (product := self._small(rows.float())) is not None:
+            return activate_in_place(product.to(self.weight.dtype), activation)
         return activate_in_place(affine(rows, self.weight, self.bias, self._packed), activation)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def test_a_small_network_is_one_pass_in_inference_and_computes_the_same(make_net
     "changes",
     [
         {},
-        {"use_rnn": False, "encoder_mlp_layers": (300,)},
+        {"use_rnn": False, "encoder_mlp_layers": (600,)},
         {"use_rnn": False, "space": MASKED_SPACE},
         {"use_rnn": False, "space": IMAGE_SPACE},
         {"use_rnn": False, "action_space": ACTIONS["continuous"], "continuous_tanh_scale": 2.0},
@@ -205,6 +205,19 @@ def test_what_is_more_than_small_layers_goes_part_by_part(make_network, changes)
     assert not network._chains
     for one, other in zip(expected, _step(network, observations), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_many_rows_go_part_by_part_with_the_weights_of_today(make_network):
+    network = make_network(use_rnn=False)
+    observations = {"obs": torch.randn(1000, 4)}
+    for factor in (1.0, 1.5, 2.0):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.mul_(factor)
+        expected = _step(copy.deepcopy(network), observations)
+        network.pack()
+        for one, other in zip(expected, _step(network, observations), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_a_small_network_gives_gradients_and_can_be_copied_after_it_was_packed(make_network):

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model import linear
+from sample_profiler.model import kernels, linear
 from sample_profiler.model.linear import Linear, affine, can_multiply, multiply, pack
 
 needs_onednn = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
@@ -43,6 +43,25 @@ def test_output_and_gradients_are_those_of_exact_arithmetic(num_rows, num_inputs
         results.append([output, *torch.autograd.grad((output * factor).sum(), [rows, module.weight, module.bias])])
     for ours, reference in zip(*results, strict=True):
         assert relative_error(ours, reference) < TOLERANCES[torch.float32]
+
+
+@pytest.mark.parametrize("are_compiled", [True, False])
+@pytest.mark.parametrize("dtype", list(TOLERANCES))
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize(("num_inputs", "num_outputs"), [(4, 512), (17, 70), (1, 1), (512, 2), (600, 2), (67, 1)])
+def test_narrow_layers_are_exact_in_inference(num_inputs, num_outputs, has_bias, dtype, are_compiled, monkeypatch):
+    if not are_compiled:
+        monkeypatch.setattr(kernels, "_kernels", None)
+    layer = Linear(num_inputs, num_outputs, bias=has_bias).to(dtype)
+    layer.pack()
+    assert (layer._small is not None) == (kernels._kernels is not None and num_inputs <= 512)
+    bias = None if layer.bias is None else layer.bias.double()
+    with torch.no_grad():
+        for rows in (torch.randn(9, num_inputs), torch.randn(num_inputs, 5).t(), torch.randn(0, num_inputs)):
+            exact = F.linear(rows.to(dtype).double(), layer.weight.double(), bias)
+            outputs = layer(rows)
+            assert outputs.dtype == dtype
+            torch.testing.assert_close(outputs.double(), exact, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
 @needs_onednn
