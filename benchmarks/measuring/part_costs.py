@@ -99,6 +99,8 @@ def _choose_groups(blueprint: Blueprint, wanted_rows: int) -> tuple[list[int], i
 
 
 def _train(setting: Setting, _: int, barrier: Barrier) -> float:
+    import torch  # only now: processes of other parts do without it
+
     num_cores = len(usable_cpus())
     tame_numerical_libraries(num_cores)
     with _laid_out(setting) as blueprint:
@@ -121,7 +123,8 @@ def _train(setting: Setting, _: int, barrier: Barrier) -> float:
         while time.perf_counter() < end_s or not num_steps:
             train()
             num_steps += len(slots) * plan.rollout
-        return (spent_s() - before_s) / num_steps * num_cores
+        # Of a small network the Learner takes one core, whatever there is.
+        return (spent_s() - before_s) / num_steps * torch.get_num_threads()
 
 
 @contextlib.contextmanager

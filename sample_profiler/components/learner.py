@@ -65,7 +65,7 @@ class LearnerOptions:
         micro_batch_steps: steps that go through the network's core at once.
         encoder_steps: steps that go through its encoder at once.
         first_step_patience_s: that is to be had with the first training step, if more than with others.
-        useful_threads: more would not train such a network faster; 0: not known.
+        num_useful_threads: more would not train such a network faster; 0: not known.
     """
 
     sampling: SamplingOptions
@@ -76,7 +76,7 @@ class LearnerOptions:
     encoder_steps: int
     seed: int
     first_step_patience_s: float = 0.0
-    useful_threads: int = 0
+    num_useful_threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Learner:
             "policy_lag": self._latest_lag,
             "left_out_share": self._left_out_share,
             "num_threads": torch.get_num_threads(),
-            "useful_threads": self._options.useful_threads,
+            "num_useful_threads": self._options.num_useful_threads,
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:

@@ -202,9 +202,10 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
     micro_batch_steps = min(config.sampling.batch_size, _MICRO_BATCH_STEPS)
-    useful_threads = choose_training_threads(model.num_parameters, micro_batch_steps)
+    of_step = model.num_multiplications
+    num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own
-        torch.set_num_threads(min(useful_threads, torch.get_num_threads()))
+        torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     told = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
     trainer = Trainer(
@@ -233,7 +234,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
             encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
             first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
-            useful_threads=useful_threads,
+            num_useful_threads=num_useful_threads,
         ),
         memory=LearnerMemory(
             trajectories=blueprint.trajectories,

@@ -20,7 +20,7 @@ from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import describe_processes, recording_options
 from sample_profiler.components.wiring import ParallelWiring, SerialWiring
-from sample_profiler.config import Config
+from sample_profiler.config import Config, is_surely_on_cpu
 from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError
@@ -45,7 +45,6 @@ __all__ = ["RunResult", "allow_processes", "check_spaces", "choose_device", "exe
 
 logger = logging.getLogger(__name__)
 
-_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
 # The pipes to and from a process, and what else the Runner has open for it: at most 12. And what it opens now and then.
 _FILES_PER_PROCESS = 12
 _FILES_IN_RESERVE = 64
@@ -145,7 +144,7 @@ def _find_problems_of_network(config: Config, env_spec: EnvSpec) -> list[str]:
     if registered_parts(config).encoder is None:  # the user's own takes what it likes
         architecture = config.model.encoder_conv_architecture
         too_small = list(filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items())))
-    on_cpu = _is_surely_on_cpu(config)
+    on_cpu = is_surely_on_cpu(config.run.device)
     return problems + (too_small or find_excess_of_weights(config, seen, env_spec.action_space, on_cpu=on_cpu))
 
 
@@ -177,7 +176,7 @@ def choose_device(config: Config) -> str:
     Raises:
         ConfigError: a GPU is asked for and there is none.
     """
-    if _is_surely_on_cpu(config):
+    if is_surely_on_cpu(config.run.device):
         return "cpu"
     import torch  # only now: without a GPU the main process does without it
 
@@ -186,12 +185,6 @@ def choose_device(config: Config) -> str:
     if config.run.device == "gpu":
         raise ConfigError(["--device=gpu: PyTorch finds no GPU on this machine: use --device=cpu or --device=auto"])
     return "cpu"
-
-
-def _is_surely_on_cpu(config: Config) -> bool:
-    """Tell whether there is no question of a GPU; to find out otherwise takes PyTorch."""
-    wanted = config.run.device
-    return wanted == "cpu" or (wanted == "auto" and not any(Path(path).exists() for path in _GPU_DRIVERS))
 
 
 def execute_run(

@@ -24,6 +24,7 @@ from sample_profiler.config.parts import (
     RunOptions,
     SamplingOptions,
     SavingOptions,
+    is_surely_on_cpu,
     num_usable_cores,
 )
 from sample_profiler.config.saved import config_path, load_config, save_config
@@ -48,6 +49,7 @@ __all__ = [
     "config_path",
     "describe_parts",
     "format_help",
+    "is_surely_on_cpu",
     "load_config",
     "merge_saved",
     "num_usable_cores",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.config.config import Origin
-from sample_profiler.config.parts import num_usable_cores
+from sample_profiler.config.parts import is_surely_on_cpu, num_usable_cores
 from sample_profiler.config.values import show_value
 
 _FEWEST_ENVS = 2  # for double buffering
@@ -82,13 +82,14 @@ def _fit_workers(values: Assignments) -> None:
 
 
 def _fit_groups(values: Assignments) -> None:
-    """Make one group of each worker's environments if workers have all cores, and nobody asks for a GPU.
+    """Make one group of each worker's environments if workers have all cores, there is no GPU and nobody said a number.
 
     A second group is stepped while somebody else computes the actions of the first. Where that takes the cores of the
     workers it gains nothing, and halves the batches of inference.
     """
     has_all_cores = values.value("num_workers") == num_usable_cores()
-    if has_all_cores and values.value("device") != "gpu" and values["worker_num_splits"].origin != "command line":
+    is_free = values["worker_num_splits"].origin == "default"
+    if has_all_cores and is_free and is_surely_on_cpu(values.value("device")):
         values["worker_num_splits"] = Assigned(1, "automatic")
 
 

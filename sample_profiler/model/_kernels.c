@@ -223,7 +223,7 @@ static void sum_bytes(
 INTERLEAVE_IMAGES(interleave_float32, float, SAME)
 INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 
-/* ---- Small layers ---- */
+/* ---- Small multilayer perceptrons ---- */
 
 /* So many rows share each weight that is read, and so many outputs of each are added up at once, in registers. */
 #define ROWS 4
@@ -233,22 +233,22 @@ INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 /* So many rows go through a layer before the next: a multiple of ROWS. */
 #define TILE_ROWS 16
 
-/* Layers one behind the other, each with the activation behind it. In float32; one of bfloat16 numbers rounds what goes in,
-   the sums and what comes out, as it does where the processor multiplies bfloat16. */
+/* Consecutive layers, each with its activation, computed in float32. A bfloat16 layer rounds its inputs, its sums and its
+   activations, as where the processor multiplies bfloat16. */
 typedef struct {
     int64_t weights;     /* address of [num_outputs / WIDTH, num_inputs, WIDTH]: in the order in which they are read */
     int64_t bias;        /* address of [num_outputs] */
     int64_t num_inputs;  /* no more than MOST_WIDTH */
     int64_t num_outputs; /* the same, and a multiple of WIDTH: filled up with zeros */
     int64_t activation;
-    int64_t is_bfloat16; /* the numbers; here they are float32 all the same */
+    int64_t is_bfloat16; /* whether it rounds; its weights are float32 all the same */
 } Layer;
 
 typedef void AddUp(const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs);
 
-/* Two vectors of each row at once: registers for their sums, and not too few for a processor that adds up several while
-   the first is not done. As vectors, since what compilers make of loops over loops of floats is three times as slow;
-   as those of the processor, since of larger ones they make single floats. */
+/* Each block keeps 4 rows x 2 vectors of sums in registers: eight independent chains hide the latency of a multiply-add.
+   Vector types are explicit since compilers make scalar code of nested loops over floats, three times as slow, and as
+   wide as the processor's since they take wider ones apart into single floats. */
 #define ADD_UP(NAME, TARGET, VECTOR, LANES)                                                                            \
     TARGET static void NAME(                                                                                           \
         const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs            \
@@ -272,9 +272,9 @@ typedef void AddUp(const float *inputs, const float *weights, const float *bias,
 #if defined(__GNUC__)
 #define VECTOR_OF(LANES) __attribute__((vector_size((LANES) * sizeof(float)), aligned(sizeof(float)), may_alias))
 typedef float Vector4 VECTOR_OF(4);
-ADD_UP(add_up_4, , Vector4, 4)
+ADD_UP(add_up_portably, , Vector4, 4)
 #else
-ADD_UP(add_up_4, , float, 1)
+ADD_UP(add_up_portably, , float, 1)
 #endif
 
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -283,13 +283,15 @@ typedef float Vector16 VECTOR_OF(16);
 ADD_UP(add_up_8, __attribute__((target("avx2,fma"))), Vector8, 8)
 ADD_UP(add_up_16, __attribute__((target("avx512f"))), Vector16, 16)
 
-static AddUp *choose_add_up(void) {
-    if (__builtin_cpu_supports("avx512f"))
+static AddUp *choose_add_up(int most_lanes) {
+    if (most_lanes >= 16 && __builtin_cpu_supports("avx512f"))
         return add_up_16;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? add_up_8 : add_up_4;
+    if (most_lanes >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return add_up_8;
+    return add_up_portably;
 }
 #else
-static AddUp *choose_add_up(void) { return add_up_4; }
+static AddUp *choose_add_up(int most_lanes) { return add_up_portably; }
 #endif
 
 PART_OF_A_LOOP void round_numbers(float *values, Py_ssize_t count) {
@@ -297,12 +299,12 @@ PART_OF_A_LOOP void round_numbers(float *values, Py_ssize_t count) {
         values[i] = from_bfloat16(to_bfloat16(values[i]));
 }
 
-/* What is between the layers stays in the nearest caches. */
-FOR_EACH_PROCESSOR static void chain(
+/* A tile of rows goes through all layers before the next: activations between them stay in the L1 and L2 caches. */
+FOR_EACH_PROCESSOR static void fused_mlp(
     const float *RESTRICT rows, const Layer *RESTRICT layers, float *RESTRICT result, Py_ssize_t num_rows,
-    Py_ssize_t num_layers, Py_ssize_t num_results
+    Py_ssize_t num_layers, Py_ssize_t num_results, int most_lanes
 ) {
-    AddUp *add_up = choose_add_up();
+    AddUp *add_up = choose_add_up(most_lanes);
     float between[2][TILE_ROWS * MOST_WIDTH];
     for (Py_ssize_t first = 0; first < num_rows; first += TILE_ROWS) {
         Py_ssize_t size = num_rows - first < TILE_ROWS ? num_rows - first : TILE_ROWS, row = 0;
@@ -312,11 +314,12 @@ FOR_EACH_PROCESSOR static void chain(
                 inputs + row * MOST_WIDTH, rows + (first + row) * layers[0].num_inputs,
                 (size_t)layers[0].num_inputs * sizeof(float)
             );
-        for (; row % ROWS; row++) /* these are computed, too, and nobody reads them */
+        for (; row % ROWS; row++) /* padding: computed, never read */
             memset(inputs + row * MOST_WIDTH, 0, (size_t)layers[0].num_inputs * sizeof(float));
         for (Py_ssize_t at = 0; at < num_layers; at++) {
             Layer layer = layers[at];
-            const float *weights = (const float *)layer.weights, *bias = (const float *)layer.bias;
+            const float *weights = (const float *)(intptr_t)layer.weights;
+            const float *bias = (const float *)(intptr_t)layer.bias;
             for (row = 0; row < size && layer.is_bfloat16; row++)
                 round_numbers(inputs + row * MOST_WIDTH, layer.num_inputs);
             for (Py_ssize_t begin = 0; begin < layer.num_outputs; begin += WIDTH, weights += layer.num_inputs * WIDTH)
@@ -449,12 +452,15 @@ static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *call_chain(PyObject *module, PyObject *arguments) {
+static PyObject *call_fused_mlp(PyObject *module, PyObject *arguments) {
     Py_ssize_t rows, layers, result, num_rows, num_layers, num_results;
-    if (!PyArg_ParseTuple(arguments, "nnnnnn", &rows, &layers, &result, &num_rows, &num_layers, &num_results))
+    int most_lanes;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnni", &rows, &layers, &result, &num_rows, &num_layers, &num_results, &most_lanes
+        ))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    chain((float *)rows, (Layer *)layers, (float *)result, num_rows, num_layers, num_results);
+    fused_mlp((float *)rows, (Layer *)layers, (float *)result, num_rows, num_layers, num_results, most_lanes);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -496,9 +502,10 @@ static PyMethodDef METHODS[] = {
      "bounds of the logarithms of standard deviations."},
     {"draw", call_draw, METH_VARARGS,
      "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
-    {"chain", call_chain, METH_VARARGS,
-     "chain(rows, layers, result, num_rows, num_layers, num_results): of each layer six int64, the addresses of weights "
-     "[outputs / 32, inputs, 32] and bias, num_inputs, num_outputs, activation, is_bfloat16."},
+    {"fused_mlp", call_fused_mlp, METH_VARARGS,
+     "fused_mlp(rows, layers, result, num_rows, num_layers, num_results, most_lanes): of each layer six int64, the "
+     "addresses of weights [outputs / WIDTH, inputs, WIDTH] and bias, num_inputs, num_outputs, activation, is_bfloat16; "
+     "vectors of no more than so many floats are used."},
     {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
      "scale(values, factor, offset, result, num_rows, row_size, limit, item_size): bytes, float32 or float64."},
@@ -513,4 +520,11 @@ static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "_kernels", "Work of networks on processors; kernels.py is for use.", 0, METHODS,
 };
 
-PyMODINIT_FUNC PyInit__kernels(void) { return PyModule_Create(&MODULE); }
+PyMODINIT_FUNC PyInit__kernels(void) {
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module == NULL || PyModule_AddIntMacro(module, WIDTH) < 0 || PyModule_AddIntMacro(module, MOST_WIDTH) < 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}

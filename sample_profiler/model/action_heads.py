@@ -43,7 +43,7 @@ class DiscreteHead(nn.Module):
         logits: Tensor = self.logits(decoded)
         return logits if is_allowed is None else logits.masked_fill(is_allowed == 0, MASKED_LOGIT)
 
-    def layer(self) -> tuple[Tensor, Tensor]:
+    def linear_layer(self) -> tuple[Tensor, Tensor]:
         """Return the weights ``[n, D]`` and the bias ``[n]`` of the one layer that the head is, without a mask."""
         return self.logits.weight, self.logits.bias
 
@@ -89,7 +89,7 @@ class GaussianHead(nn.Module):
             mean = torch.tanh(mean / self._tanh_scale) * self._tanh_scale
         return torch.cat([mean, log_stddev], dim=-1)
 
-    def layer(self) -> tuple[Tensor, Tensor] | None:
+    def linear_layer(self) -> tuple[Tensor, Tensor] | None:
         """Return the weights ``[2 n, D]`` and the bias ``[2 n]`` of the one layer that the head is, if it is one."""
         weight, bias = self.outputs.weight, self.outputs.bias
         if self._tanh_scale:
@@ -135,9 +135,9 @@ class PartsHead(nn.Module):
         masks = torch.split(is_allowed, [head.mask_size for head in self._heads], dim=-1)
         return torch.cat([head(decoded, mask) for head, mask in zip(self._heads, masks, strict=True)], dim=-1)
 
-    def layer(self) -> tuple[Tensor, Tensor] | None:
+    def linear_layer(self) -> tuple[Tensor, Tensor] | None:
         """Return the weights and the bias of all parts' layers as one, if they are layers."""
-        layers = [layer for head in self._heads if (layer := head.layer()) is not None]
+        layers = [layer for head in self._heads if (layer := head.linear_layer()) is not None]
         if len(layers) < len(self._heads):
             return None
         return torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers])

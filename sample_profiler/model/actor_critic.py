@@ -17,7 +17,7 @@ from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
-from sample_profiler.model.kernels import Activation, is_traced, small_layers
+from sample_profiler.model.kernels import Activation, is_traced, make_fused_mlp
 from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
@@ -55,12 +55,15 @@ class _Trunk(nn.Module):
             self.decoder = parts.decoder(self.core.output_size)
             self.output_size = _output_size(self.decoder, "decoder")
 
-    def layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
+    def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
         """Return weights, bias and activation of each layer, if layers over one vector are all that the trunk is."""
-        vector = self.encoder.only_vector() if isinstance(self.encoder, ObservationEncoder) else None
-        if vector is None or not isinstance(self.core, IdentityCore) or not isinstance(self.decoder, Mlp):
+        # The very classes: one of the user's own that extends them may do something else.
+        if type(self.encoder) is not ObservationEncoder or type(self.core) is not IdentityCore:
             return None
-        return [*vector.layers.layers, *self.decoder.layers]
+        of_encoder = self.encoder.linear_layers()
+        if of_encoder is None or type(self.decoder) is not Mlp:
+            return None
+        return [*of_encoder, *self.decoder.linear_layers]
 
 
 class ActorCritic(nn.Module):
@@ -111,6 +114,7 @@ class ActorCritic(nn.Module):
         self.observation_normalizer = ObservationNormalizer(encoded, observations)
         self.returns_normalizer = RunningMeanStd()
         self._is_masked = mask_size > 0
+        self._has_own_parts = parts != ModelParts()
         # The widths of what travels side by side from head to tail.
         mask_sizes = [mask_size] if mask_size else []
         self._head_sizes = [trunk.encoded_size for trunk in self._trunks] + mask_sizes
@@ -118,13 +122,14 @@ class ActorCritic(nn.Module):
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
         self.state_size = sum(self._state_sizes)
         self._remembers = not all(type(trunk.core) is IdentityCore for trunk in self._trunks)
-        self._chains: tuple[Callable[[Tensor], Tensor | None], ...] = ()  # of each trunk, with the heads; see pack
+        self._fused: tuple[Callable[[Tensor], Tensor | None], ...] = ()  # of each trunk, with the heads; see pack
         self._are_parts_packed = False
 
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
-        self._chains = self._make_chains()
-        if not self._chains or self._are_parts_packed:
+        self._fused = self._fuse()
+        # Not the parts, too, unless they are needed: new weights come often, and packing both cost HalfCheetah 2 %.
+        if not self._fused or self._are_parts_packed:
             self._pack_parts()
 
     def _pack_parts(self) -> None:
@@ -133,26 +138,33 @@ class ActorCritic(nn.Module):
             if isinstance(module, Linear | RecurrentCore):
                 module.pack()
 
-    def _make_chains(self) -> tuple[Callable[[Tensor], Tensor | None], ...]:
+    def _fuse(self) -> tuple[Callable[[Tensor], Tensor | None], ...]:
         """Return all layers from a normalized vector to outputs as one pass for each trunk, where they are small."""
-        head, trunks = self.action_head.layer(), [trunk.layers() for trunk in self._trunks]
+        head, trunks = self.action_head.linear_layer(), [trunk.linear_layers() for trunk in self._trunks]
         if head is None or self._is_masked:
             return ()
         heads = [head, (self.value_head.weight, self.value_head.bias)]
         if len(trunks) == 1:  # as one layer: parameters, then the value
             heads = [(torch.cat([weight for weight, _ in heads]), torch.cat([bias for _, bias in heads]))]
-        chains = []
+        fused = []
         for layers, (weight, bias) in zip(trunks, heads, strict=True):
-            chain = None if layers is None else small_layers([*layers, (weight, bias, Activation.NONE)])
-            if chain is None:
+            mlp = None if layers is None else make_fused_mlp([*layers, (weight, bias, Activation.NONE)])
+            if mlp is None:
                 return ()
-            chains.append(chain)
-        return tuple(chains)
+            fused.append(mlp)
+        return tuple(fused)
 
     @property
     def num_parameters(self) -> int:
         """Numbers that training changes."""
         return _num_parameters(self)
+
+    @property
+    def num_multiplications(self) -> int | None:
+        """Of one step forwards; None: not known, since there are convolutions, or parts of the user's own."""
+        if self._has_own_parts or any(isinstance(module, nn.Conv2d) for module in self.modules()):
+            return None
+        return self.num_parameters  # each is multiplied once, but for some that are added
 
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
@@ -191,20 +203,21 @@ class ActorCritic(nn.Module):
         Returns:
             Parameters of the distributions of actions ``[N, P]``, values ``[N]``, next states ``[N, H]``.
         """
-        if (inferred := self._infer(normalized)) is not None:
+        if self._fused and (inferred := self._infer(normalized)) is not None:
             return *inferred, states
         core, new_states = self.forward_core(self.forward_head(normalized), states)
         parameters, values = self.forward_tail(core)
         return parameters, values, new_states
 
+    @profile_range("ActorCritic.infer")
     def _infer(self, normalized: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
         """Return parameters and values in one pass, if :meth:`pack` found that the network is small enough for it."""
-        if not self._chains or torch.is_grad_enabled() or is_traced():
+        if torch.is_grad_enabled() or is_traced():
             return None
         (observation,) = normalized.values()
         rows = to_rows(observation)
-        outputs = [chain(rows) for chain in self._chains]
-        parameters, values = outputs[0], outputs[-1]
+        parameters = self._fused[0](rows)
+        values = parameters if parameters is None or len(self._fused) == 1 else self._fused[1](rows)
         if parameters is None or values is None:  # more rows than one pass is for: part by part, from now on prepared
             if not self._are_parts_packed:
                 self._pack_parts()
@@ -284,8 +297,8 @@ class ActorCritic(nn.Module):
         return self.action_head.distribution(parameters)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is prepared can be neither copied nor pickled, and belongs to the weights of one moment.
-        return self.__dict__ | {"_chains": (), "_are_parts_packed": False}
+        # What is prepared is a copy of the weights of one moment: with others it would be wrong.
+        return self.__dict__ | {"_fused": (), "_are_parts_packed": False}
 
 
 def make_actor_critic(

@@ -17,7 +17,7 @@ from torch import Tensor, cat, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, describe_too_small, is_image
-from sample_profiler.model.kernels import to_pixels
+from sample_profiler.model.kernels import Activation, to_pixels
 from sample_profiler.model.layers import Mlp, make_activation
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder", "to_rows"]
@@ -43,10 +43,12 @@ class ObservationEncoder(nn.Module):
         self.encoders = nn.ModuleList(encoders)
         self.output_size = sum(encoder.output_size for encoder in encoders)
 
-    def only_vector(self) -> VectorEncoder | None:
-        """Return the one encoder, if there is one alone and of a vector."""
+    def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
+        """Return weights, bias and activation of each layer, if one vector is all that is encoded."""
         encoder = self.encoders[0]
-        return encoder if len(self.encoders) == 1 and isinstance(encoder, VectorEncoder) else None
+        if len(self.encoders) > 1 or type(encoder) is not VectorEncoder:
+            return None
+        return encoder.layers.linear_layers
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Encode N steps.

@@ -42,8 +42,8 @@ class Mlp(nn.Sequential):
         return module
 
     @property
-    def layers(self) -> list[tuple[Tensor, Tensor, Activation]]:
-        """Weights ``[O, I]`` and bias ``[O]`` of each layer, and what follows it."""
+    def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]]:
+        """Weights ``[O, I]`` and bias ``[O]`` of each layer, and its activation."""
         return [(layer.weight, layer.bias, self._activation) for layer in self._linear]
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sample_profiler.model.kernels import Activation, activate_in_place, is_traced, small_layers
+from sample_profiler.model.kernels import Activation, activate_in_place, is_traced, make_fused_mlp
 
 __all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
 
@@ -119,7 +119,7 @@ class Linear(nn.Linear):
         self._packed = self._small = None
         self._is_prepared = self.weight.dtype in (torch.float32, torch.bfloat16)
         if self._is_prepared and min(self.weight.shape) <= _NARROW:
-            self._small = small_layers([(self.weight, self.bias, Activation.NONE)])
+            self._small = make_fused_mlp([(self.weight, self.bias, Activation.NONE)])
         is_large = self.weight.numel() * _MOST_ROWS_OF_INFERENCE >= _LEAST_WORK_PACKED
         if can_multiply(self.weight) and (is_large or self.weight.dtype == torch.bfloat16):
             self._packed = pack(self.weight)

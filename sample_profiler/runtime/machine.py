@@ -116,17 +116,18 @@ def choose_learner_threads(num_learners: int) -> int:
     return max(1, num_usable_cores() // num_learners)
 
 
-def choose_training_threads(num_parameters: int, num_rows: int) -> int:
+def choose_training_threads(num_multiplications: int | None) -> int:
     """Return how many threads are of use to train a network: one or all.
 
     Small products are finished before a second thread has woken up. With minibatches of 1,024 rows on two cores, one
-    thread took 0.61 of the time of two for two layers of 64, 0.76 for 128 and 0.93 for 256.
+    thread took 0.61 of the time of two for two layers of 64, 0.76 for 128 and 0.93 for 256. More cores than two were
+    not measured.
 
     Args:
-        num_parameters: Of the network.
-        num_rows: That go through it at once.
+        num_multiplications: Of what goes through the network at once, forwards; None: not known.
     """
-    return num_usable_cores() if num_parameters * num_rows >= _LEAST_WORK_FOR_THREADS else 1
+    is_small = num_multiplications is not None and num_multiplications < _LEAST_WORK_FOR_THREADS
+    return 1 if is_small else num_usable_cores()
 
 
 def choose_inference_threads(num_inference_workers: int) -> int:

@@ -7,9 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from sample_profiler.components import memory_needs
-from sample_profiler.components import run as run_module
 from sample_profiler.components.run import check_spaces
 from sample_profiler.config import parse_config
+from sample_profiler.config.parts import run as run_options
 from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.sizes import num_weights
@@ -57,7 +57,7 @@ def test_weights_are_refused_of_which_not_all_copies_fit(monkeypatch, flags, num
 
 
 def test_on_a_gpu_the_machines_memory_holds_what_is_published_and_what_is_being_made(monkeypatch):
-    monkeypatch.setattr(run_module, "_GPU_DRIVERS", ("/",))
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ("/",))
     assert copies_that_fit(monkeypatch, "--device=auto") == 3
 
 

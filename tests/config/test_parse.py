@@ -21,6 +21,7 @@ from sample_profiler.config import (
     parse_run_config,
     save_config,
 )
+from sample_profiler.config.parts import run as run_options
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import usable_cores
 
@@ -205,8 +206,19 @@ def test_workers_that_have_all_cores_step_their_environments_as_one_group(
     monkeypatch: pytest.MonkeyPatch, num_cores: int, flags: str, expected: tuple[int, str]
 ):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)), raising=False)
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ())
     cfg = parse(flags, defaults={"num_workers": 8, "num_envs_per_worker": 8})
     assert (cfg.worker_num_splits, cfg.origin("worker_num_splits")) == expected
+
+
+def test_groups_stay_as_a_family_or_a_saved_run_has_them_and_where_a_gpu_may_compute(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    family = {"num_workers": 8, "num_envs_per_worker": 8}
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ())
+    assert parse("", defaults=family | {"worker_num_splits": 4}).worker_num_splits == 4
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ("/",))
+    assert parse("", defaults=family).worker_num_splits == 2
+    assert parse("--device=cpu", defaults=family).worker_num_splits == 1
 
 
 def test_cores_are_not_left_idle_for_a_number_that_cannot_be_divided(monkeypatch: pytest.MonkeyPatch):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import sample_profiler
+from sample_profiler.model.kernels import KERNELS
 from sample_profiler.profiling import ranges
 from tests.integration.runs import CARTPOLE, SMALL, run
 
@@ -139,6 +140,29 @@ def test_tr8_the_hot_paths_are_ranges_that_nest_as_the_code_does(events: list[di
     assert set(NESTING) - {name for name, _ in found} == set()
     wrong = {(name, around) for name, around in found if (outer := NESTING.get(name)) and outer not in around}
     assert wrong == set()
+
+
+PASS_OF_A_SMALL_NETWORK = """
+import gymnasium, torch
+from torch.profiler import ProfilerActivity, profile
+from sample_profiler.config import ModelOptions, ObservationOptions
+from sample_profiler.model import make_actor_critic
+box = gymnasium.spaces.Box(-1, 1, (4,))
+space = gymnasium.spaces.Dict({"obs": box})
+network = make_actor_critic(ModelOptions(use_rnn=False), ObservationOptions(), space, gymnasium.spaces.Discrete(2))
+network.pack()
+with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as profiler:
+    network({"obs": torch.zeros(2, 4)}, torch.zeros(2, 1))
+print(*(event.key for event in profiler.key_averages()))
+"""
+
+
+def test_tr8_one_pass_through_a_small_network_is_a_range() -> None:
+    command, environment = [sys.executable, "-c", PASS_OF_A_SMALL_NETWORK], {**os.environ, VARIABLE: "1"}
+    keys = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=100, check=True).stdout
+    is_compiled = KERNELS == "compiled"
+    assert ("ActorCritic.infer" in keys.split()) == is_compiled
+    assert ("ActorCritic.forward_head" in keys.split()) == (not is_compiled)
 
 
 def test_tr8_counts_are_those_of_the_run(events: list[dict[str, Any]]) -> None:

@@ -11,12 +11,17 @@ from gymnasium import spaces
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import make_actor_critic
+from sample_profiler.model.encoders import ObservationEncoder
 from sample_profiler.model.kernels import KERNELS
+from sample_profiler.model.layers import Mlp
+from sample_profiler.model.registry import ModelParts
 
 NUM_AGENTS = 5
 IMAGE_SPACE = spaces.Dict(
     {"obs": spaces.Box(0, 255, (3, 40, 40), np.uint8), "health": spaces.Box(0, 100, (2,), np.float32)}
 )
+MODEL = ModelOptions(encoder_mlp_layers=(8,), use_rnn=False)
+VECTOR_SPACE = spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32)})
 MASKED_SPACE = spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32), "action_mask": spaces.Box(0, 1, (3,), np.int8)})
 VARIANTS = [
     pytest.param({}, id="shared"),
@@ -178,7 +183,7 @@ def test_a_small_network_is_one_pass_in_inference_and_computes_the_same(make_net
             parameter.add_(torch.randn_like(parameter) * 0.1)  # biases and deviations that are not all the same
     expected = _step(network, observations)
     network.pack()
-    assert network._chains
+    assert network._fused
     network.forward_head = None  # not needed
     for one, other in zip(expected, _step(network, observations), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
@@ -196,15 +201,103 @@ def test_a_small_network_is_one_pass_in_inference_and_computes_the_same(make_net
     ],
     ids=["memory", "wide", "masked", "image", "tanh"],
 )
-def test_what_is_more_than_small_layers_goes_part_by_part(make_network, changes):
+def test_what_is_no_small_multilayer_perceptron_goes_part_by_part(make_network, changes):
     space = changes.pop("space", spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32)}))
     network = make_network(space, **changes)
     observations = observe(space, NUM_AGENTS)
     expected = _step(network, observations)
     network.pack()
-    assert not network._chains
+    assert not network._fused
     for one, other in zip(expected, _step(network, observations), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+class _OwnEncoder(ObservationEncoder):
+    def forward(self, observations):
+        return super().forward(observations) + 1
+
+
+class _OwnDecoder(Mlp):
+    def forward(self, rows):
+        return super().forward(rows) + 1
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ModelParts(encoder=lambda space: _OwnEncoder(space.spaces, MODEL)),
+        ModelParts(decoder=lambda size: _with_output_size(_OwnDecoder(size, (8,), "elu"), 8)),
+    ],
+    ids=["encoder", "decoder"],
+)
+def test_what_a_part_of_ones_own_does_beyond_ours_is_done_in_inference_too(parts):
+    network = make_actor_critic(MODEL, ObservationOptions(), VECTOR_SPACE, spaces.Discrete(3), parts)
+    observations = observe(VECTOR_SPACE, NUM_AGENTS)
+    expected = _step(network, observations)
+    network.pack()
+    for one, other in zip(expected, _step(network, observations), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def _with_output_size(module, size):
+    module.output_size = size
+    return module
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Dict({"obs": spaces.Discrete(5)}), spaces.Dict({"obs": spaces.Box(-1, 1, (3,), np.float64)})],
+    ids=["discrete", "float64"],
+)
+@pytest.mark.parametrize("shares", [True, False])
+def test_one_pass_of_observations_of_other_types(make_network, space, shares):
+    network = make_network(space, use_rnn=False, actor_critic_share_weights=shares)
+    observations = observe(space, NUM_AGENTS)
+    expected = _step(network, observations)
+    network.pack()
+    assert network._fused
+    for one, other in zip(expected, _step(network, observations), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_where_one_of_two_trunks_is_refused_both_go_part_by_part(make_network):
+    network = make_network(use_rnn=False, actor_critic_share_weights=False)
+    expected = _step(network, {"obs": torch.ones(2, 4)})
+    network.pack()
+    for refusing in (0, 1):
+        network._fused = tuple(
+            (lambda rows: None) if index == refusing else one for index, one in enumerate(network._fused)
+        )
+        for one, other in zip(expected, _step(network, {"obs": torch.ones(2, 4)}), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+class _Parameters(torch.nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, rows):
+        return self.network({"obs": rows}, torch.zeros(len(rows), 1))[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_a_packed_network_is_traced_by_its_weights_not_by_one_pass(make_network):
+    network = _Parameters(make_network(use_rnn=False))
+    network.network.pack()
+    with torch.no_grad():
+        traced = torch.jit.trace(network, torch.randn(2, 4), check_trace=False)
+        rows = torch.randn(2, 4)
+        torch.testing.assert_close(traced(rows), network(rows), rtol=1e-5, atol=1e-5)
+
+
+def test_multiplications_are_known_where_each_weight_is_used_once(make_network):
+    network = make_network(use_rnn=False)
+    assert network.num_multiplications == network.num_parameters
+    assert make_network(IMAGE_SPACE).num_multiplications is None
+    parts = ModelParts(encoder=lambda space: _OwnEncoder(space.spaces, MODEL))
+    of_own = make_actor_critic(MODEL, ObservationOptions(), VECTOR_SPACE, spaces.Discrete(3), parts)
+    assert of_own.num_multiplications is None
 
 
 def test_many_rows_go_part_by_part_with_the_weights_of_today(make_network):

@@ -75,7 +75,8 @@ def test_a_quota_bounds_threads_and_not_the_cores_to_run_on(in_container):
     assert (choose_learner_threads(1), choose_learner_threads(2), choose_inference_threads(1)) == (4, 2, 1)
     assert [choose_worker_threads(number) for number in (1, 2, 4, 9)] == [4, 2, 1, 1]
     assert choose_cpus(1, 4) == (4, 5, 6, 7), "all containers of a machine would share its first cores"
-    assert [choose_training_threads(number, 1024) for number in (6_000, 300_000)] == [1, 4], "small networks: one"
+    assert [choose_training_threads(number) for number in (6_000_000, 300_000_000)] == [1, 4], "small networks: one"
+    assert choose_training_threads(None) == 4
     in_container("max")
     assert (Machine.this().num_cpus, choose_learner_threads(1), choose_worker_threads(4)) == (16, 16, None)
 

@@ -87,7 +87,7 @@ def too_few_threads(run: JudgedRun) -> Finding | None:
     if not run.is_paced_by_learner or run.num_idle < _IDLE_CORES:
         return None
     threads = int(learner.gauges.get("num_threads", 0.0))
-    useful = learner.gauges.get("useful_threads") or cores
+    useful = learner.gauges.get("num_useful_threads") or cores
     if not 0 < threads < min(cores, useful) or (learner.cpu or 0.0) < _USED * threads * learner.busy:
         return None
     more = min(cores, threads + max(1, int(run.num_idle)))
@@ -98,7 +98,7 @@ def too_few_threads(run: JudgedRun) -> Finding | None:
         *run.describe_waits_for_learner(),
         f"{run.num_idle:.1f} cores are idle",
     ]
-    why = f"where the network is made; by itself each Learner takes {max(1, cores // policies)}"
+    why = f"where the network is made; by itself each Learner takes at most {max(1, cores // policies)}"
     advice = [Advice(f"torch.set_num_threads({more})", why, run.gain(factor, 0.2))]
     if cores // more < policies:
         why = "the cores are divided between the Learners of all policies"

@@ -11,6 +11,14 @@ from sample_profiler.config.limits import NOT_EMPTY, TEXT_RULE_KEY, TextRule, op
 _LONGEST_FOLDER_NAME_BYTES = 255
 
 
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
+
+
+def is_surely_on_cpu(device: str) -> bool:
+    """Tell, for a value of ``--device``, whether there is no question of a GPU; to find out otherwise takes PyTorch."""
+    return device == "cpu" or (device == "auto" and not any(Path(path).exists() for path in _GPU_DRIVERS))
+
+
 def find_folder_reason(name: str) -> str:
     """Return why a name cannot be a folder below another one, which may not be left; empty text if it can.
 

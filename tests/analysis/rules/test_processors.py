@@ -8,7 +8,7 @@ from tests.analysis.made_runs import batcher, inference, judge_run, learner, loa
 
 
 def judge_learner(machine_busy=0.5, num_threads=1, cpu=0.95, busy=0.97, waits=0.4, useful=0, config=None, **options):
-    gauges = {"num_threads": num_threads, "useful_threads": useful} if num_threads else {}
+    gauges = {"num_threads": num_threads, "num_useful_threads": useful} if num_threads else {}
     loads = [*(worker(i, learner=waits) for i in range(2)), inference(), learner(busy, cpu=cpu, gauges=gauges)]
     return judge_run(*loads, machine_busy=machine_busy, config=config, **options)
 
