@@ -93,8 +93,9 @@ def describe(line: dict[str, Any]) -> str:
     """Return what came of one case in words."""
     seen = [f"{name} after {line[key]:.1f} s" for name, key in (("ended", "ended_s"), ("back", "back_s")) if line[key]]
     if line["throughput"] is not None:
-        windows = " and ".join(f"{fps:,.0f}" for fps in line["before_fps"])
-        seen.append(f"{line['after_fps']:,.0f} frames/s, undisturbed {windows}: {line['throughput']:.2f}")
+        windows = [" and ".join(f"{fps:,.0f}" for fps in line[name]) for name in ("before_fps", "again_fps")]
+        undisturbed = ", then ".join(filter(None, windows))
+        seen.append(f"{line['after_fps']:,.0f} frames/s, undisturbed {undisturbed}: {line['throughput']:.2f}")
     begin = f"{line['fault']} {line['victim']}, {line['mode']}, {line['environment']}, {line['number']}: "
     problems = [f"\n  {kind}: {text}" for kind, text in line["problems"]]
     return begin + ", ".join([*seen, "as it has to be" if not problems else "FAILED"]) + "".join(problems)

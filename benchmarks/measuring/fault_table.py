@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -71,14 +72,17 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 def describe_throughput(lines: Iterable[Mapping[str, Any]]) -> str:
     """Say how many runs were as fast as before soon after a worker was replaced."""
-    ratios = [line["throughput"] for line in lines if line["throughput"] is not None]
+    measured = [line for line in lines if line["throughput"] is not None]
+    ratios = [line["throughput"] for line in measured]
     if not ratios:
         return "No throughput was measured after a replacement"
     num_back = sum(ratio >= BACK_SHARE for ratio in ratios)
     return (
         f"{num_back} of {len(ratios)} runs whose worker was replaced ({num_back / len(ratios):.0%}) were back at "
         f"{BACK_SHARE:.0%} of an undisturbed run's throughput within {BACK_S:g} s; the lowest ratio is "
-        f"{min(ratios):.2f}"
+        f"{min(ratios):.2f}, the median {statistics.median(ratios):.2f}. "
+        f"{sum(bool(line.get('again_fps')) for line in measured)} of them were slower than the undisturbed run before "
+        "them, and are compared with another one right after them"
     )
 
 

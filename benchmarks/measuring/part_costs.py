@@ -1,7 +1,8 @@
 """What a step of a run takes in inference and in training, alone, with the run's own components on made-up data.
 
 Components are built as in a run, but in processes where nothing else happens: as many for inference as there are
-cores, each with one thread and on a core of its own, as small batches want; one with all cores for training.
+cores, each with one thread and on a core of its own, as small batches want; one for training, with the threads that
+a run would give it.
 """
 
 from __future__ import annotations

@@ -202,7 +202,8 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
     micro_batch_steps = min(config.sampling.batch_size, _MICRO_BATCH_STEPS)
-    of_step = model.num_multiplications
+    # What a GPU multiplies says nothing of what is left for the processor.
+    of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))

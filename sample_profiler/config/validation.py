@@ -72,13 +72,14 @@ def _fit_workers(values: Assignments) -> None:
         return
     if num_envs.value == -1:
         values["num_workers"] = Assigned(num_cores, "automatic")
-        return
-    total = num_workers.value * num_envs.value
-    fitting = next(number for number in range(num_cores, 0, -1) if total % number == 0)
-    if 2 * fitting >= num_cores:
+    else:
+        total = num_workers.value * num_envs.value
+        fitting = next(number for number in range(num_cores, 0, -1) if total % number == 0)
+        if 2 * fitting < num_cores:
+            return
         values["num_workers"] = Assigned(fitting, "automatic")
         values["num_envs_per_worker"] = Assigned(total // fitting, "automatic")
-        _fit_groups(values)
+    _fit_groups(values)
 
 
 def _fit_groups(values: Assignments) -> None:

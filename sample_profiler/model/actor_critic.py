@@ -57,11 +57,10 @@ class _Trunk(nn.Module):
 
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
         """Return weights, bias and activation of each layer, if layers over one vector are all that the trunk is."""
-        # The very classes: one of the user's own that extends them may do something else.
-        if type(self.encoder) is not ObservationEncoder or type(self.core) is not IdentityCore:
+        if not isinstance(self.encoder, ObservationEncoder) or not isinstance(self.core, IdentityCore):
             return None
         of_encoder = self.encoder.linear_layers()
-        if of_encoder is None or type(self.decoder) is not Mlp:
+        if of_encoder is None or not isinstance(self.decoder, Mlp):
             return None
         return [*of_encoder, *self.decoder.linear_layers]
 
@@ -140,8 +139,10 @@ class ActorCritic(nn.Module):
 
     def _fuse(self) -> tuple[Callable[[Tensor], Tensor | None], ...]:
         """Return all layers from a normalized vector to outputs as one pass for each trunk, where they are small."""
+        if self._is_masked or self._has_own_parts:  # a part that extends ours may do something else
+            return ()
         head, trunks = self.action_head.linear_layer(), [trunk.linear_layers() for trunk in self._trunks]
-        if head is None or self._is_masked:
+        if head is None or None in trunks or not self.value_head.weight.is_cpu:
             return ()
         heads = [head, (self.value_head.weight, self.value_head.bias)]
         if len(trunks) == 1:  # as one layer: parameters, then the value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from sample_profiler.components.batcher import Batcher
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.envs import registry
 from sample_profiler.model.kernels import KERNELS
+from sample_profiler.runtime import machine
 
 
 def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):
@@ -65,3 +67,20 @@ def test_the_learner_tells_the_size_of_its_network_and_whose_kernels_it_has(make
     with caplog.at_level("INFO"):
         make_component(make_blueprint(), "Learner_0")
     assert "Policy 0: " in caplog.text and " parameters (encoder " in caplog.text and KERNELS in caplog.text
+
+
+@pytest.mark.parametrize(("flags", "num_threads"), [
+    (("--encoder_mlp_layers", "8"), 1),
+    (("--encoder_mlp_layers", "8", "--serial_mode=True"), 5),  # they are those of the program around
+    (("--encoder_mlp_layers", "512", "512", "--batch_size=1024"), 5),
+])  # fmt: skip
+def test_the_learner_of_a_small_network_takes_one_thread(
+    make_blueprint, make_component, monkeypatch, flags, num_threads
+):
+    threads = [5]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(machine, "num_usable_cores", lambda: 8)
+    learner, _ = make_component(make_blueprint(*flags), "Learner_0")
+    assert threads[-1] == num_threads
+    assert learner.gauges()["num_useful_threads"] == (8 if "512" in flags else 1)

@@ -217,8 +217,11 @@ def test_groups_stay_as_a_family_or_a_saved_run_has_them_and_where_a_gpu_may_com
     monkeypatch.setattr(run_options, "_GPU_DRIVERS", ())
     assert parse("", defaults=family | {"worker_num_splits": 4}).worker_num_splits == 4
     monkeypatch.setattr(run_options, "_GPU_DRIVERS", ("/",))
-    assert parse("", defaults=family).worker_num_splits == 2
+    saved = parse("", defaults=family)
+    assert saved.worker_num_splits == 2
     assert parse("--device=cpu", defaults=family).worker_num_splits == 1
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ())
+    assert merge_saved(saved, parse("", defaults=family)).worker_num_splits == 2
 
 
 def test_cores_are_not_left_idle_for_a_number_that_cannot_be_divided(monkeypatch: pytest.MonkeyPatch):
@@ -229,8 +232,9 @@ def test_cores_are_not_left_idle_for_a_number_that_cannot_be_divided(monkeypatch
 
 def test_a_family_may_leave_the_number_of_environments_open(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(2)), raising=False)
+    monkeypatch.setattr(run_options, "_GPU_DRIVERS", ())
     cfg = parse("", defaults={"num_workers": 8, "num_envs_per_worker": -1})
-    assert (cfg.num_workers, cfg.num_envs_per_worker) == (2, 16)
+    assert (cfg.num_workers, cfg.num_envs_per_worker, cfg.worker_num_splits) == (2, 16, 1)
 
 
 def test_family_defaults_are_typed_values_of_known_flags():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import signal
 from pathlib import Path
@@ -133,18 +134,39 @@ class Live:
         return None
 
 
-@pytest.mark.parametrize(("after", "is_problem"), [(100.0, False), (94.0, True)])
-def test_a_run_that_stays_slow_is_a_problem_and_successors_are_looked_for(
-    monkeypatch: pytest.MonkeyPatch, after: float, is_problem: bool
+def test_throughput_after_a_replacement_is_measured_and_successors_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(monkeypatch)
-    live = Live(monkeypatch, clock, after)
+    live = Live(monkeypatch, clock, 94.0)
     case = Case(Plan("kill", "RolloutWorker_w0", "async"), before_fps=(90.0, 110.0))
     matrix._expect_replacement(case, live)
     assert live.events == ["everybody", "SIGINT"], "what is there only since then is seen before the run ends"
-    text = "94.0% of the throughput 30 s after the worker was lost"
-    assert case.problems == ([("throughput", text)] if is_problem else [])
+    assert case.throughput == pytest.approx(0.94) and case.is_slower
     assert clock.now_s == pytest.approx(130), "the one window that counts ends then"
+
+
+@pytest.mark.parametrize(
+    ("after", "again", "throughput"),
+    [(100.0, None, 1.0), (94.0, 97.0, 94 / 97), (94.0, 100.0, 0.94), (80.0, 90.0, 80 / 90)],
+)
+def test_where_the_machine_may_have_become_slower_an_undisturbed_run_right_afterwards_decides(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: float, again: float | None, throughput: float
+) -> None:
+    def play(case: Case, *_: Any) -> None:
+        case.after_fps = after
+
+    measured = iter([100.0, again])
+    monkeypatch.setattr(matrix, "injected_run", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(matrix, "_play", play)
+    monkeypatch.setattr(matrix, "_look_at_what_is_left", lambda *_: None)
+    undisturbed = Undisturbed(lambda *_: (next(measured),))
+    case = run_case(Plan("kill", "RolloutWorker_w0", "async"), tmp_path, undisturbed)
+    assert case.before_fps == (100.0,) and case.again_fps == ((again,) if again else ())
+    assert case.throughput == pytest.approx(throughput)
+    texts = [f"{throughput:.1%} of the throughput 30 s after the worker was lost"] if throughput < 0.95 else []
+    assert case.problems == [("throughput", text) for text in texts]
+    assert list(measured) == ([] if again else [None]), "it is run only where it decides"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +241,7 @@ def test_a_case_that_cannot_be_played_is_a_case_with_a_problem(monkeypatch: pyte
     assert case.to_dict() | {"problems": 0} == {
         **{"fault": "kill", "victim": "Runner", "mode": "sync", "number": 0, "environment": "cartpole"},
         **{"after_s": case.plan.after_s, "throughput": None, "problems": 0, "ended_s": None, "back_s": None},
-        **{"before_fps": (), "after_fps": None, "output": "the end of its log"},
+        **{"before_fps": (), "after_fps": None, "again_fps": (), "output": "the end of its log"},
     }
 
 

@@ -34,8 +34,8 @@ class SamplingOptions:
     worker_num_splits: int = option(2, minimum=1, maximum=32)
     """Number of groups into which a worker divides its environments: while one waits for actions, another steps. 1
     switches this double buffering off; groups that step in less than a quarter of a millisecond ask together anyway.
-    Where a family's environments were put into as many workers as there are cores, the default is 1 without
-    --device=gpu."""
+    Where a family's environments were put into as many workers as there are cores, the default is 1 with --device=cpu,
+    and with --device=auto where there is no driver of a GPU."""
 
     policy_workers_per_policy: int = option(1, minimum=1, maximum=100)
     """Number of inference workers for each policy."""
