@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import multiprocessing
 import os
 import shutil
 from pathlib import Path
@@ -27,13 +28,9 @@ from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
 COMMANDS = (("status",), ("report", "--format=text"), ("report", "--format=json"), ("report",), ("trace",), ("watch",))
 
 
-@pytest.fixture(scope="module")
-def good_run(tmp_path_factory) -> Path:
-    """A run that has ended: recordings, session and steady part; nothing in it is touched."""
-    folder = tmp_path_factory.mktemp("good") / "run"
-    live = live_folder(folder)
+def record_a_run(live: Path) -> None:
+    """Write what the components of a run record; all of them have ended in order."""
     live.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"flags": {"env": {"value": "calm"}, "rollout": {"value": 8}}}))
     for name in ("Learner_0", "RolloutWorker_w0", "Runner"):
         timing = Timing(f"{name} profile")
         file = RecordFile(live / f"{name}.1.rec", process_name=name, ring_bytes=1 << 12, num_slots=16)
@@ -42,6 +39,19 @@ def good_run(tmp_path_factory) -> Path:
             with timing.add_time("main_loop"), timing.add_time("train" if name == "Learner_0" else "wait_inference"):
                 pass
         file.close()
+
+
+@pytest.fixture(scope="module")
+def good_run(tmp_path_factory) -> Path:
+    """A run that has ended: recordings, session and steady part; nothing in it is touched."""
+    folder = tmp_path_factory.mktemp("good") / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"flags": {"env": {"value": "calm"}, "rollout": {"value": 8}}}))
+    # By a process that is gone: of one that lives, a flipped bit makes a run that goes on, which `watch` follows.
+    recorder = multiprocessing.get_context("spawn").Process(target=record_a_run, args=(live_folder(folder),))
+    recorder.start()
+    recorder.join()
+    assert recorder.exitcode == 0
     session = read_live(folder)
     session.processes[0].gauges = {"fps": GaugeNode(3.0), "odd": GaugeNode(math.inf)}
     session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "fps": 20.0, "frames": {"0": 640}, "reason": "over"}
