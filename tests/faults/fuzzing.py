@@ -38,11 +38,6 @@ def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
     return _settings(_counted(test))
 
 
-def fuzzed_by_runs(test: Callable[..., None]) -> Callable[..., None]:
-    """Have a test each of whose inputs takes a run get a twentieth of it, as `fuzzed` does."""
-    return settings(_settings, max_examples=max(8, NUM_EXAMPLES // 20))(_counted(test))
-
-
 def _counted(test: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(test)
     def count(*arguments: Any, **named: Any) -> None:
