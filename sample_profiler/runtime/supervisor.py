@@ -166,8 +166,15 @@ class Child:
         if code is None:
             return "is still running"
         if code < 0:
-            return f"was killed by signal {-code} ({signal.Signals(-code).name})"
+            return f"was killed by signal {-code} ({_name_of(-code)})"
         return f"exited with status {code}"
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of the real-time signals Python knows the first and the last
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def _end_unknown(process: BaseProcess) -> None:

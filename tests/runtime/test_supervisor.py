@@ -6,6 +6,7 @@ import contextlib
 import errno
 import multiprocessing
 import os
+import re
 import signal
 import time
 from functools import partial
@@ -92,6 +93,14 @@ def test_a_process_that_nobody_knows_of_yet_does_not_outlive_its_start(is_interr
     with pytest.raises(KeyboardInterrupt if is_interrupted else OSError):
         Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
     assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGUSR2, "SIGUSR2"), (signal.SIGRTMIN + 3, r"SIGRTMIN\+3")])
+def test_the_end_by_any_signal_has_words(supervisor, number, name):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    os.kill(child.pid, number)
+    child._process.join(10)
+    assert re.fullmatch(rf"was killed by signal {int(number)} \({name}\)", child.describe_exit())
 
 
 def test_a_process_that_cannot_begin_raises_as_it_is():
