@@ -3,7 +3,8 @@
 The cases are those of `tests/faults/cases.py`, each a run of its own that is watched by `tests/faults/matrix.py`. Every
 case adds a line to the results as soon as it is over, also when it could not be played to its end. Cases that are there
 are not made again, so the same command goes on where it was ended, by --seconds or at any moment; --again makes those
-that had problems once more. The table is printed at the end and written beside the results.
+that had problems once more. A case after which the run is slower, and nothing else is wrong, is played up to three
+times, and the median decides. The table is printed at the end and written beside the results.
 
 Exit status 0: all cases are there, without problems; 1: some have problems; 3: none has, but some are not there yet.
 
@@ -24,10 +25,11 @@ from typing import Any
 
 from benchmarks.measuring.fault_table import (
     Key,
+    decide,
     describe_missing,
     describe_throughput,
+    is_only_slow,
     key_of,
-    latest_of,
     to_table,
 )
 from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
@@ -36,6 +38,7 @@ from tests.faults.cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICT
 from tests.faults.matrix import Case, Undisturbed, run_case
 
 _LONGEST_CASE_S = 400.0  # with an undisturbed run before it, and all patience that its steps have
+_MOST_PLAYS = 3  # of a case whose only problem is throughput
 
 
 @contextmanager
@@ -70,7 +73,7 @@ def choose(wanted: Sequence[Plan], kept: dict[Key, Any], *, again: bool) -> list
 
     Args:
         wanted: all of them.
-        kept: the latest line of each case that is there.
+        kept: what was decided of each case that is there.
         again: whether those with problems are made once more, after the others.
     """
     missing = [plan for plan in wanted if key_of(plan) not in kept]
@@ -79,14 +82,18 @@ def choose(wanted: Sequence[Plan], kept: dict[Key, Any], *, again: bool) -> list
 
 
 def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: Undisturbed | None) -> None:
-    """Make cases until the time is up, and keep each."""
+    """Make cases until the time is up, and keep each play."""
     origin, begin_s = describe_origin(), time.monotonic()
     for plan in plans:
-        if time.monotonic() - begin_s >= seconds:
-            return
-        line = play(plan, undisturbed).to_dict() | origin
-        append_line(path, line)
-        print(describe(line), flush=True)
+        for _ in range(_MOST_PLAYS):
+            if time.monotonic() - begin_s >= seconds:
+                return
+            line = play(plan, undisturbed).to_dict() | origin
+            append_line(path, line)
+            print(describe(line), flush=True)
+            decided = decide(read_lines(path))[key_of(plan)]
+            if not is_only_slow(decided) or len(decided["ratios"]) >= _MOST_PLAYS:
+                break
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -104,14 +111,18 @@ def describe(line: dict[str, Any]) -> str:
 def summarize(wanted: Sequence[Plan], lines: Sequence[dict[str, Any]]) -> tuple[str, int]:
     """Return what all lines come to, as a page of Markdown, and the exit status."""
     keys = {key_of(plan) for plan in wanted}
-    kept = {key: line for key, line in latest_of(lines).items() if key in keys}
+    kept = {key: line for key, line in decide(lines).items() if key in keys}
     num_bad = sum(bool(line["problems"]) for line in kept.values())
     texts = [to_table(kept.values()), describe_throughput(kept.values()), describe_missing(wanted, kept)]
-    earlier = [line for line in lines if key_of(line) in keys and kept[key_of(line)] is not line]
-    if earlier:
-        bad = sum(bool(line["problems"]) for line in earlier)
-        texts.append(f"{len(earlier)} lines of cases that were made again do not count; {bad} of them had problems")
-    texts += [tell_origins(kept.values()), f"{num_bad} cases have problems" if num_bad else "No case has problems"]
+    plays = [line for line in lines if key_of(line) in keys]
+    if len(plays) > len(kept):
+        num_failed = sum(bool(line["problems"]) and not is_only_slow(line) for line in plays)
+        num_failed -= sum(bool(line["problems"]) and not is_only_slow(line) for line in kept.values())
+        texts.append(
+            f"{len(plays) - len(kept)} cases were played again; {num_failed} plays before the latest failed for other "
+            "reasons than throughput, and do not count"
+        )
+    texts += [tell_origins(plays), f"{num_bad} cases have problems" if num_bad else "No case has problems"]
     return "\n\n".join(texts) + "\n", 1 if num_bad else 0 if len(kept) == len(keys) else 3
 
 
@@ -138,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for plan in all_plans(options.rounds, options.kills)
         if plan.fault in options.faults and plan.victim in options.victims and plan.mode in options.modes
     ]
-    plans = choose(wanted, dict(latest_of(read_lines(options.output))), again=options.again)
+    plans = choose(wanted, decide(read_lines(options.output)), again=options.again)
     make_cases(plans, options.seconds, options.output, None if options.no_throughput else Undisturbed())
     text, status = summarize(wanted, read_lines(options.output))
     options.output.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Owns how a file comes to be that others read: as a whole, on the disk, and under its name only then.
 
-And how one that others have made is read: without waiting for it, and never more than there is room for.
+And how one that others have made is read: without waiting for it, and never more than there is room for; and what a
+name with `~` means.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["read_at_once", "read_small_text", "remove_partials", "written_whole"]
+__all__ = ["expand_home", "read_at_once", "read_small_text", "remove_partials", "written_whole"]
 
 _PARTIAL = ".partial_"
 _MOST_BYTES = 64 << 20
@@ -107,6 +108,24 @@ def read_at_once(path: str) -> bytes:
         return os.read(descriptor, _PAGE_BYTES)
     finally:
         os.close(descriptor)
+
+
+def expand_home(path: str, option: str, error: type[Exception]) -> Path:
+    """Return a path whose leading ``~`` or ``~user``, if any, is that home directory.
+
+    Args:
+        path: as somebody wrote it.
+        option: where they did, for the message.
+        error: class of what is raised.
+
+    Raises:
+        Exception: of that class; there is no such user, or nothing says where the home directory is.
+    """
+    try:
+        return Path(path).expanduser()
+    except (RuntimeError, ValueError):  # ValueError: what no user is called, such as a name with a NUL
+        home = path.partition("/")[0]
+        raise error(f"{option}={path!r}: there is no home directory {home} here; give the whole path") from None
 
 
 def _sync(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.faults.cases import Plan
 from tests.faults.matrix import BACK_S, BACK_SHARE, KINDS
 
-__all__ = ["Key", "describe_missing", "describe_throughput", "key_of", "latest_of", "to_row", "to_table"]
+__all__ = ["Key", "decide", "describe_missing", "describe_throughput", "is_only_slow", "key_of", "to_row", "to_table"]
 
 Key = tuple[str, str, str, int]
 """Fault, victim, mode and number of the round."""
@@ -28,9 +28,40 @@ def key_of(case: Plan | Mapping[str, Any]) -> Key:
     return case["fault"], case["victim"], case["mode"], case["number"]
 
 
-def latest_of(lines: Iterable[Mapping[str, Any]]) -> dict[Key, Mapping[str, Any]]:
-    """Return the latest line of each case: one that was made again counts as it was then."""
-    return {key_of(line): line for line in lines}
+def is_only_slow(line: Mapping[str, Any]) -> bool:
+    """Tell whether all that is wrong with a case is the throughput that was measured afterwards."""
+    return {kind for kind, _ in line["problems"]} == {"throughput"}
+
+
+def decide(lines: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, Any]]:
+    """Return one line for each case, that of its latest play.
+
+    Throughput alone is decided by all plays of a case in which nothing else was wrong, as their median: one window on a
+    machine that others use, too, is a matter of chance, and playing until chance is kind would show nothing.
+
+    Args:
+        lines: of plays, in their order.
+
+    Returns:
+        By case; beside what a line has, `ratios` has the throughput of those that decide.
+    """
+    plays: dict[Key, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        plays.setdefault(key_of(line), []).append(line)
+    return {key: _decide_one(of_case) for key, of_case in plays.items()}
+
+
+def _decide_one(plays: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    latest = dict(plays[-1])
+    if latest["problems"] and not is_only_slow(latest):
+        return latest | {"ratios": []}
+    ratios = [p["throughput"] for p in plays if p["throughput"] is not None and (is_only_slow(p) or not p["problems"])]
+    if not ratios or latest["throughput"] is None:
+        return latest | {"ratios": []}
+    ratio = statistics.median(ratios)
+    text = f"{ratio:.1%} of the throughput {BACK_S:g} s after the worker was lost, in {len(ratios)} plays"
+    problems = [("throughput", text)] if ratio < BACK_SHARE else []
+    return latest | {"throughput": ratio, "problems": problems, "ratios": ratios}
 
 
 def to_row(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -71,18 +102,27 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def describe_throughput(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Say how many runs were as fast as before soon after a worker was replaced."""
+    """Say how many runs were as fast as before soon after a worker was replaced.
+
+    Args:
+        lines: of cases, from `decide`.
+    """
     measured = [line for line in lines if line["throughput"] is not None]
     ratios = [line["throughput"] for line in measured]
     if not ratios:
         return "No throughput was measured after a replacement"
     num_back = sum(ratio >= BACK_SHARE for ratio in ratios)
+    num_again = sum(len(line["ratios"]) > 1 for line in measured)
+    undisturbed = {tuple(line[name]) for line in measured for name in ("before_fps", "again_fps")}
+    chance = [second / first for first, second in filter(None, undisturbed)]
     return (
         f"{num_back} of {len(ratios)} runs whose worker was replaced ({num_back / len(ratios):.0%}) were back at "
         f"{BACK_SHARE:.0%} of an undisturbed run's throughput within {BACK_S:g} s; the lowest ratio is "
         f"{min(ratios):.2f}, the median {statistics.median(ratios):.2f}. "
-        f"{sum(bool(line.get('again_fps')) for line in measured)} of them were slower than the undisturbed run before "
-        "them, and are compared with another one right after them"
+        f"{num_again} were below in one play and are the median of several. How far chance goes: of two windows of an "
+        f"undisturbed run, one right after the other, the later one had less than {BACK_SHARE:.0%} of the earlier one "
+        f"in {sum(ratio < BACK_SHARE for ratio in chance)} of {len(chance)} runs, the median is "
+        f"{statistics.median(chance):.2f}"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.making import make_network
@@ -81,16 +82,18 @@ def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
     if not episodes:
         return "No episode was played to its end"
     rewards = [episode.reward for episode in episodes]
-    spread = statistics.stdev(rewards) if len(rewards) > 1 else 0.0
-    frames = statistics.fmean(episode.num_frames for episode in episodes)
+    with np.errstate(all="ignore"):  # huge rewards have an infinite sum or spread, and are told all the same
+        mean, spread = np.mean(rewards), np.std(rewards, ddof=1) if len(rewards) > 1 else 0.0
+    frames = np.mean([episode.num_frames for episode in episodes])
     lines = [
-        f"Mean reward {statistics.fmean(rewards):.3f} ± {spread:.3f} over {len(rewards)} "
+        f"Mean reward {mean:.3f} ± {spread:.3f} over {len(rewards)} "
         f"episode{'s' if len(rewards) > 1 else ''} (lowest {min(rewards):.3f}, highest {max(rewards):.3f}), "
         f"mean length {frames:,.0f} frames"
     ]
     for key in sorted({key for episode in episodes for key in episode.extra} - {"reward", "len"}):
         values = [episode.extra[key] for episode in episodes if key in episode.extra]
-        lines.append(f"Mean {key} {statistics.fmean(values):.3f}")
+        with np.errstate(all="ignore"):
+            lines.append(f"Mean {key} {np.mean(values):.3f}")
     return "\n".join(lines)
 
 

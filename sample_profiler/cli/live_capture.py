@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.status import is_running
-from sample_profiler.runtime.control_socket import ControlClient
+from sample_profiler.runtime.control_socket import ControlClient, foreign_answer
 
 __all__ = ["CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "interruption"]
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0
 _LOST = "the run ended, or hung, before it told of this part"
+_NAME = re.compile(r"[\w-]+", re.ASCII)
 _ERROR_NAME = re.compile(r"^(?:sample_profiler\.errors\.\w+|\w+Error): ")
 
 
@@ -122,8 +123,8 @@ def capture_live(
             raise CaptureError(f"the run in {run_dir} ended, or hangs: {error}; see sample-profiler status") from error
         if "error" in answer:
             raise CaptureError(str(answer["error"]))
-        outcome = CaptureOutcome(str(answer["id"]))
-        planned = {process: Path(path) for process, path in answer["parts"].items()}
+        name, planned = _read_plan(run_dir, answer)
+        outcome = CaptureOutcome(name)
         try:
             state = _follow(client, outcome.name, interrupted, on_progress)
         except KeyboardInterrupt:
@@ -140,6 +141,49 @@ def capture_live(
     return outcome
 
 
+def _read_plan(run_dir: Path, answer: dict[str, Any]) -> tuple[str, dict[str, Path]]:
+    """Return the name of a capture and where each process writes its part: these files are read, and then deleted.
+
+    Raises:
+        CaptureError: the answer is not a run's, or leads out of its folder.
+    """
+    name, parts = answer.get("id"), answer.get("parts")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or not _is_texts(parts):
+        raise foreign_answer(answer)
+    planned = {process: Path(path) for process, path in parts.items()}
+    try:
+        is_inside = all(path.resolve().is_relative_to(run_dir.resolve()) for path in planned.values())
+    except (OSError, RuntimeError, ValueError):  # links in a circle; a null character
+        is_inside = False
+    if not is_inside:
+        raise foreign_answer(answer)
+    return name, planned
+
+
+def _check_state(state: dict[str, Any]) -> None:
+    """Raise a CaptureError unless this is the state of a capture, as far as anybody here looks at it."""
+    waits_for, results = state.get("waits_for", []), state.get("results")
+    if (
+        not isinstance(state.get("step"), str)
+        or not (isinstance(waits_for, list) and all(isinstance(name, str) for name in waits_for))
+        or not (isinstance(results, dict) and all(map(_are_facts, results.values())))
+        or not _is_texts(state.get("errors"))
+    ):
+        raise foreign_answer(state)
+
+
+def _are_facts(facts: object) -> bool:
+    return (
+        isinstance(facts, dict)
+        and isinstance(facts.get("is_empty"), bool)
+        and all(isinstance(facts.get(moment), int) for moment in ("start_ns", "end_ns"))
+    )
+
+
+def _is_texts(value: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
 def _follow(
     client: ControlClient, name: str, interrupted: Interruption, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -147,7 +191,7 @@ def _follow(
 
     Raises:
         OSError: the run has ended.
-        CaptureError: the run does not know the capture.
+        CaptureError: the run does not know the capture, or what answers is no run.
     """
     ending_s = math.inf
     is_told = False
@@ -156,12 +200,13 @@ def _follow(
         if interrupted.is_wanted and ending_s == math.inf:
             do, ending_s = "stop", time.monotonic()
         state = client.ask({"do": do, "id": name})
+        if "error" in state:
+            raise CaptureError(str(state["error"]))
+        _check_state(state)
         if time.monotonic() > ending_s + _PATIENCE_S and not is_told and state.get("waits_for"):
             is_told = True
             names = ", ".join(state["waits_for"])
             print(f"Waiting for {names} to answer; Ctrl+C again leaves without", file=sys.stderr, flush=True)
-        if "error" in state:
-            raise CaptureError(str(state["error"]))
         on_progress(state["step"])
         if state["step"] == "done":
             return state

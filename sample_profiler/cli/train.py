@@ -33,9 +33,17 @@ from sample_profiler.components.run import (
     execute_run,
     probe_env,
 )
-from sample_profiler.config import Config, config_path, format_help, parse_run_config, save_config, wants_help
+from sample_profiler.config import (
+    Config,
+    config_path,
+    earlier_config_path,
+    format_help,
+    parse_run_config,
+    save_config,
+    wants_help,
+)
 from sample_profiler.errors import ConfigError, SampleProfilerError
-from sample_profiler.files import written_whole
+from sample_profiler.files import expand_home, written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -138,14 +146,11 @@ def _train(
     allow_processes(config)
     if not is_new:
         check_own_parts(config, env_spec)
-        stack.enter_context(folder_locked(folder))
-    _prepare_folder(config)
-    if is_new or config.run.restart_behavior == "restart":
-        stack.enter_context(folder_locked(folder))
+    _take_folder(config, stack, is_new=is_new)
     check_links(folder)
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / LOG))
-    earlier_config = _replace_config(config, config_path(folder))
+    _replace_config(config, folder)
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
@@ -156,11 +161,9 @@ def _train(
     try:
         result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns, metadata)
     except BaseException:  # a second Ctrl+C, too
-        if newest_steps(folder, config.sampling.num_policies) == steps:
-            _put_back(earlier_config, config_path(folder))
+        _end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise
-    if result.keeps_earlier or (result.failure and not result.fps):
-        _put_back(earlier_config, config_path(folder))
+    _end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     _conclude(config, folder, result)
     return _exit_status(result)
 
@@ -182,7 +185,7 @@ def _with_absolute_profile_dir(config: Config) -> Config:
     """Say where record files are in a way that is understood from any folder, by whoever reads config.json."""
     if not config.profiling.profile_dir:
         return config
-    folder = str(Path(config.profiling.profile_dir).expanduser().absolute())
+    folder = str(expand_home(config.profiling.profile_dir, "--profile_dir", ConfigError).absolute())
     if config.origin("profile_dir") == "saved" and not live_folder(config.run.folder, folder).exists():
         # A config.json that came from another machine does not choose where files are made on this one.
         logger.warning(
@@ -194,24 +197,43 @@ def _with_absolute_profile_dir(config: Config) -> Config:
     return replace(config, profiling=replace(config.profiling, profile_dir=folder))
 
 
-def _prepare_folder(config: Config) -> None:
-    """Make the run's folder, doing with an earlier run what `--restart_behavior` says."""
+def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -> None:
+    """Make and lock the run's folder; of an existing one, lock it and do with its run what `--restart_behavior` says.
+
+    Args:
+        config: of the run.
+        stack: keeps the lock.
+        is_new: whether there was no folder when the environment was tried: what is there now is another start's.
+
+    Raises:
+        ConfigError: another run is in it, or it cannot be made.
+    """
     folder = config.run.folder
     try:
-        if folder.exists():
+        if not is_new:
+            stack.enter_context(folder_locked(folder))
             if config.run.restart_behavior == "overwrite":
-                _check_is_of_a_run(folder, Path(config.run.train_dir).expanduser())
+                _check_is_of_a_run(folder, expand_home(config.run.train_dir, "--train_dir", ConfigError))
                 _empty(folder)
             elif config.run.restart_behavior == "restart":
-                kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
-                while kept.exists():  # two restarts within a second
-                    kept = kept.with_name(f"{kept.name}_2")
-                folder.rename(kept)
-                logger.info("The earlier run is kept in %s", kept)
-        folder.mkdir(parents=True, exist_ok=True)
+                _rename(folder)
+        if is_new or config.run.restart_behavior == "restart":
+            folder.mkdir(parents=True)
+            stack.enter_context(folder_locked(folder))
+    except FileExistsError as error:
+        problem = f"{folder} was made by another run, or as a link, since this one looked: start again"
+        raise ConfigError([f"{problem}, or use another --experiment"]) from error
     except OSError as error:
         problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
         raise ConfigError([problem]) from error
+
+
+def _rename(folder: Path) -> None:
+    kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
+    while kept.exists():  # two restarts within a second
+        kept = kept.with_name(f"{kept.name}_2")
+    folder.rename(kept)
+    logger.info("The earlier run is kept in %s", kept)
 
 
 def _check_is_of_a_run(folder: Path, train_dir: Path) -> None:
@@ -248,25 +270,30 @@ def _empty(folder: Path) -> None:
     config.unlink(missing_ok=True)
 
 
-def _replace_config(config: Config, path: Path) -> bytes | None:
-    """Write config.json and return what was there before, if anything was."""
+def _replace_config(config: Config, folder: Path) -> None:
+    """Write config.json; what was there before, if anything was, is set aside until this run has trained."""
+    path, earlier = config_path(folder), earlier_config_path(folder)
     try:
-        earlier = path.read_bytes() if path.exists() else None
+        if path.exists() and not earlier.exists():  # else a run was killed before it had trained: config.json is its
+            with written_whole(earlier) as partial:
+                partial.write_bytes(path.read_bytes())
         save_config(config, path)
     except OSError as error:
         problem = f"cannot write {path}: {error.strerror or error}: free space, or use another --train_dir"
         raise ConfigError([problem]) from error
-    return earlier
 
 
-def _put_back(earlier: bytes | None, path: Path) -> None:
+def _end_trial(folder: Path, *, has_trained: bool) -> None:
     """Keep flags that nothing was trained with out of what is told of the earlier run, if there was one.
 
     Those that a run could not even begin with, such as those of another network, are no part of it either.
     """
-    if earlier is not None:
-        with contextlib.suppress(OSError), written_whole(path) as partial:
-            partial.write_bytes(earlier)
+    earlier = earlier_config_path(folder)
+    with contextlib.suppress(OSError):  # there is none after the first batch
+        if has_trained:
+            earlier.unlink()
+        else:
+            earlier.replace(config_path(folder))
 
 
 def _log_start(config: Config, folder: Path) -> None:

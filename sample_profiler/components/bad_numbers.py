@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,17 +45,11 @@ class BadNumbers:
         Raises:
             EnvContractError: the run is to stop.
         """
-        message = f"environment {env} ({self._env_name}), agent {agent}, returned {what} in {where}"
-        if self._stops:
-            skipped = "leave such steps out of training" if self._is_training else "show the policy 0 in its place"
-            raise EnvContractError(f"{message}: look into the environment, or use --on_bad_numbers=skip to {skipped}")
-        self._num_seen += 1
-        if is_logged(self._num_seen):
-            if self._is_training:
-                message += ": it counts as 0, and the step is not trained on"
-            else:
-                message += ": the policy sees 0 in its place"
-            logger.warning("%s (number %d of this process)", message, self._num_seen)
+        message = self._describe(env, agent, what, where)
+        if self._is_training:
+            self._tell(message, "it counts as 0, and the step is not trained on", "leave such steps out of training")
+        else:
+            self._tell(message, "the policy sees 0 in its place", "show the policy 0 in its place")
 
     def mended(self, env: int, agent: int, observation: dict[str, Any], where: str) -> dict[str, Any]:
         """Return an observation with zeros in the place of what is not finite; itself if there is nothing to mend.
@@ -74,6 +70,55 @@ class BadNumbers:
                 self.report(env, agent, describe_bad(key, values), where)
                 mended[key] = without_bad(values)
         return observation | mended if mended else observation
+
+    def counted(self, env: int, agent: int, reward: float, where: str) -> float:
+        """Return what a reward counts as that nobody is trained on: itself, or 0 where it is not finite.
+
+        Args:
+            env: number of the environment over the run.
+            agent: of the environment.
+            reward: of one step.
+            where: in which step.
+
+        Raises:
+            EnvContractError: it is not, and the run is to stop.
+        """
+        if math.isfinite(reward):
+            return reward
+        self._tell(self._describe(env, agent, f"the reward {reward}", where), "it counts as 0", "count it as 0")
+        return 0.0
+
+    def kept(self, env: int, agent: int, statistics: Mapping[str, float], where: str) -> dict[str, float]:
+        """Return what an episode tells of itself without what is not finite: there is no mean with it, and no best.
+
+        Args:
+            env: number of the environment over the run.
+            agent: of the environment.
+            statistics: by name.
+            where: in which step.
+
+        Raises:
+            EnvContractError: there is something, and the run is to stop.
+        """
+        kept = {}
+        for name, value in statistics.items():
+            if math.isfinite(value):
+                kept[name] = value
+            else:
+                message = self._describe(env, agent, f"the statistic {name!r} {value}", where)
+                self._tell(message, "it is left out", "leave it out")
+        return kept
+
+    def _describe(self, env: int, agent: int, what: str, where: str) -> str:
+        return f"environment {env} ({self._env_name}), agent {agent}, returned {what} in {where}"
+
+    def _tell(self, message: str, outcome: str, skipping: str) -> None:
+        """Log what follows, or raise with what would follow if it were skipped."""
+        if self._stops:
+            raise EnvContractError(f"{message}: look into the environment, or use --on_bad_numbers=skip to {skipping}")
+        self._num_seen += 1
+        if is_logged(self._num_seen):
+            logger.warning("%s (number %d of this process)", f"{message}: {outcome}", self._num_seen)
 
 
 def describe_bad(key: str, values: npt.NDArray[Any]) -> str:

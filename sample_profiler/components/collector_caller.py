@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sample_profiler.components.messages import EpisodesFinished, EpisodeStatistics
@@ -54,7 +54,7 @@ class Caller:
         self.episodes: deque[EpisodeStatistics] = deque(maxlen=_MAX_EPISODES)
         self.timings: dict[str, dict[str, Any]] = {}
         self.stop_loop: Callable[[], None] = lambda: None
-        self.note_shared_memory: Callable[[Iterable[str]], None] = lambda _: None
+        self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
         self.is_satisfied: Callable[[], bool] = lambda: False
         self._finished_slots = finished
         self._reports = reports
@@ -106,7 +106,7 @@ class Caller:
                 case Finished():
                     self.timings[report.component] = report.timing
                 case SharedMemoryNames():
-                    self.note_shared_memory(report.names)
+                    self.note_shared_memory(report)
         self._look()
 
     def fail(self, failure: Failure) -> None:

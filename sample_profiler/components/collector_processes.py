@@ -22,6 +22,8 @@ __all__ = ["ProcessBackend"]
 
 logger = logging.getLogger(__name__)
 
+_POLL_S = 0.002
+
 
 class ProcessBackend(LocalBackend):
     """Every worker in a process of its own."""
@@ -61,6 +63,7 @@ class ProcessBackend(LocalBackend):
 
         self._deadline_s = time.monotonic() + timeout_s
         try:
+            self._deliver()
             self._run_until(lambda: count_answers() == len(arguments))
         finally:
             self._deadline_s = math.inf
@@ -77,6 +80,13 @@ class ProcessBackend(LocalBackend):
         grace_s = GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
             logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))
+
+    def _deliver(self) -> None:
+        """Wait until all workers have been sent what the loop, which sleeps, would send on one pipe a second."""
+        while self._caller.failure is None and not self._supervisor.flush() and time.monotonic() < self._deadline_s:
+            self._take_reports()  # a worker that waits for room there reads nothing
+            self._supervisor.beat()
+            time.sleep(_POLL_S)
 
     def _beat(self) -> None:
         self._supervisor.beat()

@@ -33,7 +33,9 @@ __all__ = ["keep_course"]
 logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two minutes
-_ARRAY = "array"
+_FORMAT = 2  # of what is sealed: 1 had dicts as they were
+_ARRAY, _DICT = "array", "dict"  # every dict in packed data is one of ours, and has one of these keys
+_PLAIN = (type(None), bool, int, float, str)
 
 
 def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
@@ -210,19 +212,22 @@ def _seal(course: dict[str, Any]) -> dict[str, Any]:
     torch.save(_pack(course), file)
     data = file.getvalue()
     return {
+        "format": _FORMAT,
         "data": torch.frombuffer(bytearray(data), dtype=torch.uint8),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
 
 
 def _open(sealed: Any) -> dict[str, Any] | None:
-    """Return what was sealed; None if it is not whole, or nothing of ours."""
+    """Return what was sealed; None if it is not whole, or nothing of ours; empty if it is of another version."""
     import torch
 
     from sample_profiler.storage.checkpoints import check_archive
     from sample_profiler.storage.unfolding import check_unfolded
 
     try:
+        if sealed.get("format") != _FORMAT:
+            return {}
         data = sealed["data"].numpy().tobytes()
         if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
             return None
@@ -236,35 +241,47 @@ def _open(sealed: Any) -> dict[str, Any] | None:
 
 
 def _pack(value: Any) -> Any:
-    """Return data as checkpoints hold it, with arrays as their bytes.
+    """Return data as checkpoints hold it, with arrays as their bytes, and dicts as pairs.
 
     Raises:
-        TypeError: something in it is no plain data.
+        TypeError: something in it is no plain data, or would come back as another type.
     """
     import torch
 
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufcSU":
-        data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)
-        is_scalar = not isinstance(value, np.ndarray)
-        return {_ARRAY: data, "dtype": value.dtype.str, "shape": value.shape, "is_scalar": is_scalar}
-    if value is None or type(value) in (bool, int, float, str) or isinstance(value, torch.Tensor):
+    if isinstance(value, np.generic) or type(value) is np.ndarray:
+        if value.dtype.kind in "biufcSU":
+            data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)
+            is_scalar = isinstance(value, np.generic)
+            return {_ARRAY: data, "dtype": value.dtype.str, "shape": value.shape, "is_scalar": is_scalar}
+    elif type(value) in _PLAIN or isinstance(value, torch.Tensor):
         return value
-    if isinstance(value, dict):
-        return {key: _pack(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        packed = map(_pack, value)
-        return list(packed) if isinstance(value, list) else tuple(packed)
-    raise TypeError(f"a {type(value).__name__} in it, which is neither a number, text, array nor a container of them")
+    elif type(value) is dict:
+        return {_DICT: [(_pack_key(key), _pack(item)) for key, item in value.items()]}
+    elif type(value) is list:
+        return list(map(_pack, value))
+    elif type(value) is tuple:
+        return tuple(map(_pack, value))
+    raise TypeError(
+        f"a {type(value).__name__} in it, which is neither a number, text, array nor a plain dict, list or tuple of "
+        "them"
+    )
+
+
+def _pack_key(key: Any) -> Any:
+    if type(key) is tuple:
+        return tuple(map(_pack_key, key))
+    if type(key) in _PLAIN or isinstance(key, np.generic):
+        return _pack(key)
+    raise TypeError(f"a {type(key).__name__} as a key in it, which is neither a number, text nor a tuple of them")
 
 
 def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
-        if _ARRAY in value:
-            dtype, shape = np.dtype(value["dtype"]), tuple(value["shape"])
-            count = int(np.prod(shape, dtype=np.int64))
-            array = np.frombuffer(value[_ARRAY].numpy().tobytes(), dtype=dtype, count=count).reshape(shape).copy()
-            return array[()] if value["is_scalar"] else array
-        return {key: _unpack(item) for key, item in value.items()}
+        if _DICT in value:
+            return {_unpack(key): _unpack(item) for key, item in value[_DICT]}
+        data = value[_ARRAY].numpy().tobytes()
+        array: Any = np.ndarray(tuple(value["shape"]), np.dtype(value["dtype"]), data).copy()
+        return array[()] if value["is_scalar"] else array
     if isinstance(value, list):
         return list(map(_unpack, value))
     return tuple(map(_unpack, value)) if isinstance(value, tuple) else value

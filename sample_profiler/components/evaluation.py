@@ -123,7 +123,7 @@ def play(
         player: draws the actions.
         frames_per_step: frames that one step of the environment takes.
         repeats: steps of the environment for which each action is held.
-        bad_numbers: what follows where the environment returns observations that are not finite.
+        bad_numbers: what follows where the environment returns numbers that are not finite.
 
     Yields:
         None after each reset and each step of the environment; an episode after its last step.
@@ -151,8 +151,10 @@ def play(
         for _ in range(repeats):
             with timing.add_time("env_step"):
                 observations, step_rewards, terminated, truncated, infos = env.step(actions)
-            rewards += step_rewards
             num_steps += 1
+            for agent, reward in enumerate(step_rewards):
+                where = f"step {num_steps[agent]} of an episode"
+                rewards[agent] += bad_numbers.counted(env.index, agent, reward, where)
             if to_begin:
                 player.begin_episodes(to_begin)
                 rewards[to_begin], num_steps[to_begin] = 0.0, 0
@@ -167,7 +169,10 @@ def play(
             continue
         for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
             num_frames = int(num_steps[team[0]]) * frames_per_step
-            extra = _mean_by_name([env.episode_statistics(infos[agent]) for agent in team])
+            where = f"step {num_steps[team[0]]} of an episode"
+            extra = _mean_by_name(
+                [bad_numbers.kept(env.index, agent, env.episode_statistics(infos[agent]), where) for agent in team]
+            )
             yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra, team[0])
         with timing.add_time("env_reset"):
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
@@ -211,7 +216,7 @@ class Evaluator:
         num_episodes: of each.
         frames_per_step: frames that an agent step counts for.
         generator: draws the actions.
-        bad_numbers: what follows where the environment returns observations that are not finite.
+        bad_numbers: what follows where the environment returns numbers that are not finite.
         reports: where results go.
     """
 

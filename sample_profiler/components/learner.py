@@ -27,6 +27,7 @@ from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Pulse
+from sample_profiler.runtime.machine import return_freed_memory
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset, copy_last
@@ -36,6 +37,7 @@ from sample_profiler.storage.trajectories import Trajectories
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
+_MEMORY_INTERVAL_S = 300.0  # so that what it costs is not to be seen
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -144,8 +146,8 @@ class Learner:
         return [Input(self._ports.datasets, self._on_slots, most=self._dataset_slots)]
 
     def timers(self) -> list[Timer]:
-        """Save from time to time."""
-        return self.progress.timers()
+        """Save from time to time, and keep memory from growing."""
+        return [*self.progress.timers(), Timer(_MEMORY_INTERVAL_S, return_freed_memory)]
 
     def gauges(self) -> dict[str, float]:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
@@ -256,7 +258,8 @@ class Learner:
         kept, stay those that inference computed.
         """
         model = self._trainer.model
-        valid = dataset.is_valid(self._trainer.num_steps, self._options.sampling.max_policy_lag)
+        age = self._trainer.num_steps, self._options.sampling.max_policy_lag
+        valid = dataset.is_valid(*age)
         with torch.no_grad():
             advantages, returns = self._estimate_advantages(dataset, steps)
             is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
@@ -264,6 +267,8 @@ class Learner:
                 self._trainer.reject(f"the advantages or returns of {int((~is_finite).sum())} steps are not finite")
                 advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
                 valid &= is_finite
+            elif not valid.any() and (num_spoiled := dataset.num_spoiled(*age)):
+                self._trainer.reject(f"the observations or rewards of all {num_spoiled} steps are not finite")
             if self._options.loss.normalize_returns:
                 model.returns_normalizer.update(returns[valid])
                 returns = model.returns_normalizer.normalize(returns)

@@ -17,7 +17,7 @@ from typing import Any
 
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
 from sample_profiler.components.lost_records import LostRecords
-from sample_profiler.config import ProfilingOptions
+from sample_profiler.config import ProfilingOptions, earlier_config_path
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.earlier_timers import take_off
@@ -108,6 +108,8 @@ class RunRecords:
 
     def replace_earlier(self) -> None:
         """Remove what an earlier run has left: this one has trained, and is what there is to be told of."""
+        with contextlib.suppress(OSError):
+            earlier_config_path(self._folder).unlink()
         if self.keeps_earlier:
             self.keeps_earlier = False
             self._remove_earlier()

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,6 +72,7 @@ class Runner(AsksComponents):
         num_workers: number of rollout workers.
         stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
         beat: shows components that the Runner goes on, also while it waits for an answer; set by whoever made the loop.
+        beating: the same from a thread of its own, while a file system may have to be waited for; likewise.
         note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
         refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
         update_recording: brings the record file of this process up to date; set by whoever made the file.
@@ -107,7 +109,8 @@ class Runner(AsksComponents):
         self.stop_loop: Callable[[], None] = lambda: None
         self.refresh_loop: Callable[[], None] = lambda: None
         self.beat: Callable[[], None] = lambda: None
-        self.note_shared_memory: Callable[[Iterable[str]], None] = lambda _: None
+        self.beating: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
         self.update_recording: Callable[[], None] = lambda: None
         self.guard = Guard(config, self.fail, self._replace)
         self.failure: Failure | None = None
@@ -241,7 +244,7 @@ class Runner(AsksComponents):
                 case Heartbeat():
                     self.guard.hear(report)
                 case SharedMemoryNames():
-                    self.note_shared_memory(report.names)
+                    self.note_shared_memory(report)
             self._audience.hand_on(self, report)
 
     def take_reports(self) -> None:
@@ -355,8 +358,9 @@ class Runner(AsksComponents):
 
     def _write_summaries(self) -> None:
         status = self.statistics.status()
-        self._audience.tell(lambda observer: observer.on_summaries(status))
-        self.records.write_timers()
+        with self.beating():
+            self._audience.tell(lambda observer: observer.on_summaries(status))
+            self.records.write_timers()
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bisect
 import logging
+import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -23,6 +24,7 @@ _MOST_POINTS = 4096
 _MOST_NAMES = 500
 _TRUE_OBJECTIVE = "true_objective"
 _FEWEST_AVERAGED = 20  # a mean over less is mostly chance, and where episodes are long, more take too many frames
+_SCALE = 2.0**64  # a power of two, so that nothing is rounded; no sum has as many terms
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class Throughput:
         return _interpolate(time_s, self._times_s[after - 1 : after + 1], self._frames[after - 1 : after + 1])
 
 
+def _mean(values: Collection[float]) -> float:
+    """Return the mean of finite numbers, however large."""
+    try:
+        return fmean(values)
+    except OverflowError:  # their sum is too large, which their mean is not
+        return fmean(value / _SCALE for value in values) * _SCALE
+
+
 def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
     """Return y at x on the line through two points."""
     share = (x - xs[0]) / (xs[1] - xs[0]) if xs[1] > xs[0] else 1.0
@@ -182,7 +192,9 @@ class RunStatistics:
             # Ours last: an environment may call something of its own the same.
             values = {**episode.extra, "reward": episode.episode_return, "len": float(episode.length_frames)}
             metric = values.get(self._metric, episode.episode_return if self._metric == _TRUE_OBJECTIVE else None)
-            if metric is not None:
+            # Finite rewards may have an infinite sum.
+            values = {name: value for name, value in values.items() if math.isfinite(value)}
+            if metric is not None and math.isfinite(metric):
                 self._counters.add_metric(episode.policy, metric)
             for name, value in values.items():
                 if name in policy.latest or len(policy.latest) < _MOST_NAMES:
@@ -221,7 +233,7 @@ class RunStatistics:
             )
         if episodes.num_episodes < self._num_agents[policy]:
             return None
-        return fmean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
+        return _mean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
 
     def course(self) -> dict[str, Any]:
         """Return what is known of episodes beside what the counters have, as data for `follow`."""
@@ -256,7 +268,7 @@ class RunStatistics:
             fps={window: self.throughput.rate(window) for window in FPS_WINDOWS_S},
             sampled_frames=int(counters.agent_steps.sum()) * self._frames_per_step,
             episodes={
-                policy: {name: fmean(values) for name, values in self._episodes[policy].latest.items()}
+                policy: {name: _mean(values) for name, values in self._episodes[policy].latest.items()}
                 for policy in policies
             },
             num_episodes={policy: self._episodes[policy].num_episodes for policy in policies},

@@ -181,6 +181,7 @@ class SteppingGroup:
                 memory.states[new, 0] = 0.0
                 self._fresh[row] = None
         memory.inactive[slots] = False
+        memory.spoiled[slots] = False
         memory.starts_episode[slots] = False
         self.slots = slots
         self.step_index = 0
@@ -219,7 +220,7 @@ class SteppingGroup:
         if self._to_begin:
             self._begin_late()
         if self._spoiled_rows:
-            memory.inactive[slots[self._spoiled_rows], step] = True
+            self._leave_out(slots[self._spoiled_rows])
             self._spoiled_rows.clear()
         if not self._are_finite(rewards):
             self._mend_numbers(rewards)
@@ -258,14 +259,20 @@ class SteppingGroup:
             if not math.isfinite(rewards[row]):
                 self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
                 rewards[row] = 0.0
-                memory.inactive[slot, step] = True
+                self._leave_out(slot)
             for key in self._float_keys:
                 values = memory.observations[key][slot, step + 1]
                 if not is_finite(values):
                     self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
                     memory.observations[key][slot, step + 1] = without_bad(values)
-                    memory.inactive[slot, step] = True
+                    self._leave_out(slot)
                     self._spoiled_rows.append(row)
+
+    def _leave_out(self, slots: npt.NDArray[np.int32] | np.int32) -> None:
+        """Leave the current step out of training, in these slots, because of its numbers."""
+        memory, step = self._trajectories, self.step_index
+        memory.spoiled[slots, step] |= ~memory.inactive[slots, step]
+        memory.inactive[slots, step] = True
 
     def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
         return self._mended(i, agents, self._envs[i].begin_episodes(agents))
@@ -302,7 +309,10 @@ class SteppingGroup:
         for agent in ended:
             row = first + agent
             if not self._is_partial[row]:
-                self.episodes.append(self._describe_episode(row, env.episode_statistics(infos[agent])))
+                where = f"step {self._lengths[row]} of an episode"
+                statistics = env.episode_statistics(infos[agent])
+                extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
+                self.episodes.append(self._describe_episode(row, extra))
             if not terminated[agent]:
                 self._keep_final(row)
             self._begin_counting(i, agent, is_active=not env.ends_apart)

@@ -61,6 +61,7 @@ class ParallelWiring:
             self.runner.stop_loop = self._loop.stop
             self.runner.refresh_loop = self._loop.refresh
             self.runner.beat = self._supervisor.beat
+            self.runner.beating = self._supervisor.beating
             self.runner.note_shared_memory = self._supervisor.note_shared_memory
             self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it

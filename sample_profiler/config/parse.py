@@ -8,7 +8,7 @@ from typing import Any
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.command_line import read_command_line
 from sample_profiler.config.config import Config
-from sample_profiler.config.saved import config_path, load_config, names_in
+from sample_profiler.config.saved import load_config, names_in, resumable_config_path
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
 
@@ -60,7 +60,7 @@ def parse_run_config(
     """
     draft = _draft_from_command_line(argv, extra_parts, defaults)
     run = draft.run_options()
-    if run is not None and run.restart_behavior == "resume" and (path := config_path(run.folder)).exists():
+    if run is not None and run.restart_behavior == "resume" and (path := resumable_config_path(run.folder)).exists():
         try:
             saved, names = load_config(path, extra_parts), names_in(path)
         except ConfigError as error:

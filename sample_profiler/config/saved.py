@@ -29,6 +29,17 @@ def config_path(folder: Path) -> Path:
     return folder / "config.json"
 
 
+def earlier_config_path(folder: Path) -> Path:
+    """Return the path of what a resumed run's configuration was before; it is there until that run has trained."""
+    return folder / "config.json.earlier"
+
+
+def resumable_config_path(folder: Path) -> Path:
+    """Return the path of the configuration to resume with: not that of a run that was killed before it had trained."""
+    earlier = earlier_config_path(folder)
+    return earlier if earlier.exists() else config_path(folder)
+
+
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     """Write a configuration; a crash leaves either the old file or the new one.
 

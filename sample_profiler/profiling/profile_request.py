@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.files import expand_home
+
 __all__ = ["ACTIVITIES", "ProfileRequest", "plan_profiles"]
 
 ACTIVITIES = ("cpu", "cuda")
@@ -160,12 +162,13 @@ def _activity_names(activities: Iterable[Any]) -> tuple[str, ...]:
 
 def _format_paths(pattern: str, workers: list[int]) -> dict[int, Path]:
     try:
-        paths = {worker: Path(pattern.format(worker_idx=worker)).expanduser().absolute() for worker in workers}
+        names = {worker: pattern.format(worker_idx=worker) for worker in workers}
     except (KeyError, IndexError, ValueError, AttributeError) as error:
         raise ValueError(
             f"save_path={pattern!r} cannot be formatted ({type(error).__name__}: {error}): the only field is "
             "{worker_idx}, and other braces have to be doubled"
         ) from error
+    paths = {worker: expand_home(name, "save_path", ValueError).absolute() for worker, name in names.items()}
     if len(set(paths.values())) < len(paths):
         raise ValueError(
             f"save_path={pattern!r} is the same file for {len(paths)} workers: put {{worker_idx}} into it, as in "

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.files import read_small_text, written_whole
+from sample_profiler.files import expand_home, read_small_text, written_whole
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.machine_facts import describe_machine, host_name
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.session_checks import check_run
 from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
 from sample_profiler.profiling.statistics import NS_PER_S
 
@@ -184,6 +185,9 @@ def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None)
     Args:
         run_dir: the run's folder.
         profile_dir: what the run was told of it; None: what its config.json says.
+
+    Raises:
+        SessionError: it is below a home directory that there is none of here.
     """
     own = Path(run_dir) / "profile" / "live"
     folder = _read_config(Path(run_dir)).get("profile_dir") if profile_dir is None else profile_dir
@@ -192,7 +196,8 @@ def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None)
     # A folder of its own: several runs may be given the same one, also runs of one name.
     # One and the same from wherever it is looked at.
     full = Path(run_dir).resolve()
-    return Path(folder).expanduser() / f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
+    name = f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
+    return expand_home(folder, "--profile_dir", SessionError) / name
 
 
 def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
@@ -302,7 +307,9 @@ def _read_history(folder: Path) -> dict[str, Any]:
     """Return figures over the time of a run that goes on or was killed, as facts about it; likewise."""
     try:
         document = json.loads(read_small_text(history_path(folder)))
-        return {name: document[name] for name in ("history_start_s", "history")}
+        facts = {name: document[name] for name in ("history_start_s", "history")}
+        check_run(facts)
+        return facts
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {}
 

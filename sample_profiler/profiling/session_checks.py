@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
@@ -11,7 +10,7 @@ from sample_profiler.profiling.process_record import ProcessRecord, ProcessState
 from sample_profiler.profiling.record_format import FLOW_POINT
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["check_session_fields"]
+__all__ = ["check_run", "check_session_fields"]
 
 _MAX_INTEGER = 2**63 - 1
 _MAX_SECONDS = 2.0**33  # the year 2242: later moments are no dates everywhere
@@ -26,15 +25,7 @@ def check_session_fields(fields: Mapping[str, Any]) -> None:
         ValueError: one of them is not what it has to be.
     """
     _check("created_s", fields["created_s"], float, 0, _MAX_SECONDS)
-    run = fields["run"]
-    for name in ("fps", "steady_fps", "elapsed_s", "start_s", "seed"):
-        if run.get(name) is not None:
-            _check(f"run/{name}", run[name], int | float)
-    frames = run.get("frames")
-    if frames is not None:
-        _check("run/frames", frames, dict)
-        for value in frames.values():
-            _check("run/frames", value, int | float)
+    check_run(fields["run"])
     if fields.get("machine", {}).get("num_cpus") is not None:
         _check("machine/num_cpus", fields["machine"]["num_cpus"], int, 1, _MAX_THREADS)
     for name, value in fields.get("config", {}).items():
@@ -43,6 +34,24 @@ def check_session_fields(fields: Mapping[str, Any]) -> None:
                 raise ValueError(f"the flag {name} is {value!r:.80}")
     for record in fields["processes"]:
         _check_record(record)
+
+
+def check_run(run: Mapping[str, Any]) -> None:
+    """Check facts about a run.
+
+    Raises:
+        ValueError: one of them is not what it has to be.
+    """
+    for name in ("fps", "steady_fps", "elapsed_s", "start_s", "seed"):
+        if run.get(name) is not None:
+            _check(f"run/{name}", run[name], int | float)
+    if run.get("history_start_s") is not None:
+        _check("run/history_start_s", run["history_start_s"], int | float, 0, _MAX_SECONDS)
+    frames = run.get("frames")
+    if frames is not None:
+        _check("run/frames", frames, dict)
+        for value in frames.values():
+            _check("run/frames", value, int | float)
 
 
 def _check_record(record: ProcessRecord) -> None:
@@ -110,7 +119,7 @@ def _check(
     is_number = kind is not bool and isinstance(value, int | float)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"{what} is {value!r:.80}")
-    if is_number and (not math.isfinite(value) or not minimum <= value <= maximum):
+    if is_number and not minimum <= value <= maximum:
         raise ValueError(f"{what} is {value!r:.80}")
 
 

@@ -28,6 +28,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _LINES_AT_ONCE = 4096
 _COMPRESSION = 4
 _MAX_TIME = 2.0**63
+_TOO_MANY_DIGITS = 20  # of nanoseconds that 64 bits hold
 
 
 class ChromeTrace:
@@ -42,6 +43,7 @@ class ChromeTrace:
 
     Raises:
         OSError: the file cannot be read.
+        ValueError: its times are counted from nowhere.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,6 +52,8 @@ class ChromeTrace:
             head = file.read(_EDGE)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _EDGE))
             found = _BASE.search(file.read()) or _BASE.search(head)
+        if found and len(found[1]) >= _TOO_MANY_DIGITS:
+            raise self._error("the base of its times is no time")
         self.base_ns = int(found[1]) if found else 0
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -114,6 +118,13 @@ class ChromeTrace:
         for number in (event.get("ts", 0), event.get("dur", 0)):
             if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < _MAX_TIME:
                 raise self._error(f"{number!r:.80} is no time")
+        for owner in (event.get("pid", 0), event.get("tid", 0)):
+            if not isinstance(owner, int | str):
+                raise self._error(f"{owner!r:.80} is no process or thread")
+        if event["ph"] == "M" and event.get("name") in ("process_name", "thread_name"):
+            arguments = event.get("args")
+            if "pid" not in event or not isinstance(arguments, dict) or "name" not in arguments:
+                raise self._error(f"{event!r:.80} names nothing")
 
     def _error(self, reason: str) -> ValueError:
         return ValueError(f"{self.path} is no trace: {reason}; capture again")

@@ -8,6 +8,8 @@ from sample_profiler.profiling.session import Session
 
 __all__ = ["describe_figure", "read_history"]
 
+_MAX_SECONDS = 2.0**33  # as far as moments of a session go
+
 _MEANINGS = {
     "fps": "frames/s",
     "policy_lag": "policy lag, training steps",
@@ -41,6 +43,6 @@ def _points(points: object) -> list[tuple[float, float]]:
     assert isinstance(points, list | tuple)
     try:
         pairs = [(float(time_s), float(value)) for time_s, value in points]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return []
-    return [pair for pair in pairs if all(map(math.isfinite, pair))]
+    return [(time_s, value) for time_s, value in pairs if abs(time_s) < _MAX_SECONDS and math.isfinite(value)]

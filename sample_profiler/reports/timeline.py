@@ -107,7 +107,7 @@ class Timeline:
             yield from self._passes(record, tracks, points)
             yield from map(to_json, gauge_events(record, tracks))
         yield from points.arrows(tracks.zero_ns)
-        yield from map(to_json, self._captures.events(tracks, first_block_ns, self._window[1]))
+        yield from self._captures.lines(tracks, first_block_ns, self._window[1])
 
     def _zero_ns(self, firsts_ns: Any) -> int:
         """Return the moment that is 0: the first pass; or the beginning of the run, if all of it is shown."""

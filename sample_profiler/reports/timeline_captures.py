@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named
+from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
 from sample_profiler.reports.merged_traces import BLOCK_CATEGORY
 from sample_profiler.reports.timeline_tracks import Tracks
 
@@ -33,7 +33,7 @@ class CapturedTraces:
         records: of the processes, with their events: blocks that these have are not shown twice.
 
     Attributes:
-        problems: what could not be shown, one sentence each; complete when all events have been taken.
+        problems: what could not be shown, one sentence each; complete when all lines have been taken.
     """
 
     def __init__(self, paths: Sequence[Path], records: Sequence[ProcessRecord]) -> None:
@@ -42,8 +42,8 @@ class CapturedTraces:
         self._records = {name: record for record in records for name in (*record.components, record.name)}
         self._clock = records[0] if records else None
 
-    def events(self, tracks: Tracks, first_block_ns: Mapping[str, int], end_ns: int) -> Iterator[dict[str, Any]]:
-        """Yield the events of all traces.
+    def lines(self, tracks: Tracks, first_block_ns: Mapping[str, int], end_ns: int) -> Iterator[str]:
+        """Yield the events of all traces as JSON.
 
         Args:
             tracks: of the timeline.
@@ -52,7 +52,8 @@ class CapturedTraces:
         """
         for path in self._paths:
             with self._noting_problems():
-                yield from self._one(ChromeTrace(path), tracks, first_block_ns, end_ns)
+                # As text within this block: some numbers that can be read have no place in a trace.
+                yield from map(to_json, self._one(ChromeTrace(path), tracks, first_block_ns, end_ns))
 
     @contextlib.contextmanager
     def _noting_problems(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ __all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", 
 
 _PIPE_BYTES = 1 << 20
 _REPORT_READ_BYTES = 1 << 16
+_LOOK_INTERVAL_MS = 100
 
 
 class Channel(Protocol):
@@ -128,7 +129,7 @@ def _enlarge(descriptor: int) -> None:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         except PermissionError:
-            return  # the user's pipe quota is used up: the default size works, only sooner full
+            return  # the user's pipe quota is used up: it stays as small as two pages, and is sooner full
 
 
 class _Room(threading.local):
@@ -171,23 +172,28 @@ class PipeChannel:
 
 
 class PipeReports:
-    """Objects from one child to the Runner, length-prefixed pickles in a pipe that only this child writes to.
+    """Objects from one process to another, length-prefixed pickles in a pipe that only one of them writes to.
 
     A child killed in the middle of a report leaves a partial one, which the Runner never sees.
+
+    Args:
+        ends: of the pipe, the one to read from first; None: of a new one.
+
+    Attributes:
+        is_abandoned: tells whether nobody will read any more; set by whoever can find out. Nobody has to wait then.
     """
 
-    def __init__(self) -> None:
-        self._read, self._write = make_pipe()
+    def __init__(self, ends: tuple[PipeEnd, PipeEnd] | None = None) -> None:
+        self._read, self._write = ends or make_pipe()
+        os.set_blocking(self._write.fileno(), False)
         self._buffer = bytearray()
+        self._unsent = bytearray()
         self._sending = threading.Lock()
+        self.is_abandoned: Callable[[], bool] = lambda: False
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"read": self._read, "write": self._write}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._read, self._write = state["read"], state["write"]
-        self._buffer = bytearray()
-        self._sending = threading.Lock()
+    def __reduce__(self) -> tuple[type[PipeReports], tuple[tuple[PipeEnd, PipeEnd]]]:
+        """Travel as the ends of the pipe."""
+        return PipeReports, ((self._read, self._write),)
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when there is something to receive."""
@@ -195,11 +201,25 @@ class PipeReports:
 
     @profile_range("PipeReports.send")
     def send(self, report: object) -> None:
-        """Append a report, waiting while the pipe is full."""
-        data = memoryview(_with_length(report))
+        """Append a report, waiting while the pipe is full; one that has no room and is abandoned is dropped."""
+        data = _with_length(report)
         with self._sending:
-            while data:
-                data = data[os.write(self._write.fileno(), data) :]
+            # The rest of an earlier one first: a reader that comes back would take what follows for that.
+            if self._write_all():
+                self._unsent += data
+                self._write_all()
+
+    def post(self, report: object) -> None:
+        """Append a report without waiting: what there is no room for is kept, and `flush` sends it on."""
+        data = _with_length(report)
+        with self._sending:
+            self._unsent += data
+            self._write_some()
+
+    def flush(self) -> bool:
+        """Send what was kept as far as there is room now; tell whether all of it is sent."""
+        with self._sending:
+            return self._write_some()
 
     def send_if_possible(self, report: object) -> bool:
         """Append a report of at most `PIPE_BUF` bytes if nothing has to be waited for; tell whether it was appended."""
@@ -207,12 +227,12 @@ class PipeReports:
         if len(data) > select.PIPE_BUF or not self._sending.acquire(blocking=False):
             return False
         try:
-            poll = select.poll()
-            poll.register(self._write.fileno(), select.POLLOUT)
-            if not poll.poll(0):
+            if self._unsent:
                 return False
-            os.write(self._write.fileno(), data)  # there is room for PIPE_BUF bytes, so it is written as a whole
+            os.write(self._write.fileno(), data)  # at most PIPE_BUF bytes are written as a whole or not at all
             return True
+        except BlockingIOError:
+            return False
         finally:
             self._sending.release()
 
@@ -231,6 +251,24 @@ class PipeReports:
         while (report := self._take_report()) is not None:
             reports.append(report[0])
         return reports
+
+    def _write_all(self) -> bool:
+        """Write what is unsent, waiting for room; tell whether that is done: not if the reports are abandoned."""
+        poll = select.poll()
+        poll.register(self._write.fileno(), select.POLLOUT)
+        while not self._write_some():
+            if self.is_abandoned():
+                return False
+            poll.poll(_LOOK_INTERVAL_MS)
+        return True
+
+    def _write_some(self) -> bool:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._write.fileno(), self._unsent)]
+        except BlockingIOError:
+            return False
+        return True
 
     def _take_report(self) -> tuple[Any] | None:
         if len(self._buffer) < 8:

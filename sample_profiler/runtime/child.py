@@ -8,7 +8,8 @@ What a child guarantees, whatever its component does:
 3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides. SIGTERM and SIGHUP to
    the child itself end its loop; it finishes, and then dies of the signal.
 4. When the Runner is gone, or has been silent for too long, the child finishes, within its patience, and takes its own
-   children with it. A Runner that goes on one day, as one that was suspended, finds in its log why.
+   children with it. A Runner that goes on one day, as one that was suspended, finds in its log why. Reports that the
+   pipe has no room for are dropped then, and only then: a child that waited for room could not finish.
 5. Asked by a signal, it writes down where all of its threads are, whatever they are doing (`STACKS_SIGNAL`).
 6. Log records travel to the Runner, which writes the only log.
 """
@@ -56,6 +57,8 @@ STACKS_SIGNAL = signal.SIGUSR1
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""
 
+_OF_ANY_RECORD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None)))
+
 MakeComponent = Callable[[Reports], Component]
 """Builds a component in the process that will run it; gets the way to report to the Runner."""
 
@@ -79,9 +82,11 @@ class SharedMemoryNames:
 
     Attributes:
         names: paths under /dev/shm.
+        pid: the child's process.
     """
 
     names: frozenset[str]
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,10 @@ class _RecordsToRunner:
         self._reports = reports
 
     def put_nowait(self, record: logging.LogRecord) -> None:
-        self._reports.send(record)
+        # Without `extra`: not every object that can be pickled can be unpickled, and that would fail the Runner.
+        plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.msg, (), None)
+        vars(plain).update({name: value for name, value in vars(record).items() if name in _OF_ANY_RECORD})
+        self._reports.send(plain)
 
 
 class _Lifeline:
@@ -292,7 +300,7 @@ def report_shared_memory(names: Iterable[str]) -> None:
         names: paths under /dev/shm; what still has one of these names when this process is gone is removed.
     """
     if _own_reports is not None:
-        _own_reports.reports.send(SharedMemoryNames(frozenset(names)))
+        _own_reports.reports.send(SharedMemoryNames(frozenset(names), os.getpid()))
 
 
 def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:
@@ -343,6 +351,7 @@ def _prepare_process(
     become_subreaper()  # a game that a script started in the background is found, too
     prepare_for_signals()
     is_silent = threading.Event()
+    links.reports.is_abandoned = is_silent.is_set
     arguments = (settings, links, is_silent, existed_before, patience)
     threading.Thread(target=watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:

@@ -6,20 +6,26 @@ It is looked at, never waited for: a client that sends nonsense, stops reading o
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SOCKET_NAME", "ControlClient", "ControlSocket"]
+from sample_profiler.errors import CaptureError
+
+__all__ = ["SOCKET_NAME", "ControlClient", "ControlSocket", "foreign_answer"]
 
 SOCKET_NAME = "control.sock"
 
 _MAX_REQUEST_BYTES = 1 << 16
 _MAX_UNREAD_BYTES = 1 << 20
 _MAX_CLIENTS = 16
+_CREDENTIALS = struct.Struct("3i")  # of the process at the other end: its number, user and group
+_ROOT = 0
 
 Handle = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers a request; what it raises becomes ``{"error": …}``."""
@@ -132,8 +138,22 @@ class ControlSocket:
             self._path.unlink(missing_ok=True)
 
 
+def foreign_answer(answer: object) -> CaptureError:
+    """Return the error for what comes in the place of an answer, and is none of a run's."""
+    return CaptureError(f"{answer!r:.200} is no answer of a run: does another program listen there?")
+
+
+def _peer_user(connection: socket.socket) -> int:
+    """Return the user who has begun to listen at the other end."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
+    return int(user)
+
+
 class ControlClient:
-    """The other side.
+    """The other side. It talks to runs of its own user, and of root, who can do anything anyway.
+
+    Whoever could answer for a run would say which files are read, and deleted, with the rights of the client.
 
     Args:
         folder: where the run has its socket.
@@ -141,6 +161,7 @@ class ControlClient:
 
     Raises:
         OSError: nobody listens there.
+        PermissionError: it is another user who does.
     """
 
     def __init__(self, folder: Path, timeout_s: float = 30.0) -> None:
@@ -149,6 +170,8 @@ class ControlClient:
             self._socket.settimeout(timeout_s)
             with _short_path(folder) as path:
                 self._socket.connect(path)
+            if _peer_user(self._socket) not in (os.getuid(), _ROOT):
+                raise PermissionError(errno.EPERM, "another user listens there")
         except OSError:
             self._socket.close()
             raise
@@ -158,13 +181,19 @@ class ControlClient:
         """Send a request and return its answer.
 
         Raises:
+            CaptureError: what comes is no answer.
             OSError: the run is gone, or does not answer in time.
         """
         self._socket.sendall(json.dumps(request).encode() + b"\n")
         line = self._lines.readline()
         if not line.endswith(b"\n"):
             raise ConnectionError("the run has ended")
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise foreign_answer(line)
         return answer
 
     def close(self) -> None:

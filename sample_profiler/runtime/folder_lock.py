@@ -23,7 +23,7 @@ def folder_locked(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: another process is in it.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

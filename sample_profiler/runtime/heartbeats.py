@@ -48,7 +48,38 @@ class Heartbeat:
     patience_s: float = 0.0
 
 
-class Pulse:
+class _Beating:
+    """Whoever can give signs of life by itself, too, while the kernel has to be waited for."""
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def beating(self, limit_s: float) -> Iterator[None]:
+        """Give signs of life from a thread of its own meanwhile, where the kernel may have to be waited for.
+
+        They end where patience would not: with a process that is stopped, all of whose threads are.
+
+        Args:
+            limit_s: after which there are no more of them: the process counts as silent from then on.
+        """
+        is_over = threading.Event()
+        arguments = (is_over, time.monotonic() + limit_s)
+        thread = threading.Thread(target=self._beat_until, args=arguments, daemon=True, name="heartbeat")
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _beat_until(self, is_over: threading.Event, end_s: float) -> None:
+        while not is_over.wait(_PULSE_S) and time.monotonic() < end_s:
+            self.beat()
+
+
+class Pulse(_Beating):
     """Gives signs of life from inside long work, where the loop has no turn.
 
     Args:
@@ -73,29 +104,6 @@ class Pulse:
             self._next_s = now_s + _PULSE_S
             self._patience_s = patience_s
             self._reports.send(Heartbeat(self._component, patience_s))
-
-    @contextlib.contextmanager
-    def beating(self, limit_s: float) -> Iterator[None]:
-        """Give signs of life from a thread of its own meanwhile, where the kernel may have to be waited for.
-
-        They end where patience would not: with a process that is stopped, all of whose threads are.
-
-        Args:
-            limit_s: after which there are no more of them: the component counts as silent from then on.
-        """
-        is_over = threading.Event()
-        arguments = (is_over, time.monotonic() + limit_s)
-        thread = threading.Thread(target=self._beat_until, args=arguments, daemon=True, name="heartbeat")
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-
-    def _beat_until(self, is_over: threading.Event, end_s: float) -> None:
-        while not is_over.wait(_PULSE_S) and time.monotonic() < end_s:
-            self.beat()
 
 
 class Silences:
@@ -152,7 +160,7 @@ class Silences:
         return [(component, silent_s[component]) for component in late], list(lost.items())
 
 
-class RunnerPulse:
+class RunnerPulse(_Beating):
     """The Runner's sign of life, which every child can see.
 
     Lies in shared memory: a Runner that hangs cannot answer, and children that hang cannot ask.

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -108,7 +109,10 @@ def end_sessions(leaders: Iterable[int], others: Iterable[psutil.Process] = ()) 
 
 def list_shared_memory() -> frozenset[str]:
     """Return the paths of all files under /dev/shm."""
-    return frozenset(map(str, _SHARED_MEMORY.rglob("*")))
+    # Not rglob: it raises where a folder of somebody else is removed meanwhile.
+    return frozenset(
+        os.path.join(folder, name) for folder, *entries in os.walk(_SHARED_MEMORY) for name in chain(*entries)
+    )
 
 
 def mapped_shared_memory(pids: Iterable[int]) -> set[str]:
@@ -116,7 +120,8 @@ def mapped_shared_memory(pids: Iterable[int]) -> set[str]:
     names: set[str] = set()
     for pid in pids:
         try:
-            text = Path(f"/proc/{pid}/maps").read_text()
+            # A name may be any bytes: with surrogates it is still the one to unlink.
+            text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
         except OSError:
             continue  # the process is gone, or there is no /proc
         names.update(_SHARED_MEMORY_PATH.findall(text))

@@ -45,8 +45,10 @@ def watch_runner(
         _tell_of_silence(settings.name, links)
     is_silent.set()
     time.sleep(patience.seconds)
-    end_descendants(existed)
-    os._exit(1)
+    try:
+        end_descendants(existed)
+    finally:  # whatever there was: nobody else would end this process
+        os._exit(1)
 
 
 def _tell_of_silence(name: str, links: ChildLinks) -> None:

@@ -7,7 +7,10 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
@@ -15,11 +18,19 @@ from typing import Any, ClassVar
 import psutil
 
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
-from sample_profiler.runtime.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings, MakeComponent, run_child
+from sample_profiler.runtime.child import (
+    STACKS_SIGNAL,
+    STOP,
+    ChildLinks,
+    ChildSettings,
+    MakeComponent,
+    SharedMemoryNames,
+    run_child,
+)
 from sample_profiler.runtime.commands import Command, Patience, portable
 from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
 from sample_profiler.runtime.handover import Handover
-from sample_profiler.runtime.heartbeats import RunnerPulse
+from sample_profiler.runtime.heartbeats import SAVE_S, RunnerPulse
 from sample_profiler.runtime.orphans import (
     become_subreaper,
     descendants_of,
@@ -58,14 +69,16 @@ class _ExitWatch:
     """
 
     def __init__(self, child: Child, descriptor: int) -> None:
-        self._child = child
+        # A cycle would keep a lost child's descriptors open until Python happens to collect its garbage.
+        self._child = weakref.ref(child)
         self._descriptor = descriptor
 
     def fileno(self) -> int:
         return self._descriptor
 
     def receive(self) -> list[Child]:
-        return [self._child]
+        child = self._child()
+        return [] if child is None else [child]
 
     def __del__(self) -> None:
         os.close(self._descriptor)
@@ -94,16 +107,25 @@ class Child:
 
     def stop(self) -> None:
         """Ask the component to finish."""
-        self._control.send(STOP)
+        self._control.post(STOP)
 
     def send_command(self, command: Command) -> None:
         """Ask the component for something; the answer is one of its reports.
 
+        Waits for nobody: a component that hangs, or is gone, would keep this process from noticing. See `flush`.
+
         Raises:
             ValueError: the arguments cannot be sent.
         """
-        self._control.send(portable(command))
+        self._control.post(portable(command))
         self._patience.note(command)
+
+    def flush(self) -> bool:
+        """Send on what the component was asked and there was no room for; tell whether nobody has to wait for that.
+
+        What a process has not read before its end goes with it.
+        """
+        return self._control.flush() or not self.is_alive()
 
     @property
     def patience_s(self) -> float:
@@ -202,7 +224,7 @@ class Supervisor:
         self._context: Any = multiprocessing.get_context("spawn")
         self._lifeline, self._lifeline_write = make_pipe()
         self._pulse = RunnerPulse()
-        self._shared_memory: set[str] = set()
+        self._shared_memory: defaultdict[int, set[str]] = defaultdict(set)
         self._descendants: dict[int, set[psutil.Process]] = {}
         self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
@@ -232,27 +254,39 @@ class Supervisor:
         child._process.join(_END_S)
         self.children.remove(child)
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
-        self._unlink(left | self._shared_memory)
+        left |= self._shared_memory.pop(child.pid, set())
+        # What others have used they may open again, although nobody maps it now.
+        self._unlink(left.difference(*self._shared_memory.values()))
 
     def note_belongings(self) -> None:
         """Remember what the children have started and what named shared memory they use, should they be killed."""
         pids = [child.pid for child in self.children if child.is_alive()]
-        self._shared_memory |= mapped_shared_memory(pids)
+        for pid in pids:
+            self._shared_memory[pid] |= mapped_shared_memory([pid])
         for pid, found in descendants_of(pids).items():
             # Somebody in between may have ended, and what it had started has another parent now.
             earlier = self._descendants.get(pid, set())
             self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
 
-    def note_shared_memory(self, names: Iterable[str]) -> None:
+    def note_shared_memory(self, told: SharedMemoryNames) -> None:
         """Remember named shared memory that a child has told of: a game may begin and be gone between two looks."""
-        self._shared_memory.update(names)
+        self._shared_memory[told.pid] |= told.names
 
     def beat(self) -> None:
         """Show the children that this process goes on, and look after them from time to time; call it often."""
         self._pulse.beat()
+        self.flush()
         if time.monotonic() >= self._next_note_s:
             self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
             self.note_belongings()
+
+    def beating(self) -> AbstractContextManager[None]:
+        """Show the children meanwhile that this process goes on, although it may have to wait for a file system."""
+        return self._pulse.beating(SAVE_S)
+
+    def flush(self) -> bool:
+        """Send on what the children were asked and there was no room for; tell whether all are asked that live."""
+        return all([child.flush() for child in self.children])
 
     def stop(self, grace_s: float, while_waiting: Callable[[], None]) -> list[Child]:
         """Ask all children to finish, kill those that have not after their time, and clean up.
@@ -264,6 +298,14 @@ class Supervisor:
         Returns:
             The children that had to be killed.
         """
+        try:
+            self._wait_for_ends(grace_s, while_waiting)
+        finally:
+            killed = self.kill()
+        while_waiting()
+        return killed
+
+    def _wait_for_ends(self, grace_s: float, while_waiting: Callable[[], None]) -> None:
         self.note_belongings()
         for child in self.children:
             if child.is_alive():
@@ -273,11 +315,9 @@ class Supervisor:
             child.is_alive() and time.monotonic() < begin_s + min(grace_s, child.patience_s) for child in self.children
         ):
             self._pulse.beat()
+            self.flush()
             while_waiting()
             time.sleep(_POLL_S)
-        killed = self.kill()
-        while_waiting()
-        return killed
 
     def kill(self) -> list[Child]:
         """Kill the children that still live and everything that any child has left behind; return who was killed."""
@@ -289,8 +329,8 @@ class Supervisor:
             child._process.join(_END_S)
             child.let_go_if_alive()
         noted = set().union(*self._descendants.values())
-        self._shared_memory |= end_sessions((child.pid for child in self.children), noted)
-        self._unlink(self._shared_memory)
+        left = end_sessions((child.pid for child in self.children), noted)
+        self._unlink(left.union(*self._shared_memory.values()))
         self._active.discard(id(self))
         if not self._active and not self._was_subreaper:
             resign_as_subreaper()

@@ -77,7 +77,15 @@ class Dataset:
             version: of the newest weights.
             max_policy_lag: steps with older weights than that many versions are not valid.
         """
-        return (version - self.policy_versions <= max_policy_lag) & ~self.inactive
+        return self._is_recent(version, max_policy_lag) & ~self.inactive
+
+    def num_spoiled(self, version: int, max_policy_lag: int) -> int:
+        """Count the steps that would be valid if their numbers were finite; arguments as of `is_valid`."""
+        spoiled = self._tensor(self._memory.spoiled[self._slots])
+        return int((self._is_recent(version, max_policy_lag) & spoiled).sum())
+
+    def _is_recent(self, version: int, max_policy_lag: int) -> torch.Tensor:
+        return version - self.policy_versions <= max_policy_lag
 
     def last(self) -> Last:
         """Return what follows the last step: observations by key `[S, ...]` and recurrent states `[S, H]`."""

@@ -84,6 +84,7 @@ class Trajectories:
         log_probabilities, values, rewards: `[num_slots, T]` float32; values as the network gives them.
         terminated, truncated: `[num_slots, T]` bool.
         inactive: `[num_slots, T]` bool: the agent had no part in this step, which is not trained on.
+        spoiled: `[num_slots, T]` bool: it is inactive for numbers that were not finite alone.
         final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
             (the Learner computes the one at T-1 from o_T).
         starts_episode: `[num_slots, T]` bool: step t > 0 was entered with a state of zeros, as the first of an episode.
@@ -132,6 +133,7 @@ class Trajectories:
         self.terminated: npt.NDArray[np.bool_] = arrays["terminated"]
         self.truncated: npt.NDArray[np.bool_] = arrays["truncated"]
         self.inactive: npt.NDArray[np.bool_] = arrays["inactive"]
+        self.spoiled: npt.NDArray[np.bool_] = arrays["spoiled"]
         self.starts_episode: npt.NDArray[np.bool_] = arrays["starts_episode"]
         self.final_values: npt.NDArray[np.float32] = arrays["final_values"]
         self.policy_versions: npt.NDArray[np.int64] = arrays["policy_versions"]
@@ -157,6 +159,7 @@ def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
         "terminated": ((slots, steps), np.bool_),
         "truncated": ((slots, steps), np.bool_),
         "inactive": ((slots, steps), np.bool_),
+        "spoiled": ((slots, steps), np.bool_),
         "starts_episode": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
         "policy_versions": ((slots, steps), np.int64),

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sample_profiler.errors import EnvError
+from sample_profiler.files import expand_home
 
 __all__ = ["DOOM_SCENARIOS", "DoomScenario", "find_scenario_file"]
 
@@ -176,7 +177,7 @@ def find_scenario_file(name: str) -> Path:
     Raises:
         EnvError: There is no such file.
     """
-    path = Path(name).expanduser()
+    path = expand_home(name, "doom_scenario", EnvError)
     if path.is_file():
         return path.absolute()
     # Looked up without importing ViZDoom: options are checked in processes that never start a game.

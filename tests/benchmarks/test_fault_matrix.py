@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import fault_matrix
 from benchmarks.fault_matrix import main, time_limit
-from benchmarks.measuring.fault_table import describe_throughput, to_row
+from benchmarks.measuring.fault_table import decide, describe_throughput, to_row
 from tests.faults.cases import Plan, all_plans
 from tests.faults.matrix import Case, run_case
 
@@ -95,7 +95,8 @@ def test_problems_fail_by_their_kind_and_are_made_again_when_asked(played, tmp_p
     assert plans == []
     assert main([*SMALL, f"--output={path}", "--again"]) == 0
     assert [plan.victim for plan in plans] == ["Runner"]
-    assert "1 lines of cases that were made again do not count; 1 of them had problems" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "1 cases were played again; 1 plays before the latest failed for other reasons than throughput" in output
 
 
 def test_a_case_that_takes_for_ever_is_a_line_too(monkeypatch, tmp_path):
@@ -137,15 +138,61 @@ def test_a_time_limit_that_is_kept_leaves_the_one_around_it():
         time.sleep(60)
 
 
-def test_the_share_of_runs_that_are_as_fast_as_before_is_told():
-    lines = [{"throughput": ratio} for ratio in (None, 1.02, 0.95, 0.6)]
-    lines.append({"throughput": 0.97, "again_fps": (100.0, 101.0)})
-    text = describe_throughput(lines)
+def play_of(throughput, number=0, problems=()):
+    """Return the line of a play; slow where its throughput is."""
+    slow = [("throughput", "slow")] if throughput is not None and throughput < 0.95 else []
+    plan = {"fault": "kill", "victim": "RolloutWorker_w0", "mode": "async", "number": number}
+    problems = [*slow, *((kind, f"a {kind}") for kind in problems)]
+    return {**plan, "throughput": throughput, "problems": problems, "before_fps": (100.0, 90.0), "again_fps": ()}
+
+
+@pytest.mark.parametrize(
+    ("plays", "throughput", "kinds"),
+    [
+        ([play_of(0.8)], 0.8, ["throughput"]),
+        ([play_of(0.8), play_of(1.0), play_of(0.97)], 0.97, []),
+        ([play_of(0.8), play_of(1.2), play_of(0.94)], 0.94, ["throughput"]),
+        ([play_of(1.0), play_of(0.8), play_of(0.8)], 0.8, ["throughput"]),
+        ([play_of(0.9), play_of(1.1, problems=["orphan"])], 1.1, ["orphan"]),
+        ([play_of(0.7, problems=["orphan"]), play_of(1.1)], 1.1, []),
+        ([play_of(0.8), play_of(None)], None, []),
+    ],
+)
+def test_the_median_of_all_plays_decides_throughput_and_the_latest_all_else(plays, throughput, kinds):
+    (line,) = decide(plays).values()
+    assert line["throughput"] == throughput
+    assert [kind for kind, _ in line["problems"]] == kinds
+
+
+def test_a_case_that_is_only_slow_is_played_three_times_at_most(monkeypatch, tmp_path, capsys):
+    fps = {0: iter([80.0, 100.0, 97.0]), 1: iter([80.0, 100.0, 94.0]), 2: iter([95.0])}
+
+    def play(plan, undisturbed):
+        case = Case(plan, before_fps=(110.0, 90.0), after_fps=next(fps[plan.number]))
+        if case.is_slower:
+            case.add("throughput", "slow")
+        return case
+
+    monkeypatch.setattr(fault_matrix, "play", play)
+    flags = ("--rounds=1", "--faults", "kill", "--victims", "RolloutWorker_w0", "--modes", "async", "--kills=3")
+    path = tmp_path / "faults.jsonl"
+    assert main([*flags, f"--output={path}"]) == 1
+    assert sorted(line["number"] for line in lines_of(path)) == [0, 0, 0, 1, 1, 1, 2]
+    output = capsys.readouterr().out
+    assert "4 cases were played again; 0 plays before the latest failed for other reason" in output
+    assert "2 of 3 runs whose worker was replaced (67%)" in output and "\n1 cases have problems" in output
+
+
+def test_the_share_of_runs_that_are_as_fast_as_before_is_told_beside_how_far_chance_goes():
+    plays = [play_of(ratio, number) for number, ratio in enumerate((None, 1.02, 0.95, 0.6, 0.9))]
+    plays.append(play_of(1.01, 4) | {"again_fps": (100.0, 101.0)})
+    text = describe_throughput(decide(plays).values())
     assert text.startswith(
         "3 of 4 runs whose worker was replaced (75%) were back at 95% of an undisturbed run's throughput within 30 s"
     )
-    assert "the lowest ratio is 0.60, the median 0.96. 1 of them were slower" in text
-    assert describe_throughput(lines[:1]) == "No throughput was measured after a replacement"
+    assert "the lowest ratio is 0.60, the median 0.95. 1 were below in one play" in text
+    assert "less than 95% of the earlier one in 1 of 2 runs, the median is 0.96" in text
+    assert describe_throughput(decide(plays[:1]).values()) == "No throughput was measured after a replacement"
 
 
 def test_a_run_with_two_problems_of_a_kind_counts_once():

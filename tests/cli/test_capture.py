@@ -15,6 +15,7 @@ from sample_profiler.cli import live_capture
 from sample_profiler.cli.capture import CaptureRequest, capture
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.session import Session
+from sample_profiler.runtime import control_socket
 from sample_profiler.runtime.control_socket import ControlSocket
 
 NAMES = ("Learner_0", "RolloutWorker_w0")
@@ -26,6 +27,7 @@ class FakeRun:
 
     def __init__(self, folder):
         self.folder = folder / "profile"
+        self.name = NAME
         self.requests = []
         self.states = ["start", "run", "done"]
         self.results = {name: self.facts(name) for name in NAMES}
@@ -51,7 +53,7 @@ class FakeRun:
         if self.refusal:
             raise CaptureError(self.refusal)
         if request["do"] == "capture":
-            return {"id": NAME, "parts": {name: str(self.part(name)) for name in NAMES}}
+            return {"id": self.name, "parts": {name: str(self.part(name)) for name in NAMES}}
         if request["do"] == "stop":
             self.states = ["done"]
         self.on_state(len(self.requests))
@@ -61,7 +63,7 @@ class FakeRun:
         return {"step": step, "results": self.results if step == "done" else {}, "errors": self.errors}
 
     def start(self):
-        self._socket = ControlSocket(self.folder, self.answer)
+        self._socket = ControlSocket(self.folder, lambda request: self.answer(request))
         self._thread.start()
 
     def _serve(self):
@@ -257,6 +259,61 @@ def test_the_run_of_another_user(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(live_capture, "ControlClient", refuse)
     assert capture(tmp_path, request_of()) == 2
     assert "belongs to another user, who alone can ask for captures\n" in capsys.readouterr().err
+
+
+def test_another_user_who_listens_in_the_place_of_a_run(tmp_path, run, capsys, monkeypatch):
+    monkeypatch.setattr(control_socket, "_peer_user", lambda connection: os.getuid() + 1)
+    assert capture(tmp_path, request_of()) == 2
+    assert "belongs to another user, who alone can ask for captures\n" in capsys.readouterr().err
+    assert not run.requests
+
+
+@pytest.mark.parametrize("name", ["../../victim", "{folder}/victim", "", "a\nb"])
+def test_an_answer_whose_name_leads_elsewhere_replaces_nothing(tmp_path, run, capsys, name):
+    victim = tmp_path / "victim.pstats"
+    victim.write_text("mine")
+    run.name = name.format(folder=tmp_path)
+    assert capture(tmp_path, request_of()) == 2
+    assert "is no answer of a run" in capsys.readouterr().err
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_linked", [False, True], ids=["a path", "a link"])
+def test_a_part_outside_of_the_run_is_neither_read_nor_deleted(tmp_path, capsys, merged, is_linked):
+    outside = tmp_path / "outside.pstats"
+    outside.write_text("mine")
+    run = FakeRun(tmp_path / "run")
+    part = tmp_path / "run" / "profile" / "captures" / "link.pstats"
+    part.parent.mkdir(parents=True)
+    part.symlink_to(outside)
+    run.part = lambda name: part if is_linked else part.parent / ".." / ".." / ".." / outside.name
+    run.write_parts = lambda *names: None
+    run.start()
+    try:
+        assert capture(tmp_path / "run", request_of()) == 2
+    finally:
+        run.end()
+    assert "is no answer of a run" in capsys.readouterr().err
+    assert outside.read_text() == "mine"
+    assert merged == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *([], 3, None, {}, {"id": NAME}, {"id": NAME, "parts": []}, {"id": [], "parts": {}}),
+        *({"id": NAME, "parts": {"Learner_0": 1}}, {"id": NAME, "parts": {"Learner_0": "\0"}}),
+        {"id": NAME, "parts": {}, "step": "done", "results": {"Learner_0": {}}, "errors": {}},
+        *({"id": NAME, "parts": {}, "step": 1, "results": {}, "errors": {}}, {"id": NAME, "parts": {}}),
+    ],
+    ids=repr,
+)
+def test_an_answer_that_is_none_is_one_error(tmp_path, run, capsys, answer):
+    run.answer = lambda request: answer
+    assert capture(tmp_path, request_of()) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert sum("is no answer of a run: does another program listen there?" in line for line in told) == 1
+    assert told[-1].startswith("sample-profiler capture: ")
 
 
 def test_what_is_missing_in_the_document_is_told(tmp_path, run, capsys, monkeypatch):

@@ -216,6 +216,13 @@ def test_means_are_ours_where_the_environment_has_one_of_the_same_name():
     assert "Mean reward 2.000" in text
 
 
+@pytest.mark.parametrize("rewards", [(1e308, 1e308), (np.inf, -np.inf), (np.nan, 1.0)])
+def test_the_summary_tells_of_rewards_whose_sum_is_not_finite(rewards):
+    text = describe_episodes([PlayedEpisode((reward,), 8, {"kills": reward}) for reward in rewards])
+    assert "over 2 episodes" in text
+    assert "Mean kills" in text
+
+
 def test_an_environment_that_cannot_be_made_is_one_clear_error(clock_run, capsys):
     def fail(*_, **__):
         raise ValueError("no such level")

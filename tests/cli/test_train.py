@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -19,12 +20,14 @@ from sample_profiler.cli import train as train_module
 from sample_profiler.cli.train import train
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult
+from sample_profiler.config import load_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.folder_lock import folder_locked
 
 
 class Still(gymnasium.Env):
@@ -202,6 +205,16 @@ def test_a_train_dir_that_is_a_file_is_status_2(start, tmp_path, caplog):
     path.touch()
     assert start(f"--train_dir={path}") == 2
     assert "use another --train_dir" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["~nobody_here/x", "~nobody_here", "~a\udcffb/x"])
+@pytest.mark.parametrize("flag", ["train_dir", "profile_dir"])
+def test_a_home_directory_that_is_not_there_is_status_2(start, runs, tmp_path, monkeypatch, caplog, flag, name):
+    monkeypatch.chdir(tmp_path)
+    assert start(f"--{flag}={name}") == 2
+    assert f"--{flag}={name}" in caplog.text or f"--{flag}={name!r}" in caplog.text
+    assert "Traceback" not in caplog.text
+    assert (runs, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_an_error_of_the_package_within_the_run_is_told_without_a_traceback(start, runs, caplog):
@@ -399,6 +412,41 @@ def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, ca
     assert str(kept) in caplog.text
 
 
+@pytest.mark.parametrize("behavior", ["overwrite", "restart", "resume"])
+@pytest.mark.parametrize("is_writing", [True, False])
+def test_a_run_that_begins_while_another_start_tries_the_environment_loses_nothing(
+    start, runs, tmp_path, monkeypatch, behavior, is_writing
+):
+    probe_env, folder = train_module.probe_env, tmp_path / "mine"
+    with contextlib.ExitStack() as other_run:
+
+        def probe_meanwhile(*args, **options):
+            fill(folder)
+            (folder / "config.json").write_text("{}")
+            fill(folder / "checkpoint_p0")
+            if is_writing:
+                other_run.enter_context(folder_locked(folder))
+            return probe_env(*args, **options)
+
+        monkeypatch.setattr(train_module, "probe_env", probe_meanwhile)
+        assert start(f"--restart_behavior={behavior}") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert {path.name for path in contents(folder)} == {"old.txt", "config.json"}
+    assert (folder / "checkpoint_p0" / "old.txt").exists()
+    assert runs == []
+
+
+@pytest.mark.parametrize("behavior", ["overwrite", "restart", "resume"])
+def test_a_run_that_goes_on_loses_nothing_to_another_start(start, runs, tmp_path, caplog, behavior):
+    assert start() == 0
+    before = contents(tmp_path)
+    with folder_locked(tmp_path / "mine"):
+        assert start(f"--restart_behavior={behavior}") == 2
+    assert "another run is writing to" in caplog.text
+    assert contents(tmp_path) == before
+    assert len(runs) == 1
+
+
 def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):
     monkeypatch.setattr(
         train_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000", perf_counter_ns=lambda: 1)
@@ -440,6 +488,19 @@ def test_flags_of_a_resumed_run_that_was_cut_off_are_kept_only_if_it_has_saved(s
     runs.saves = True
     assert start("--gamma=0.5") == status
     assert (tmp_path / "mine" / "config.json").read_bytes() != before
+
+
+def test_flags_of_resumed_runs_that_were_killed_before_they_trained_are_not_kept(start, runs, tmp_path, monkeypatch):
+    assert start("--gamma=0.9") == 0
+    end_trial = train_module._end_trial
+    monkeypatch.setattr(train_module, "_end_trial", lambda *_, **__: None)  # nobody is left who could
+    for gamma in (0.5, 0.6):
+        assert start(f"--gamma={gamma}") == 0
+    monkeypatch.setattr(train_module, "_end_trial", end_trial)
+    assert start() == 0
+    assert runs[-1][0].loss.gamma == 0.9
+    assert load_config(tmp_path / "mine" / "config.json").loss.gamma == 0.9
+    assert not list(tmp_path.glob("**/*.earlier"))
 
 
 def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypatch):

@@ -308,3 +308,33 @@ def test_a_policy_is_shown_zeros_for_what_is_not_finite_and_it_is_said_once(mode
 def test_what_is_not_finite_ends_the_playing_if_that_is_wanted(model):
     with pytest.raises(EnvContractError, match=r"in step 2 of .*--on_bad_numbers=skip to show the policy 0"):
         play_spoilt(model, stops=True)
+
+
+class Unpaid(Push):
+    """The second step's reward is no number, nor is what the episode tells."""
+
+    def step(self, action):
+        observation, reward, is_over, is_cut, info = super().step(action)
+        told = {"episode_extra_stats": {"kills": np.inf, "deaths": 2}} if is_over else {}
+        return observation, np.nan if self.num_steps == 2 else reward, is_over, is_cut, info | told
+
+
+def play_unpaid(model, stops):
+    """Play an episode whose actions are all worth 1, and return it."""
+    always(model, 1)
+    env = AgentsEnv(Unpaid, inspect_env(Push()), "unpaid", 7, 1)
+    bad_numbers = BadNumbers("unpaid", stops=stops, is_training=False)
+    played = play(env, Player(model, 1, None), frames_per_step=1, repeats=1, bad_numbers=bad_numbers)
+    return next(episode for episode in played if episode is not None)
+
+
+def test_a_reward_that_is_not_finite_counts_as_0_and_such_statistics_are_left_out(model, caplog):
+    episode = play_unpaid(model, stops=False)
+    assert (episode.rewards, episode.extra) == ((4.0,), {"deaths": 2.0, "true_objective": 3.0})
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "environment 7 (unpaid), agent 0, returned the reward nan in step 2 of an episode: it counts as 0" in warning
+
+
+def test_a_reward_that_is_not_finite_ends_the_playing_if_that_is_wanted(model):
+    with pytest.raises(EnvContractError, match=r"the reward nan in step 2 of .*--on_bad_numbers=skip to count it as 0"):
+        play_unpaid(model, stops=True)

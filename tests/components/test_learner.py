@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sample_profiler.components.messages import TargetReached, TrainingStatistics
+from sample_profiler.errors import TrainingError
 from sample_profiler.runtime.event_loop import EventLoop, PipeWaiter
 
 
@@ -107,6 +108,22 @@ def test_experience_that_is_too_old_is_not_trained_on(make_learner):
     run.hand_over(0, 1)
     assert not run.has_weights(before)
     assert run.learner.gauges()["left_out_share"] == 0.0
+
+
+def test_datasets_without_a_finite_step_are_rejected_and_those_of_inactive_agents_or_old_ones_are_not(make_learner):
+    run = make_learner("--max_policy_lag=2").start()
+    run.memory.inactive[:] = True
+    for _ in range(12):
+        run.hand_over(0, 1)
+    run.memory.spoiled[:] = True
+    run.memory.policy_versions[:] = -3
+    run.hand_over(0, 1)
+    assert not run.learner._trainer.is_suspect
+    run.memory.policy_versions[:] = 0
+    for _ in range(9):
+        run.hand_over(0, 1)
+    with pytest.raises(TrainingError, match="of all 8 steps are not finite for the 10th time in a row"):
+        run.hand_over(0, 1)
 
 
 def test_lag_is_counted_as_it_was_before_training(make_learner):

@@ -9,6 +9,7 @@ import pytest
 from sample_profiler.components import rescue as rescue_module
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import parse_config
+from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 
 
@@ -21,6 +22,28 @@ class Asked:
     def call(self, method, arguments, components, timeout_s):
         self.calls.append((method, arguments, components, timeout_s))
         return {}
+
+
+def test_what_others_still_held_of_a_lost_worker_is_gone_before_it_is_readmitted(monkeypatch):
+    """Else its successor would take a slot for its own that goes to somebody else, too."""
+    free, actions = LocalChannel(), LocalChannel()
+    plan = SimpleNamespace(worker_slots=[0])
+    channels = SimpleNamespace(free=[free], actions=[actions])
+    blueprint = SimpleNamespace(config=parse_config(["--env=none"]), counters=None, plan=plan, channels=channels)
+    steps = []
+
+    def call(method, *_):
+        if method == "forget_worker":  # until it answers, a component sends back what it holds
+            free.send([3, 4])
+            actions.send([1])
+        steps.append((method, free.pending() + actions.pending()))
+
+    supervisor = SimpleNamespace(bury=lambda _: steps.append("bury"), spawn=lambda *_: steps.append("spawn"))
+    monkeypatch.setattr(
+        rescue_module, "plan_rollout_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None)
+    )
+    Rescue(blueprint, supervisor).replace(SimpleNamespace(name="RolloutWorker_w0"), SimpleNamespace(call=call), [])
+    assert steps == ["bury", ("forget_worker", [3, 4, 1]), ("readmit_worker", []), "spawn"]
 
 
 @pytest.mark.parametrize("hang_timeout_s", [5.0, 1000.0])

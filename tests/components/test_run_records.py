@@ -12,7 +12,7 @@ import pytest
 from sample_profiler import timers
 from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
-from sample_profiler.config import parse_config
+from sample_profiler.config import earlier_config_path, parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling import session as session_module
 from sample_profiler.profiling.record_file import RecordFile
@@ -191,6 +191,16 @@ def earlier(tmp_path):
     (tmp_path / "checkpoint_p0").mkdir()
     (tmp_path / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
     return tmp_path
+
+
+@pytest.mark.parametrize("has_trained", [False, True])
+def test_the_flags_of_the_earlier_run_are_let_go_of_once_this_one_has_trained(tmp_path, has_trained):
+    earlier_config_path(tmp_path).write_text("{}")
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    records.set_earlier_aside()
+    if has_trained:
+        records.replace_earlier()
+    assert earlier_config_path(tmp_path).exists() != has_trained
 
 
 def begin(folder, *flags):

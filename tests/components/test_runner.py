@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -221,9 +222,10 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
 
 def test_named_shared_memory_that_components_tell_of_is_handed_to_who_removes_it(runner):
     noted = []
-    runner.note_shared_memory = noted.extend
-    runner.handle_reports([SharedMemoryNames(frozenset({"/dev/shm/ViZDoomSM1"}))])
-    assert noted == ["/dev/shm/ViZDoomSM1"]
+    runner.note_shared_memory = noted.append
+    told = SharedMemoryNames(frozenset({"/dev/shm/ViZDoomSM1"}), pid=41)
+    runner.handle_reports([told])
+    assert noted == [told]
 
 
 def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):
@@ -283,6 +285,22 @@ def test_observers_see_the_run_about_every_second_and_summaries_at_their_interva
     assert runner.observer.kinds() == ["status", "summaries"]
     assert runner.observer.events[0][1].frames == {0: 640}
     assert runner.observer.events[1][1].training == {0: {"train/loss": 0.5}}
+
+
+def test_the_runner_shows_that_it_goes_on_while_it_writes_figures(runner, monkeypatch):
+    told = []
+
+    @contextlib.contextmanager
+    def beating():
+        told.append("begins")
+        yield
+        told.append("ends")
+
+    runner.beating = beating
+    monkeypatch.setattr(runner.observer, "on_summaries", lambda _: told.append("summaries"))
+    monkeypatch.setattr(runner.records, "write_timers", lambda: told.append("timers"))
+    runner.finish()
+    assert told == ["begins", "summaries", "timers", "ends"]
 
 
 def test_observers_see_the_start_and_every_training_iteration_once(runner):

@@ -102,6 +102,14 @@ def test_means_are_over_the_latest_episodes_of_each_policy(run_statistics):
     assert status.num_episodes == {0: 5, 1: 1}
 
 
+def test_means_of_huge_numbers_are_finite_and_infinite_ones_are_in_none(make_statistics):
+    run_statistics = make_statistics("kills")
+    run_statistics.add_episodes([episode(0, 1e308, kills=1e308)] * 3)
+    run_statistics.add_episodes([episode(0, math.inf, kills=math.inf), episode(0, -math.inf, kills=math.nan)])
+    assert run_statistics.status().episodes[0] == {"reward": 1e308, "kills": 1e308, "len": 8.0}
+    assert run_statistics.metric(0) == 1e308
+
+
 def test_a_metric_is_unknown_before_enough_episodes_have_it(run_statistics):
     for reward in (2.0, 4.0):
         assert run_statistics.metric(0) is None
@@ -222,8 +230,3 @@ def test_the_latest_training_statistics_count_and_a_status_does_not_change_later
     run_statistics.add_training(1, {"train/lr": 0.1})
     assert status.training == {0: {"train/loss": 1.0}}
     assert run_statistics.status().training == {0: {"train/loss": 2.0}, 1: {"train/lr": 0.1}}
-
-
-def test_episodes_with_strange_rewards_are_taken_as_they_are(run_statistics):
-    run_statistics.add_episodes([episode(0, math.inf), episode(0, 1.0), episode(0, 1.0)])
-    assert run_statistics.metric(0) == math.inf

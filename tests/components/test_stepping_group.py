@@ -265,6 +265,16 @@ def test_episodes_are_described_with_return_length_and_what_the_environment_says
     assert episode.episode_return == action_at(0, 3) + 0.5 + action_at(2, 0) + 1.0
 
 
+def test_statistics_that_are_not_finite_are_told_and_left_out(make_driver, make_env, caplog):
+    env = make_env(1, lengths=(3,))
+    env.last_infos = {"true_objective": np.inf, "episode_extra_stats": {"kills": 2, "ratio": np.nan}}
+    driver = make_driver([make_env(0, lengths=(9,)), env])
+    driver.do_rollout([0, 1])
+    assert [episode.extra for episode in driver.group.episodes] == [{"kills": 2.0}]
+    (record,) = caplog.records
+    assert "environment 1 (scripted), agent 0, returned the statistic 'ratio' nan in step 3" in record.getMessage()
+
+
 def test_each_agent_has_an_episode_of_its_own_policy(make_driver, make_env):
     driver = make_driver([make_env(0, num_agents=2, lengths=(1,))], num_policies=2, rollout=2, batch_size=2)
     driver.begin([0, 3])
@@ -393,6 +403,7 @@ def test_a_reward_that_is_not_finite_counts_as_0_and_its_step_is_not_trained_on(
     driver = make_driver([make_env(0), Spoiled(make_env(1), step=2, reward=bad)])
     driver.do_rollout([0, 1])
     assert driver.memory.inactive[:2].tolist() == [[False] * 4, [False, True, False, False]]
+    assert (driver.memory.spoiled[:2] == driver.memory.inactive[:2]).all()
     assert driver.memory.rewards[1, 1] == 0
     assert np.isfinite(driver.memory.rewards).all()
     assert np.isfinite(driver.group._returns).all()

@@ -116,6 +116,31 @@ def test_numbers_that_are_not_finite_at_the_very_start(begin, capsys, where):
     assert "--on_bad_numbers=skip to leave such steps out of training" in capsys.readouterr().out
 
 
+def test_observations_that_are_never_finite_end_the_run(begin, capsys):
+    bad = np.full(3, np.nan, np.float32)
+    register_env("mine", lambda *_, **__: type("Env", (Broken,), {"step_result": (bad, *GOOD_STEP[1:])})())
+    assert begin("--env=mine", "--batch_size=64", "--train_for_env_steps=2000", "--experiment=never") == 1
+    assert "64 steps are not finite for the 10th time in a row" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("values", [(np.inf, -np.inf), (1e308, 1e308)])
+def test_what_an_episode_tells_that_has_no_finite_sum(begin, capsys, values):
+    class Telling(Broken):
+        num_episodes = 0
+
+        def step(self, action):
+            self.num_episodes += 1
+            info = {"episode_extra_stats": {"kills": values[self.num_episodes % 2]}}
+            return GOOD_OBSERVATION, 0.5, True, False, info
+
+    register_env("mine", lambda *_, **__: Telling())
+    flags = ("--env=mine", "--batch_size=64", "--train_for_env_steps=64", "--save_best_metric=kills")
+    assert begin(*flags, "--experiment=skip") == 0
+    is_told = "returned the statistic 'kills' -inf in step 1 of an episode: it is left out" in capsys.readouterr().out
+    assert is_told == (values[1] == -np.inf)
+    assert begin(*flags, "--experiment=stop", "--on_bad_numbers=stop") == is_told
+
+
 def test_what_an_episode_tells_that_is_no_number(begin, capsys):
     info = {"episode_extra_stats": {"map": "E1M1"}}
     text = check(begin, capsys, type("Env", (Broken,), {"step_result": (GOOD_OBSERVATION, 0.5, True, False, info)})())

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
 from sample_profiler import register_encoder
 from sample_profiler.components import course as course_module
+from sample_profiler.envs import register_env
 from sample_profiler.model import registry as model_registry
-from tests.faults.walking import Stroll
+from tests.faults.walking import Stroll, Walk
 from tests.integration.runs import load_latest_checkpoint
 
 # Several datasets of slots, so that groups are in the middle of rollouts whenever the Learner trains; or a single one.
@@ -145,7 +148,8 @@ def test_a_course_that_does_not_fit_or_is_damaged_is_left(begin: Begin, tmp_path
 
 
 def sealed(data: bytes) -> dict[str, Any]:
-    return {"data": torch.tensor(list(data), dtype=torch.uint8), "sha256": hashlib.sha256(data).hexdigest()}
+    checksum = hashlib.sha256(data).hexdigest()
+    return {"format": course_module._FORMAT, "data": torch.tensor(list(data), dtype=torch.uint8), "sha256": checksum}
 
 
 def saved(value: Any) -> bytes:
@@ -165,11 +169,11 @@ def folded(levels: int) -> list[Any]:
 @pytest.mark.parametrize(
     "course",
     [
-        *(sealed(b"garbage"), sealed(b""), sealed(saved([1, 2])), {"data": 3, "sha256": ""}, [], 7),
+        *(sealed(b"garbage"), sealed(b""), sealed(saved([1, 2])), {**sealed(b""), "data": 3}, [], 7),
         sealed(
             saved({"array": torch.zeros(3, dtype=torch.uint8), "dtype": "<f8", "shape": (2**40,), "is_scalar": False})
         ),
-        sealed(saved({"parts": folded(60)})),
+        sealed(saved({"dict": [("parts", folded(60))]})),
         sealed(saved({"array": torch.zeros(1).expand(2**50), "dtype": "<f8", "shape": (1,), "is_scalar": False})),
     ],
     ids=[
@@ -187,6 +191,62 @@ def test_a_course_that_is_made_up_is_left(begin: Begin, tmp_path: Path, capsys, 
     output = capsys.readouterr().out
     assert "WARNING: Environments begin new episodes: where they were is damaged" in output
     assert "Traceback" not in output
+
+
+def test_a_course_of_another_version_is_left(begin: Begin, tmp_path: Path, capsys) -> None:
+    flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")
+    assert begin(*flags, "--train_for_env_steps=100") == 0
+    path = max((tmp_path / "mine" / "checkpoint_p0").glob("checkpoint_*.pth"))
+    state = torch.load(path, weights_only=True)
+    state["course"].pop("format")  # as the first one had none
+    torch.save(state, path)
+    capsys.readouterr()
+    assert begin(*flags, "--train_for_env_steps=200") == 0
+    output = capsys.readouterr().out
+    assert "Environments begin new episodes: the run was laid out differently" in output
+    assert "damaged" not in output
+
+
+class Surveyor(Walk):
+    """Keeps its state under the names that a course itself has for things, and by numbers of NumPy."""
+
+    def get_state(self):
+        return {"array": super().get_state(), "dict": {np.int64(3): {}, (1, "a"): [np.float32(0.5)]}}
+
+    def set_state(self, state):
+        assert state["dict"] == {np.int64(3): {}, (1, "a"): [np.float32(0.5)]}
+        super().set_state(state["array"])
+
+
+def test_whatever_an_environment_calls_its_state_a_run_of_parts_ends_as_a_whole_one(
+    begin: Begin, tmp_path: Path, capsys
+) -> None:
+    register_env("surveyor", lambda *_, **__: Surveyor())
+    flags = ("--env=surveyor", LAYOUTS["one dataset"])
+    assert begin(*flags, "--train_for_env_steps=600", "--experiment=whole") == 0
+    for target in (300, 600):
+        capsys.readouterr()
+        assert begin(*flags, f"--train_for_env_steps={target}", "--experiment=parts") == 0
+    assert "Environments go on where they were" in capsys.readouterr().out
+    assert differences(learned(tmp_path / "whole"), learned(tmp_path / "parts")) == []
+
+
+class Place(NamedTuple):
+    """A tuple that would come back as one without names."""
+
+    x: float
+
+
+@pytest.mark.parametrize("value", [Place(0.5), OrderedDict(a=1), {Place(0.5): 1}, {frozenset(): 1}], ids=repr)
+def test_a_state_that_would_not_come_back_as_it_was_is_told_when_it_is_saved(
+    begin: Begin, tmp_path: Path, capsys, monkeypatch, value: Any
+) -> None:
+    monkeypatch.setattr(Walk, "get_state", lambda self: {"odd": value})
+    flags = ("--env=walk", LAYOUTS["one dataset"], "--experiment=mine")
+    assert begin(*flags, "--train_for_env_steps=100") == 0
+    told = "Resumed, the run will begin new episodes: the state of an environment has a "
+    assert told + type(next(iter(value)) if type(value) is dict else value).__name__ in capsys.readouterr().out
+    assert "course" not in load_latest_checkpoint(tmp_path / "mine")
 
 
 @pytest.mark.parametrize("flag", ["--inference=worker", "too large"])

@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sample_profiler.config import load_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
+from sample_profiler.profiling.session import history_path, live_folder, read_live, session_path, steady_path
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.reports.merged_traces import merge_chrome_traces
 from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
@@ -54,10 +55,17 @@ def good_run(tmp_path_factory) -> Path:
     assert recorder.exitcode == 0
     session = read_live(folder)
     session.processes[0].gauges = {"fps": GaugeNode(3.0), "odd": GaugeNode(math.inf)}
-    session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "fps": 20.0, "frames": {"0": 640}, "reason": "over"}
+    session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "history_start_s": 1_700_000_000.0}
+    session.run |= {"fps": 20.0, "frames": {"0": 640}, "reason": "over"}
     session.save(session_path(folder))
     session.save(steady_path(folder))
+    captured_path(folder).parent.mkdir()
+    captured_path(folder).write_text(json.dumps(TRACE | {"baseTimeNanoseconds": time.time_ns()}))
     return folder
+
+
+def captured_path(folder: Path) -> Path:
+    return folder / "profile" / "captures" / "torch_x.json"
 
 
 def check_answers(folder: Path, capsys: Any) -> None:
@@ -101,6 +109,29 @@ def test_mutated_values_in_sessions(good_run, tmp_path_factory, capsys, data):
         document = spoil(json.loads(path.read_text()), data.draw)
         path.write_text(json.dumps(document))
     check_commands(folder, capsys)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        *({"history": {"fps": [[1.0, 10**400]]}}, {"history": {"fps": [[1e305, 1.0]]}}),
+        *({"history_start_s": math.inf}, {"history_start_s": 1e305}, {"history_start_s": 10**400}),
+    ],
+    ids=lambda run: f"{run!r:.40}",
+)
+def test_figures_of_a_run_that_are_out_of_all_bounds(good_run, tmp_path, capsys, run):
+    folder = copy_of(good_run, tmp_path)
+    shutil.rmtree(live_folder(folder))
+    document = json.loads(session_path(folder).read_text())
+    document["run"] |= run
+    session_path(folder).write_text(json.dumps(document))
+    check_commands(folder, capsys)
+    killed = copy_of(good_run, tmp_path / "killed")
+    session_path(killed).unlink()
+    history = {"history_start_s": 1_700_000_000.0, "history": {"fps": [[1.0, 10.0]]}} | run
+    history_path(killed).write_text(json.dumps(history))
+    assert main(["trace", str(killed)]) == 0
+    check_commands(killed, capsys)
 
 
 @given(data=st.data())
@@ -177,6 +208,42 @@ TRACE = {
         {"ph": "M", "name": "process_name", "pid": 1, "tid": 2, "args": {"name": "python"}},
     ],
 }
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *({"ph": "M", "name": "process_name"}, {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2}),
+        *({"ph": "M", "name": "process_name", "args": {"name": "python"}}, {"ph": "i", "pid": [1]}),
+        *({"ph": "M", "name": "process_name", "pid": 1, "args": [1]}, {"ph": "X", "ts": 1, "args": {"a": math.nan}}),
+        {"ph": "X", "ts": 1, "tid": {}},
+    ],
+    ids=repr,
+)
+def test_a_captured_trace_with_a_damaged_event_is_left_out_of_the_timeline(good_run, tmp_path, capsys, event):
+    folder = copy_of(good_run, tmp_path)
+    trace = json.loads(captured_path(folder).read_text())
+    trace["traceEvents"].append(event)
+    captured_path(folder).write_text(json.dumps(trace))
+    assert main(["trace", str(folder)]) == 0
+    assert "a capture is left out, or its end: " in capsys.readouterr().err
+    check_commands(folder, capsys)
+
+
+def test_a_captured_trace_whose_times_count_from_nowhere_is_left_out(good_run, tmp_path, capsys):
+    folder = copy_of(good_run, tmp_path)
+    captured_path(folder).write_text(json.dumps(TRACE | {"baseTimeNanoseconds": 10**400}))
+    assert main(["trace", str(folder)]) == 0
+    assert "a capture is left out, or its end: " in capsys.readouterr().err
+
+
+@given(data=st.data())
+@fuzzed
+def test_mutated_captures_of_a_run(good_run, tmp_path_factory, capsys, data):
+    folder = copy_of(good_run, tmp_path_factory.mktemp("captures"))
+    captured_path(folder).write_text(json.dumps(spoil(json.loads(captured_path(folder).read_text()), data.draw)))
+    assert main(["trace", str(folder)]) == 0
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @given(data=st.data())

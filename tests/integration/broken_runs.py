@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import gymnasium
@@ -108,6 +109,12 @@ class BrokenObserver(RunObserver):
 class LastObserver(RunObserver):
     def on_init(self, runner):
         self.runner = runner
+
+    def on_summaries(self, _):
+        """Wait as a write to a file system that has stalled, once."""
+        if BREAK == "file_system" and not self.runner.reason and any(self.runner.statistics.trained_frames().values()):
+            self.runner.interrupt("the file system has stalled")
+            time.sleep(8)
 
     def on_stop(self, runner):
         assert runner is self.runner

@@ -119,6 +119,14 @@ def test_an_observer_that_raises_fails_the_run_which_ends_in_order(event: str, s
         assert not Path(f"/proc/{pid}").exists()
 
 
+def test_components_wait_for_a_runner_that_waits_for_a_file_system(tmp_path: Path) -> None:
+    flags = ("--hang_timeout=2.5", "--experiment_summaries_interval=2", "--train_for_env_steps=100000000")
+    result = run_broken("file_system", tmp_path, *flags)
+    assert result.returncode == 0, result.stdout
+    assert "the file system has stalled" in result.stdout
+    assert "no sign of life" not in result.stdout
+
+
 def test_shared_memory_that_a_worker_has_told_of_is_removed_when_it_is_killed(tmp_path: Path) -> None:
     name = f"/dev/shm/sample_profiler_test_{uuid4().hex}"
     try:

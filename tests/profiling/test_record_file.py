@@ -78,6 +78,21 @@ def test_several_timings_are_trees_of_one_file(make_file, make_timing):
     assert record.num_nodes_dropped == record.num_events_lost == 0
 
 
+def test_a_link_in_the_way_is_not_followed(make_file, tmp_path):
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    for name in ("Work.rec", ".Work.rec.new"):
+        (tmp_path / name).symlink_to(precious)
+    file = make_file()
+    assert (precious.read_text(), file.path.is_symlink()) == ("mine", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Work.rec", "precious.txt"]
+
+
+def test_what_a_killed_process_has_left_is_no_hindrance(make_file, tmp_path):
+    (tmp_path / ".Work.rec.new").write_text("half")
+    assert read(make_file()).name == "Work"
+
+
 def test_what_is_in_the_file_is_what_the_timing_says(make_file, make_timing, clock):
     file, timing = make_file(), make_timing("Test", clock_ns=clock)
     file.attach(timing, "Work")

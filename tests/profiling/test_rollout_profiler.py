@@ -389,6 +389,7 @@ def test_tr9_the_defaults(tmp_path):
         ({"activities": []}, "activities is empty"),
         ({"save_path": "{worker}.json"}, r"save_path='\{worker\}.json' cannot be formatted.*worker_idx"),
         ({"save_path": "{.json"}, "cannot be formatted"),
+        ({"save_path": "~nobody_here/x.json"}, "save_path='~nobody_here/x.json': there is no home directory"),
         ({"save_path": "trace.json", "workers": [0, 1]}, r"same file for 2 workers: put \{worker_idx\}"),
         ({"on_trace_ready": 3}, "on_trace_ready=3 cannot be called"),
     ],

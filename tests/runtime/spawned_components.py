@@ -216,6 +216,26 @@ def _tell_of(names: Sequence[str], _: PipeReports) -> None:
     report_shared_memory(names)
 
 
+class UnreadableError(Exception):
+    """Can be pickled, as every exception, but not unpickled: it passes on another number of arguments."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(first + second)
+
+
+def warn_with_an_unreadable_extra(_: PipeReports) -> None:
+    logging.getLogger("sample_profiler.test").warning("careful", extra={"cause": UnreadableError(1, 2)})
+
+
+def send_many_reports(reports: PipeReports) -> None:
+    for number in range(1000):
+        reports.send([number] * 10)
+
+
+def leave_a_mark(path: Path, _: PipeReports) -> None:
+    path.touch()
+
+
 def send_a_large_report(reports: PipeReports) -> None:
     reports.send(bytes(5 << 20))
     reports.send("after the large one")

@@ -207,11 +207,9 @@ def test_a_report_that_may_not_wait_is_sent_if_there_is_room(reports):
 
 def test_a_report_that_may_not_wait_is_left_out_where_the_pipe_is_full(reports):
     fcntl.fcntl(reports.fileno(), fcntl.F_SETPIPE_SZ, select.PIPE_BUF)
-    os.set_blocking(reports._write.fileno(), False)
     with pytest.raises(BlockingIOError):
         while True:
             os.write(reports._write.fileno(), b"x")
-    os.set_blocking(reports._write.fileno(), True)
     assert not reports.send_if_possible("left out")
 
 
@@ -219,6 +217,30 @@ def test_a_report_that_may_not_wait_is_left_out_while_another_one_waits_for_room
     with reports._sending:
         assert not reports.send_if_possible("left out")
     assert reports.receive() == []
+
+
+def test_without_room_abandoned_reports_are_dropped_and_a_reader_that_comes_back_finds_whole_ones(reports):
+    fcntl.fcntl(reports.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    reports.is_abandoned = lambda: True
+    sent = [bytes(5000), b"dropped", b"sent"]
+    for report in sent[:2]:
+        reports.send(report)
+    assert not reports.send_if_possible("would be taken for the rest of the first one")
+    assert reports.receive() == []
+    reports.send(sent[2])
+    assert reports.receive() == [sent[0], sent[2]]
+
+
+def test_what_is_posted_waits_for_nobody_and_arrives_whole_and_in_order(reports):
+    fcntl.fcntl(reports.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    posted = [bytes(10_000), "second"]
+    for report in posted:
+        reports.post(report)
+    received = []
+    while not reports.flush():
+        assert select.select([reports], [], [], 10)[0]
+        received += reports.receive()
+    assert received + reports.receive() == posted
 
 
 def test_a_report_larger_than_the_pipe_arrives_whole(supervisor, await_report):

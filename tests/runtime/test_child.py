@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import signal
@@ -18,7 +19,7 @@ from spawned_components import has_ended
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.runtime import child as child_module
-from sample_profiler.runtime import runner_watch
+from sample_profiler.runtime import heartbeats, runner_watch
 from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import ChildLinks, ChildSettings, Finished, finish_component, report_end
 from sample_profiler.runtime.commands import Command, CommandResult, Patience
@@ -269,11 +270,52 @@ def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monk
     assert links.reports.receive() == [], "nobody would take it"
 
 
+def test_4_a_child_ends_also_where_what_it_has_started_cannot_be_ended(monkeypatch):
+    ended = []
+
+    def fail(_):
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(runner_watch, "end_descendants", fail)
+    monkeypatch.setattr(runner_watch.os, "_exit", ended.append)
+    lifeline, write = make_pipe()
+    write.close()  # as the kernel does when the Runner is gone
+    links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
+    with pytest.raises(OSError, match="no such thing"):
+        runner_watch.watch_runner(SETTINGS, links, threading.Event(), frozenset(), Patience(0.0))
+    assert ended == [1]
+
+
 def test_4_a_child_that_cannot_finish_ends_although_its_runner_hangs(supervisor, reports_until_end):
     settings = ChildSettings("Spawned", hang_timeout_s=0.5, patience_s=0.5)
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.hang))
     assert "finish was called" not in reports_until_end(child)
     assert child.exit_code == 1
+
+
+def test_4_a_child_that_waits_for_room_for_its_reports_finishes_although_its_runner_hangs(
+    supervisor, wait_until, tmp_path
+):
+    mark = tmp_path / "finished"
+    actions = {"start": spawned.send_many_reports, "finish": partial(spawned.leave_a_mark, mark)}
+    child = supervisor.spawn(ChildSettings("Spawned", hang_timeout_s=0.5), partial(spawned.make_spawned, **actions))
+    fcntl.fcntl(child.reports.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    wait_until(lambda: not child.is_alive())
+    assert mark.exists()
+    assert child.exit_code == 0
+    numbers = [report[0] for report in child.reports.receive() if isinstance(report, list)]
+    assert numbers == list(range(len(numbers)))
+    assert 0 < len(numbers) < 1000
+
+
+def test_4_children_stay_while_their_runner_waits_for_a_file_system(supervisor, await_report, monkeypatch):
+    monkeypatch.setattr(heartbeats, "_PULSE_S", 0.05)
+    settings = ChildSettings("Spawned", hang_timeout_s=0.5, heartbeat_interval_s=0.5)
+    child = supervisor.spawn(settings, spawned.make_spawned)
+    with supervisor.beating():
+        for _ in range(10):
+            await_report(child, lambda report: isinstance(report, Heartbeat))
+    assert supervisor.stop(30, lambda: None) == []
 
 
 def test_4_children_stay_as_long_as_their_runner_shows_that_it_is_there(supervisor, await_report):
@@ -294,6 +336,14 @@ def test_6_log_records_travel_to_the_runner(run_to_its_end, supervisor, await_re
     assert record.levelno == logging.WARNING
     assert record.getMessage() == "careful with ['lists', 1]"
     assert record.process == child.pid
+
+
+def test_6_what_a_log_record_holds_beside_its_text_cannot_fail_the_runner(supervisor, await_report):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.warn_with_an_unreadable_extra))
+    record = await_report(child, lambda report: isinstance(report, logging.LogRecord))
+    assert (record.getMessage(), record.funcName) == ("careful", "warn_with_an_unreadable_extra")
+    assert record.process == child.pid
+    assert not hasattr(record, "cause")
 
 
 def test_6_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from sample_profiler.errors import CaptureError
+from sample_profiler.runtime import control_socket
 from sample_profiler.runtime.control_socket import SOCKET_NAME, ControlClient, ControlSocket
 
 
@@ -251,6 +254,32 @@ def test_a_client_learns_that_the_run_has_ended(tmp_path):
             client.ask({})
     finally:
         client.close()
+
+
+def test_a_client_talks_to_its_own_user_and_root_alone(tmp_path, control, monkeypatch):
+    assert ask(tmp_path, control, {}) == [{"echo": {}}]
+    uid = os.getuid()
+    for other, is_refused in ((uid, False), (0, False), (uid + 1, True)):
+        monkeypatch.setattr(control_socket, "_peer_user", lambda connection, other=other: other)
+        with pytest.raises(PermissionError) if is_refused else contextlib.nullcontext():
+            ControlClient(tmp_path).close()
+
+
+def test_the_user_at_the_other_end_is_known(tmp_path, control, connect):
+    assert control_socket._peer_user(connect()) == os.getuid()
+
+
+@pytest.mark.parametrize("line", [b"hello", b"[1]", b"null", b"\xff", b"[" * 5000])
+def test_what_is_no_answer_is_an_error(tmp_path, line):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / SOCKET_NAME))
+        listener.listen()
+        with contextlib.closing(ControlClient(tmp_path, timeout_s=10)) as client:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(line + b"\n")
+                with pytest.raises(CaptureError, match="is no answer of a run"):
+                    client.ask({})
 
 
 def test_a_client_does_not_wait_for_ever(tmp_path, control):

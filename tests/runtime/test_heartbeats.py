@@ -124,6 +124,15 @@ def test_a_pulse_does_not_beat_by_itself_for_ever(monkeypatch):
     assert reports.receive() == []
 
 
+def test_the_runner_beats_by_itself_while_the_kernel_is_waited_for(monkeypatch):
+    monkeypatch.setattr(heartbeats, "_PULSE_S", 0.001)
+    runner, end_s = RunnerPulse(), time.monotonic() + 30
+    with runner.beating(limit_s=60):
+        while not runner.silent_s() and time.monotonic() < end_s:
+            time.sleep(0.002)
+    assert runner.silent_s() > 0
+
+
 def test_a_silent_runner_is_only_believed_after_several_looks(clock):
     runner = RunnerPulse()
     is_silent = runner.make_watch(10)

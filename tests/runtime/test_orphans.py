@@ -91,6 +91,21 @@ def test_mapped_files_are_found_until_they_are_unmapped_or_unlinked(name):
     memory.close()
 
 
+def test_names_that_are_no_text_are_read_and_unlinked(name, tmp_path):
+    paths = [os.fsencode(tmp_path) + b"/k\xfcche", os.fsencode(name) + b"_k\xfcche"]
+    try:
+        for path in paths:
+            Path(os.fsdecode(path)).touch()
+        memories = [map_file(os.fsdecode(path), "w+b") for path in paths]
+        found = os.fsdecode(paths[1])
+        assert found in mapped_shared_memory([os.getpid()])
+        for memory in memories:
+            memory.close()
+        assert unlink_unused([found], existed_before=()) == [found]
+    finally:
+        Path(os.fsdecode(paths[1])).unlink(missing_ok=True)
+
+
 def test_processes_that_are_gone_map_nothing():
     assert mapped_shared_memory([2**22 + 1]) == set()
 
@@ -104,6 +119,21 @@ def test_files_in_folders_are_listed(name):
     finally:
         (folder / "file").unlink()
         folder.rmdir()
+
+
+def test_folders_that_vanish_while_they_are_listed_are_passed_over(monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "file").touch()
+    scandir = os.scandir
+
+    def vanish(path):
+        if Path(path).name == "gone":
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(orphans, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(os, "scandir", vanish)
+    assert list_shared_memory() == {str(tmp_path / "gone"), str(tmp_path / "file")}
 
 
 def test_systems_without_named_shared_memory_have_nothing_to_list(monkeypatch, tmp_path):

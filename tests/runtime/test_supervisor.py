@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import multiprocessing
 import os
 import re
 import signal
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,9 @@ import pytest
 import spawned_components as spawned
 from spawned_components import has_ended
 
+from sample_profiler.components.crew import Crew
+from sample_profiler.errors import CommandError
+from sample_profiler.profiling import Timing
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.channels import PipeReports
 from sample_profiler.runtime.child import ChildSettings, Finished, SharedMemoryNames
@@ -26,6 +31,8 @@ from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.supervisor import Child
+
+PATIENCE_S = 60.0
 
 
 def settings(name="Spawned"):
@@ -116,6 +123,43 @@ def test_a_command_reaches_a_child_with_its_arguments_by_value(supervisor, await
     assert answer == CommandResult(5, "Spawned", 21, None)
 
 
+def test_a_command_larger_than_the_pipe_reaches_a_child_that_is_still_starting_whole(supervisor, wait_until):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.send_command(Command(5, "apply", (len, bytes(4 << 20))))
+    received = []
+
+    def is_answered():
+        supervisor.beat()
+        received.extend(child.reports.receive())
+        return CommandResult(5, "Spawned", 4 << 20, None) in received
+
+    wait_until(is_answered)
+    assert child.flush()
+
+
+def test_a_command_to_a_child_that_does_not_read_is_no_wait(supervisor, await_report, wait_until):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    await_report(child, is_started)
+    os.kill(child.pid, signal.SIGSTOP)
+
+    def ask():
+        crew = Crew([child], supervisor.beat, lambda: "", Timing("Runner profile"))
+        with contextlib.suppress(CommandError):
+            crew.call("apply", {child.name: (len, bytes(4 << 20))}, timeout_s=0.1)
+            raise AssertionError("who should have answered?")
+        answered.append(child)
+
+    answered = []
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert answered
+    assert not child.flush(), "it may go on one day"
+    child.kill()
+    wait_until(lambda: not child.is_alive())
+    assert child.flush()
+
+
 @pytest.mark.parametrize(("method", "patience_s"), [("enable_profile", 120), ("start_capture", 120), ("apply", 6)])
 def test_a_child_that_captures_has_time_to_write_what_it_saw_at_the_end(method, patience_s):
     process = SimpleNamespace(start=lambda: None, pid=os.getpid())
@@ -152,6 +196,14 @@ def test_a_child_that_does_not_listen_is_killed_and_the_others_are_not(action, s
     assert deaf.exit_code == -signal.SIGKILL
     assert deaf.describe_exit() == "was killed by signal 9 (SIGKILL)"
     assert good.exit_code == 0
+
+
+def test_children_do_not_outlive_a_stop_that_goes_wrong(supervisor, await_report):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.hang))
+    await_report(child, lambda report: report == "deaf from here on")
+    with pytest.raises(ZeroDivisionError):
+        supervisor.stop(30, lambda: 1 // 0)
+    assert child.exit_code == -signal.SIGKILL
 
 
 def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_report, wait_until):
@@ -230,9 +282,50 @@ def test_shared_memory_that_a_child_has_told_of_is_removed_with_it_although_nobo
     told = await_report(child, lambda report: isinstance(report, SharedMemoryNames))
     os.kill(child.pid, signal.SIGKILL)
     wait_until(lambda: not child.is_alive())
-    supervisor.note_shared_memory(told.names)
+    supervisor.note_shared_memory(told)
     supervisor.bury(child)
     assert [os.path.exists(name) for name in names] == [False, True]
+
+
+@pytest.fixture
+def shared_name(names):
+    """A name for a file of several children, free again in the end."""
+    shared_name = f"{names[0]}_shared"
+    yield shared_name
+    Path(shared_name).unlink(missing_ok=True)
+
+
+def test_shared_memory_of_the_living_stays_when_another_is_buried(
+    supervisor, await_report, wait_until, names, shared_name
+):
+    """An environment may map a file during its resets alone: nobody maps it when the other one ends."""
+    lost, good = (supervisor.spawn(settings(), partial(spawned.make_maps_files, new=[name])) for name in names)
+    Path(shared_name).touch()
+    for child in (lost, good):
+        await_report(child, lambda report: report == "mapped")
+        supervisor.note_shared_memory(SharedMemoryNames(frozenset({shared_name}), child.pid))
+    supervisor.note_belongings()
+    for child in (lost, good):  # it maps nothing from now on, and is not buried yet
+        os.kill(child.pid, signal.SIGKILL)
+        wait_until(lambda child=child: not child.is_alive())
+    supervisor.bury(lost)
+    assert [os.path.exists(name) for name in (*names, shared_name)] == [False, True, True]
+    supervisor.kill()
+    assert not any(map(os.path.exists, (*names, shared_name)))
+
+
+def test_lost_children_leave_no_descriptors_open_although_no_garbage_is_collected(supervisor):
+    def lose_one():
+        supervisor.bury(supervisor.spawn(settings(), spawned.make_spawned))
+        return len(spawned.list_descriptors())
+
+    gc.collect()
+    gc.disable()
+    try:
+        first = lose_one()  # starts multiprocessing's resource tracker, too
+        assert [lose_one() for _ in range(4)] == [first] * 4
+    finally:
+        gc.enable()
 
 
 @pytest.fixture

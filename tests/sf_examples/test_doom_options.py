@@ -52,6 +52,8 @@ def test_scenario_files_are_found_by_path_and_by_name(tmp_path, monkeypatch):
     assert find_scenario_file(str(shipped)) == shipped
     with pytest.raises(EnvError, match=r"no scenario file 'gone\.cfg'"):
         find_scenario_file("gone.cfg")
+    with pytest.raises(EnvError, match="there is no home directory ~nobody_here"):
+        find_scenario_file("~nobody_here/gone.cfg")
 
 
 def test_benchmark_actions_are_those_of_its_users():

@@ -120,7 +120,7 @@ def test_memory_of_a_game_that_has_just_begun_is_removed_with_its_killed_player(
     assert PipeWaiter([child.exit]).wait(30) == [child.exit]
     for report in reports:
         if isinstance(report, SharedMemoryNames):  # as a Runner does
-            supervisor.note_shared_memory(report.names)
+            supervisor.note_shared_memory(report)
     supervisor.bury(child)
     assert not any(map(os.path.exists, names))
 

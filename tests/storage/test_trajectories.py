@@ -61,6 +61,7 @@ def test_shapes_and_types_follow_from_the_spaces(trajectories):
         "terminated": ((slots, steps), np.bool_),
         "truncated": ((slots, steps), np.bool_),
         "inactive": ((slots, steps), np.bool_),
+        "spoiled": ((slots, steps), np.bool_),
         "starts_episode": ((slots, steps), np.bool_),
         "final_values": ((slots, steps), np.float32),
         "policy_versions": ((slots, steps), np.int64),

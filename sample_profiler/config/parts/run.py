@@ -7,6 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from sample_profiler.config.limits import NOT_EMPTY, TEXT_RULE_KEY, TextRule, option, text_option
+from sample_profiler.errors import ConfigError
+from sample_profiler.files import expand_home
 
 _LONGEST_FOLDER_NAME_BYTES = 255
 
@@ -83,5 +85,9 @@ class RunOptions:
 
     @property
     def folder(self) -> Path:
-        """The run's folder, ``{train_dir}/{experiment}``; a leading ``~`` means the home directory."""
-        return Path(self.train_dir).expanduser() / self.experiment
+        """The run's folder, ``{train_dir}/{experiment}``; a leading ``~`` means the home directory.
+
+        Raises:
+            ConfigError: There is no such home directory.
+        """
+        return expand_home(self.train_dir, "--train_dir", ConfigError) / self.experiment

@@ -1,0 +1,57 @@
+"""The course of a run as data: what comes back is what went in, and nothing else goes in."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from sample_profiler.components.course import _open, _seal
+
+
+class Pair(NamedTuple):
+    """Would come back as a plain tuple."""
+
+    one: int
+    other: int
+
+
+def typed(value: Any) -> Any:
+    """Return a value together with the types of all that is in it."""
+    if isinstance(value, dict):
+        return [(typed(key), typed(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [typed(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return type(value), value.dtype.str, value.shape, value.tolist()
+    return type(value), value
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *({"array": 1}, {"dict": 1}, {"array": {"dict": []}, "dict": {"array": np.zeros(3)}}, {}),
+        {np.int64(3): 1, np.str_("a"): 2, None: 3, 1.5: 4, True: 5, ("x", (np.int8(1), 2)): 6},
+        [(1, [2.5]), np.float32(0.5), np.arange(6).reshape(2, 3), np.zeros((0, 4), "u1"), np.array(7), np.str_("")],
+    ],
+    ids=repr,
+)
+def test_what_comes_back_is_what_went_in(state):
+    course = _open(_seal({"state": state}))
+    assert course is not None
+    assert typed(course["state"]) == typed(state)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(Pair(1, 2), OrderedDict(a=1), type("Items", (list,), {})(), np.ma.masked_array([1.0]), object(), {1, 2}),
+        *({Pair(1, 2): 1}, {frozenset(): 1}, {b"x": 1}, np.datetime64(0, "s")),
+    ],
+    ids=repr,
+)
+def test_what_would_come_back_as_something_else_is_refused(state):
+    with pytest.raises(TypeError, match="in it, which is neither a number, text"):
+        _seal({"state": [state]})
