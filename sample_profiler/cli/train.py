@@ -51,7 +51,7 @@ from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
-from sample_profiler.runtime.folder_lock import folder_locked
+from sample_profiler.runtime.folder_lock import folder_locked, wait_until_unlocked
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -60,6 +60,7 @@ __all__ = ["train"]
 logger = logging.getLogger(__name__)
 
 _BAD_USAGE = 2
+_LEARNER_S = 150.0  # it may have two minutes for its step after its Runner is gone, and has to save
 _KILLED_BY_SIGNAL = 128
 _OF_PROCESSES = (
     *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
@@ -212,6 +213,8 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
     try:
         if not is_new:
             stack.enter_context(folder_locked(folder))
+            for checkpoints in filter(Path.is_dir, sorted(folder.glob("checkpoint_p*"))):
+                wait_until_unlocked(checkpoints, _LEARNER_S)
             if config.run.restart_behavior == "overwrite":
                 _check_is_of_a_run(folder, expand_home(config.run.train_dir, "--train_dir", ConfigError))
                 _empty(folder)

@@ -22,6 +22,7 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.folder_lock import lock_until_exit
 from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
 
 if TYPE_CHECKING:
@@ -205,7 +206,9 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     # What a GPU multiplies says nothing of what is left for the processor.
     of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
-    if not config.sampling.serial_mode:  # the threads of a program that goes on are its own
+    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
+    if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
+        lock_until_exit(checkpoints.path)  # that outlives its Runner
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     told = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
@@ -241,7 +244,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
             trajectories=blueprint.trajectories,
             weights=blueprint.weights[policy],
             counters=blueprint.counters,
-            checkpoints=CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints),
+            checkpoints=checkpoints,
         ),
         ports=LearnerPorts(
             datasets=channels.datasets[policy],

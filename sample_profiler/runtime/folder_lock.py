@@ -1,16 +1,26 @@
-"""Owns the lock that keeps two processes from writing to one folder."""
+"""Owns the locks that keep two runs from writing to one folder.
+
+The Runner locks the run's folder. A Learner outlives a Runner that is killed by a training step, which it saves, so it
+locks the folder of its checkpoints, and who takes the run's folder waits for that.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sample_profiler.errors import ConfigError
 
-__all__ = ["folder_locked"]
+__all__ = ["folder_locked", "lock_until_exit", "wait_until_unlocked"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.05
 
 
 @contextlib.contextmanager
@@ -25,11 +35,53 @@ def folder_locked(folder: Path) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            problem = f"another run is writing to {folder}: wait for its end, or use another --experiment"
-            raise ConfigError([problem]) from None
+        if not _lock(descriptor):
+            raise ConfigError([f"another run is writing to {folder}: wait for its end, or use another --experiment"])
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_until_exit(folder: Path) -> None:
+    """Lock a folder, which is made if it is not there, for as long as this process lives.
+
+    Where that cannot be done, as on some file systems, it is not: whoever asked has the run's folder for itself, as far
+    as anybody can tell.
+    """
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        _lock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))  # the kernel closes it
+
+
+def wait_until_unlocked(folder: Path, patience_s: float) -> None:
+    """Wait until nobody has locked a folder any more.
+
+    Args:
+        folder: exists.
+        patience_s: how long that may take.
+
+    Raises:
+        ConfigError: it takes longer.
+    """
+    end_s, is_told = time.monotonic() + patience_s, False
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while not _lock(descriptor):
+            if time.monotonic() >= end_s:
+                problem = f"the Learner of an earlier run still writes to {folder}"
+                raise ConfigError([f"{problem}: wait for its end, or kill it, or use another --experiment"])
+            if not is_told:
+                logger.info("The Learner of a run that was killed finishes its step in %s: waiting for it", folder)
+                is_told = True
+            time.sleep(_POLL_S)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock what is open there; tell whether nobody else has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

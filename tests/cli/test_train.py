@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import threading
 from types import SimpleNamespace
 
 import gymnasium
@@ -445,6 +446,26 @@ def test_a_run_that_goes_on_loses_nothing_to_another_start(start, runs, tmp_path
     assert "another run is writing to" in caplog.text
     assert contents(tmp_path) == before
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("behavior", ["overwrite", "restart", "resume"])
+def test_a_learner_that_has_outlived_its_run_is_waited_for(start, runs, tmp_path, monkeypatch, caplog, behavior):
+    caplog.set_level(logging.INFO)
+    assert start() == 0
+    checkpoints = tmp_path / "mine" / "checkpoint_p0"
+    fill(checkpoints)
+    before = contents(tmp_path)
+    with contextlib.ExitStack() as learner:
+        learner.enter_context(folder_locked(checkpoints))
+        monkeypatch.setattr(train_module, "_LEARNER_S", 0.2)
+        assert start(f"--restart_behavior={behavior}") == 2
+        assert f"the Learner of an earlier run still writes to {checkpoints}" in caplog.text
+        assert contents(tmp_path) == before and (checkpoints / "old.txt").exists()
+        monkeypatch.setattr(train_module, "_LEARNER_S", 60.0)
+        threading.Timer(0.3, learner.pop_all().close).start()
+        assert start(f"--restart_behavior={behavior}") == 0
+    assert "finishes its step" in caplog.text
+    assert len(runs) == 2
 
 
 def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):

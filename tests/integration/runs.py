@@ -49,9 +49,9 @@ def run(
 
 
 @contextmanager
-def live_run(module: str, *flags: str, folder: Path) -> Iterator[LiveRun]:
+def live_run(module: str, *flags: str, folder: Path, log_name: str = "output.txt") -> Iterator[LiveRun]:
     """Start a training module; kill what is left of it in the end."""
-    log = folder / "output.txt"
+    log = folder / log_name
     with log.open("w") as file:
         process = subprocess.Popen(
             command(module, *flags, folder=folder), stdout=file, stderr=subprocess.STDOUT, start_new_session=True

@@ -406,3 +406,27 @@ def test_two_runs_of_one_experiment_do_not_mix(tmp_path: Path) -> None:
         assert "another run is writing to" in result.stdout
         assert live.process.poll() is None
     assert load_latest_checkpoint(tmp_path / "run")["optimizer_steps"] > 0
+
+
+def test_who_takes_the_folder_of_a_killed_run_waits_for_its_learner(tmp_path: Path) -> None:
+    """It finishes its step, and saves what would otherwise be a checkpoint of another run."""
+
+    def wait_for(text: str, live: LiveRun) -> None:
+        deadline_s = time.monotonic() + 60
+        while text not in live.output and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        assert text in live.output, live.output
+
+    with live_run(*CARTPOLE, *SMALL, "--save_every_sec=1", folder=tmp_path) as live:
+        live.wait_until_training()
+        learner = live.find("Learner_0")
+        learner.suspend()  # a long step
+        live.find("Runner").kill()
+        live.wait(MAX_SECONDS)
+        flags = (*CARTPOLE, *SMALL, "--restart_behavior=overwrite")
+        with live_run(*flags, folder=tmp_path, log_name="successor.txt") as successor:
+            wait_for("finishes its step", successor)
+            assert list((tmp_path / "run" / "checkpoint_p0").iterdir()), "nothing is deleted before"
+            learner.resume()
+            wait_for("Started Learner_0", successor)
+            assert not learner.is_running() or learner.status() == psutil.STATUS_ZOMBIE
