@@ -51,7 +51,7 @@ from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
-from sample_profiler.runtime.folder_lock import folder_locked, wait_until_unlocked
+from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -214,7 +214,7 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
         if not is_new:
             stack.enter_context(folder_locked(folder))
             for checkpoints in filter(Path.is_dir, sorted(folder.glob("checkpoint_p*"))):
-                wait_until_unlocked(checkpoints, _LEARNER_S)
+                stay_until_unlocked(checkpoints, _LEARNER_S)
             if config.run.restart_behavior == "overwrite":
                 _check_is_of_a_run(folder, expand_home(config.run.train_dir, "--train_dir", ConfigError))
                 _empty(folder)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sample_profiler.errors import ConfigError
 
-__all__ = ["folder_locked", "lock_until_exit", "wait_until_unlocked"]
+__all__ = ["folder_locked", "lock_until_exit", "stay_until_unlocked"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def lock_until_exit(folder: Path) -> None:
         _lock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))  # the kernel closes it
 
 
-def wait_until_unlocked(folder: Path, patience_s: float) -> None:
+def stay_until_unlocked(folder: Path, patience_s: float) -> None:
     """Wait until nobody has locked a folder any more.
 
     Args:
