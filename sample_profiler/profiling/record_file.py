@@ -294,8 +294,12 @@ def _is_compiled() -> bool:
 
 
 def _map_new_file(path: Path, size: int) -> mmap.mmap:
-    path.unlink(missing_ok=True)  # in a folder from elsewhere it may be a link, which would be followed
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # EXCL: in a folder from elsewhere it may be a link
+    try:
+        descriptor = os.open(path, flags, 0o644)
+    except FileExistsError:  # a process of this number was killed
+        path.unlink()
+        descriptor = os.open(path, flags, 0o644)
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
