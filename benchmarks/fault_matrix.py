@@ -76,9 +76,18 @@ def choose(wanted: Sequence[Plan], kept: dict[Key, Any], *, again: bool) -> list
         kept: what was decided of each case that is there.
         again: whether those with problems are made once more, after the others.
     """
-    missing = [plan for plan in wanted if key_of(plan) not in kept]
-    bad = [plan for plan in wanted if key_of(plan) in kept and kept[key_of(plan)]["problems"]]
+    missing = [plan for plan in wanted if key_of(plan) not in kept or not is_decided(kept[key_of(plan)])]
+    bad = [plan for plan in wanted if plan not in missing and kept[key_of(plan)]["problems"]]
     return missing + (bad if again else [])
+
+
+def is_decided(line: dict[str, Any]) -> bool:
+    """Tell whether a case has been played often enough.
+
+    Args:
+        line: from `decide`.
+    """
+    return not is_only_slow(line) or len(line["ratios"]) >= _MOST_PLAYS
 
 
 def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: Undisturbed | None) -> None:
@@ -91,8 +100,7 @@ def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: U
             line = play(plan, undisturbed).to_dict() | origin
             append_line(path, line)
             print(describe(line), flush=True)
-            decided = decide(read_lines(path))[key_of(plan)]
-            if not is_only_slow(decided) or len(decided["ratios"]) >= _MOST_PLAYS:
+            if is_decided(decide(read_lines(path))[key_of(plan)]):
                 break
 
 
@@ -119,7 +127,7 @@ def summarize(wanted: Sequence[Plan], lines: Sequence[dict[str, Any]]) -> tuple[
         num_failed = sum(bool(line["problems"]) and not is_only_slow(line) for line in plays)
         num_failed -= sum(bool(line["problems"]) and not is_only_slow(line) for line in kept.values())
         texts.append(
-            f"{len(plays) - len(kept)} cases were played again; {num_failed} plays before the latest failed for other "
+            f"{len(plays) - len(kept)} plays are beside the latest of a case; {num_failed} of them failed for other "
             "reasons than throughput, and do not count"
         )
     texts += [tell_origins(plays), f"{num_bad} cases have problems" if num_bad else "No case has problems"]

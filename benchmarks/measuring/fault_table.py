@@ -36,8 +36,9 @@ def is_only_slow(line: Mapping[str, Any]) -> bool:
 def decide(lines: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, Any]]:
     """Return one line for each case, that of its latest play.
 
-    Throughput alone is decided by all plays of a case in which nothing else was wrong, as their median: one window on a
-    machine that others use, too, is a matter of chance, and playing until chance is kind would show nothing.
+    Throughput alone is decided by all plays of a case, with the same code, in which nothing else was wrong, as their
+    median: one window on a machine that others use, too, is a matter of chance, and playing until chance is kind would
+    show nothing.
 
     Args:
         lines: of plays, in their order.
@@ -53,6 +54,7 @@ def decide(lines: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, Any]]:
 
 def _decide_one(plays: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     latest = dict(plays[-1])
+    plays = [play for play in plays if play.get("commit") == latest.get("commit")]
     if latest["problems"] and not is_only_slow(latest):
         return latest | {"ratios": []}
     ratios = [p["throughput"] for p in plays if p["throughput"] is not None and (is_only_slow(p) or not p["problems"])]

@@ -128,7 +128,7 @@ def capture_live(
         try:
             state = _follow(client, outcome.name, interrupted, on_progress)
         except KeyboardInterrupt:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, CaptureError):  # the rest of an answer
                 client.ask({"do": "stop", "id": outcome.name})
             folder = run_dir / "profile" / "captures" / outcome.name
             raise CaptureError(f"left: the run ends the capture; what its processes write is in {folder}") from None

@@ -198,8 +198,8 @@ def measure_pairs(
                 yield _measure_pair(client, run_dir, stage, share, seconds, settle_s, number)
     finally:
         for stage in stages:
-            # ValueError: the rest of an answer in the middle of which Ctrl+C came.
-            with contextlib.suppress(OSError, ValueError):
+            # CaptureError: the rest of an answer in the middle of which Ctrl+C came.
+            with contextlib.suppress(OSError, CaptureError):
                 client.ask({"do": "slow", "stage": stage, "share": 0.0, "seconds": 0.0})
 
 

@@ -33,7 +33,7 @@ __all__ = ["keep_course"]
 logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two minutes
-_FORMAT = 2  # of what is sealed: 1 had dicts as they were
+_FORMAT = 2  # of what is sealed: the first, which had dicts as they were, does not say so
 _ARRAY, _DICT = "array", "dict"  # every dict in packed data is one of ours, and has one of these keys
 _PLAIN = (type(None), bool, int, float, str)
 
@@ -143,6 +143,9 @@ class _Course:
 
     def follow(self, sealed: dict[str, Any]) -> None:
         """Put everything to where it was."""
+        if isinstance(sealed, dict) and "format" not in sealed:
+            logger.info("Environments begin new episodes: another version of this program has saved where they were")
+            return
         course = _open(sealed)
         if course is None:
             logger.warning("Environments begin new episodes: where they were is damaged in the checkpoint")
@@ -219,15 +222,13 @@ def _seal(course: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(sealed: Any) -> dict[str, Any] | None:
-    """Return what was sealed; None if it is not whole, or nothing of ours; empty if it is of another version."""
+    """Return what was sealed; None if it is not whole, or nothing of ours."""
     import torch
 
     from sample_profiler.storage.checkpoints import check_archive
     from sample_profiler.storage.unfolding import check_unfolded
 
     try:
-        if sealed.get("format") != _FORMAT:
-            return {}
         data = sealed["data"].numpy().tobytes()
         if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
             return None

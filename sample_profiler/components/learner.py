@@ -202,7 +202,6 @@ class Learner:
         if self.progress.has_reached_target():  # others may still be learning in the same environments
             self._ports.trained.send(dataset_slots)
         else:
-            self._is_whole = False
             self._train_on(dataset_slots)
             self._is_whole = True
             self.progress.end_dataset()
@@ -220,6 +219,7 @@ class Learner:
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
             steps = _recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
+        self._is_whole = False
         with self.timing.add_time("train", device=True):
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
@@ -268,7 +268,8 @@ class Learner:
                 advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
                 valid &= is_finite
             elif not valid.any() and (num_spoiled := dataset.num_spoiled(*age)):
-                self._trainer.reject(f"the observations or rewards of all {num_spoiled} steps are not finite")
+                reason = f"the observations or rewards of all {num_spoiled} steps are not finite"
+                self._trainer.reject(reason, may_be_weights=False)
             if self._options.loss.normalize_returns:
                 model.returns_normalizer.update(returns[valid])
                 returns = model.returns_normalizer.normalize(returns)

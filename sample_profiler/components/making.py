@@ -19,9 +19,11 @@ from sample_profiler.components.blueprint import Blueprint, frames_per_step
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
 from sample_profiler.envs import EnvPlacement, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import CheckpointError
 from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.child import is_runner_gone
 from sample_profiler.runtime.folder_lock import lock_until_exit
 from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
 
@@ -208,7 +210,9 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
     checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
-        lock_until_exit(checkpoints.path)  # that outlives its Runner
+        # that outlives its Runner. Looked at in this order: who takes the folder now waits for the lock.
+        if not lock_until_exit(checkpoints.path) or is_runner_gone():
+            raise CheckpointError(f"{checkpoints.path} may be another run's by now: the Runner of this one has ended")
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     told = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)

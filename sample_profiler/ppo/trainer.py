@@ -114,12 +114,13 @@ class Trainer:
         self._skips_bad_numbers = skips_bad_numbers
         self._num_steps_loaded = -1  # of a checkpoint
         self._num_rejected = 0  # in a row
+        self._is_suspect = False
         self._num_left_out = 0  # in all
 
     @property
     def is_suspect(self) -> bool:
-        """Whether the latest numbers were left out because they are not finite: the weights may be what makes them."""
-        return self._num_rejected > 0
+        """Whether the latest numbers were left out because they are not finite, and weights may be what makes them."""
+        return self._is_suspect
 
     @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[tuple[MicroBatch, Targets]], num_valid: float) -> None:
@@ -148,7 +149,7 @@ class Trainer:
             if not torch.isfinite(self._last_grad_norm):
                 self.reject(f"the gradients of optimizer step {self.num_steps + 1} are not finite")
                 return
-            self._num_rejected = 0
+            self._num_rejected, self._is_suspect = 0, False
             with timing.add_time("optimizer_step", device=True):
                 self._step_optimizer()
             self.num_steps += 1
@@ -159,13 +160,18 @@ class Trainer:
                 self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
                 self._apply_learning_rate()
 
-    def reject(self, reason: str) -> None:
+    def reject(self, reason: str, *, may_be_weights: bool = True) -> None:
         """Leave something out of training because its numbers are not finite.
+
+        Args:
+            reason: what is not.
+            may_be_weights: whether the weights may be what makes it so; else they are as sound as before.
 
         Raises:
             TrainingError: that is not wanted, or happens again and again.
         """
         self._num_rejected += 1
+        self._is_suspect |= may_be_weights
         if self._skips_bad_numbers and self._num_rejected < _MOST_REJECTED:
             self._num_left_out += 1
             if is_logged(self._num_left_out):

@@ -22,6 +22,7 @@ import logging
 import logging.handlers
 import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -57,6 +58,7 @@ STACKS_SIGNAL = signal.SIGUSR1
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""
 
+_PLAIN = (type(None), bool, int, float, str)
 _OF_ANY_RECORD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None)))
 
 MakeComponent = Callable[[Reports], Component]
@@ -142,9 +144,12 @@ class _RecordsToRunner:
         self._reports = reports
 
     def put_nowait(self, record: logging.LogRecord) -> None:
-        # Without `extra`: not every object that can be pickled can be unpickled, and that would fail the Runner.
+        # `extra` as far as it is plain: not every object that can be pickled can be unpickled, and that would fail the
+        # Runner.
         plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.msg, (), None)
-        vars(plain).update({name: value for name, value in vars(record).items() if name in _OF_ANY_RECORD})
+        for name, value in vars(record).items():
+            if name in _OF_ANY_RECORD or type(value) in _PLAIN:
+                setattr(plain, name, value)
         self._reports.send(plain)
 
 
@@ -240,7 +245,9 @@ class _OwnReports:
 
     component: str
     reports: Reports
+    lifeline: PipeEnd
     existed_before: frozenset[str]
+    pid: int
 
 
 _own_reports: _OwnReports | None = None
@@ -252,7 +259,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
     started_ns = process_start_ns()
     existed_before = list_shared_memory()
     reports = links.reports
-    _own_reports = _OwnReports(settings.name, reports, existed_before)
+    _own_reports = _OwnReports(settings.name, reports, links.lifeline, existed_before, os.getpid())
     component: Component | None = None
     recording: Recording | None = None
     end_requests: EndRequests | None = None
@@ -300,7 +307,12 @@ def report_shared_memory(names: Iterable[str]) -> None:
         names: paths under /dev/shm; what still has one of these names when this process is gone is removed.
     """
     if _own_reports is not None:
-        _own_reports.reports.send(SharedMemoryNames(frozenset(names), os.getpid()))
+        _own_reports.reports.send(SharedMemoryNames(frozenset(names), _own_reports.pid))
+
+
+def is_runner_gone() -> bool:
+    """Tell whether this process is a child whose Runner has ended."""
+    return _own_reports is not None and bool(select.select([_own_reports.lifeline], [], [], 0)[0])
 
 
 def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 
+_held: dict[Path, int] = {}
+"""Descriptors of what this process has locked until its end; the kernel closes them."""
+
 
 @contextlib.contextmanager
 def folder_locked(folder: Path) -> Iterator[None]:
@@ -42,15 +45,21 @@ def folder_locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def lock_until_exit(folder: Path) -> None:
+def lock_until_exit(folder: Path) -> bool:
     """Lock a folder, which is made if it is not there, for as long as this process lives.
 
-    Where that cannot be done, as on some file systems, it is not: whoever asked has the run's folder for itself, as far
-    as anybody can tell.
+    Returns:
+        Whether no other process has; also true where folders cannot be locked, as on some file systems.
     """
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        _lock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))  # the kernel closes it
+        if folder not in _held:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            if not _lock(descriptor):
+                os.close(descriptor)
+                return False
+            _held[folder] = descriptor
+    return True
 
 
 def stay_until_unlocked(folder: Path, patience_s: float) -> None:

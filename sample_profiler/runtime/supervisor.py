@@ -256,7 +256,10 @@ class Supervisor:
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
         left |= self._shared_memory.pop(child.pid, set())
         # What others have used they may open again, although nobody maps it now.
-        self._unlink(left.difference(*self._shared_memory.values()))
+        left = left.difference(*self._shared_memory.values())
+        self._unlink(left)
+        if still_used := set(filter(os.path.exists, left)):  # by who takes long to die: `kill` tries again
+            self._shared_memory[child.pid] = still_used
 
     def note_belongings(self) -> None:
         """Remember what the children have started and what named shared memory they use, should they be killed."""

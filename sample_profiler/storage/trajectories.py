@@ -84,7 +84,7 @@ class Trajectories:
         log_probabilities, values, rewards: `[num_slots, T]` float32; values as the network gives them.
         terminated, truncated: `[num_slots, T]` bool.
         inactive: `[num_slots, T]` bool: the agent had no part in this step, which is not trained on.
-        spoiled: `[num_slots, T]` bool: it is inactive for numbers that were not finite alone.
+        spoiled: `[num_slots, T]` bool: it is inactive only because its numbers were not finite.
         final_values: `[num_slots, T]` float32: value of the final observation where an episode was truncated at t < T-1
             (the Learner computes the one at T-1 from o_T).
         starts_episode: `[num_slots, T]` bool: step t > 0 was entered with a state of zeros, as the first of an episode.

@@ -96,7 +96,7 @@ def test_problems_fail_by_their_kind_and_are_made_again_when_asked(played, tmp_p
     assert main([*SMALL, f"--output={path}", "--again"]) == 0
     assert [plan.victim for plan in plans] == ["Runner"]
     output = capsys.readouterr().out
-    assert "1 cases were played again; 1 plays before the latest failed for other reasons than throughput" in output
+    assert "1 plays are beside the latest of a case; 1 of them failed for other reasons than throughput" in output
 
 
 def test_a_case_that_takes_for_ever_is_a_line_too(monkeypatch, tmp_path):
@@ -179,7 +179,7 @@ def test_a_case_that_is_only_slow_is_played_three_times_at_most(monkeypatch, tmp
     assert main([*flags, f"--output={path}"]) == 1
     assert sorted(line["number"] for line in lines_of(path)) == [0, 0, 0, 1, 1, 1, 2]
     output = capsys.readouterr().out
-    assert "4 cases were played again; 0 plays before the latest failed for other reason" in output
+    assert "4 plays are beside the latest of a case; 0 of them failed for other reason" in output
     assert "2 of 3 runs whose worker was replaced (67%)" in output and "\n1 cases have problems" in output
 
 

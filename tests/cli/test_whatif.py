@@ -10,7 +10,7 @@ import pytest
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.cli import whatif as module
 from sample_profiler.cli.main import main
-from sample_profiler.errors import SessionError
+from sample_profiler.errors import CaptureError, SessionError
 from tests.analysis.made_runs import learner
 
 FACTS = RunFacts(1.0, 0.0, None, None, None, False, ())
@@ -47,7 +47,7 @@ def test_what_was_measured_until_the_end_is_printed(asked, end, status, num_meas
     assert [question["share"] for question in asked[-3:]] == [0.0] * 3, "nothing stays slowed"
 
 
-@pytest.mark.parametrize("error", [ConnectionError("gone"), ValueError("half an answer")], ids=str)
+@pytest.mark.parametrize("error", [ConnectionError("gone"), CaptureError("half an answer")], ids=str)
 def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_others_slowed(
     asked, error, tmp_path, monkeypatch
 ):

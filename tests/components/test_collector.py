@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import numpy as np
@@ -21,7 +22,7 @@ import pytest
 import torch
 
 import sample_profiler
-from sample_profiler.components import collector_backends, rollout_worker
+from sample_profiler.components import collector_backends, collector_processes, rollout_worker
 from sample_profiler.components.collector import Collector
 from sample_profiler.components.collector_batch import copy_trajectories
 from sample_profiler.components.collector_caller import CollectorError
@@ -479,3 +480,21 @@ def test_slots_that_are_withheld_at_first_are_filled_after_the_first_batch(modul
     assert withheld
     assert not batches[0] & withheld
     assert withheld <= set.union(*batches)
+
+
+@pytest.mark.parametrize(("flushes", "failure", "num_looks"), [(3, None, 2), (99, "a worker died", 0), (99, None, 5)])
+def test_a_command_larger_than_a_pipe_is_delivered_while_reports_are_taken(monkeypatch, flushes, failure, num_looks):
+    """A worker that waits for room for its reports reads no commands; a failure or the end of time ends it."""
+    taken, clock = [], iter(range(100))
+    left = iter([False] * (flushes - 1) + [True])
+    monkeypatch.setattr(
+        collector_processes, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None)
+    )
+    backend = object.__new__(collector_processes.ProcessBackend)
+    backend._caller = SimpleNamespace(failure=failure, handle_reports=taken.append)
+    backend._supervisor = SimpleNamespace(
+        flush=lambda: next(left), beat=lambda: None, children=[SimpleNamespace(reports=SimpleNamespace(receive=list))]
+    )
+    backend._is_shut_down, backend._deadline_s = True, 5
+    backend._deliver()
+    assert len(taken) == num_looks

@@ -122,8 +122,23 @@ def test_datasets_without_a_finite_step_are_rejected_and_those_of_inactive_agent
     run.memory.policy_versions[:] = 0
     for _ in range(9):
         run.hand_over(0, 1)
+    assert not run.learner._trainer.is_suspect, "nothing was made of them"
     with pytest.raises(TrainingError, match="of all 8 steps are not finite for the 10th time in a row"):
         run.hand_over(0, 1)
+
+
+def test_what_was_learned_before_bad_numbers_alone_came_is_saved(make_learner):
+    run = make_learner().start()
+    run.hand_over(0, 1)
+    run.memory.inactive[:] = run.memory.spoiled[:] = True
+    for _ in range(9):
+        run.hand_over(0, 1)
+    with pytest.raises(TrainingError):
+        run.hand_over(0, 1)
+    run.learner.finish()
+    num_steps = run.learner._trainer.num_steps
+    assert num_steps > 0
+    assert run.checkpoints()[-1].split("_")[1] == f"{num_steps:09}"
 
 
 def test_lag_is_counted_as_it_was_before_training(make_learner):

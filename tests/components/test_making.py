@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from sample_profiler.components import making
 from sample_profiler.components.batcher import Batcher
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.envs import registry
+from sample_profiler.errors import CheckpointError
 from sample_profiler.model.kernels import KERNELS
 from sample_profiler.runtime import machine
 
@@ -84,3 +86,15 @@ def test_the_learner_of_a_small_network_takes_one_thread(
     learner, _ = make_component(make_blueprint(*flags), "Learner_0")
     assert threads[-1] == num_threads
     assert learner.gauges()["num_useful_threads"] == (8 if "512" in flags else 1)
+
+
+@pytest.mark.parametrize(("is_locked", "is_gone"), [(True, False), (False, True)])
+def test_a_learner_that_comes_after_its_runner_was_killed_touches_nothing(
+    make_blueprint, make_component, monkeypatch, is_locked, is_gone
+):
+    blueprint = make_blueprint("--serial_mode=False")
+    monkeypatch.setattr(making, "lock_until_exit", lambda _: not is_locked)
+    monkeypatch.setattr(making, "is_runner_gone", lambda: is_gone)
+    with pytest.raises(CheckpointError, match="may be another run's by now"):
+        make_component(blueprint, "Learner_0")
+    assert not list(blueprint.run_folder.rglob("*.pth"))

@@ -203,7 +203,7 @@ def test_a_course_of_another_version_is_left(begin: Begin, tmp_path: Path, capsy
     capsys.readouterr()
     assert begin(*flags, "--train_for_env_steps=200") == 0
     output = capsys.readouterr().out
-    assert "Environments begin new episodes: the run was laid out differently" in output
+    assert "Environments begin new episodes: another version of this program has saved where they were" in output
     assert "damaged" not in output
 
 

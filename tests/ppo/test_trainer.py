@@ -254,7 +254,11 @@ def test_it_is_suspect_from_a_step_that_is_left_out_to_one_that_is_not():
     assert not trainer.is_suspect
     trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
     assert trainer.is_suspect
+    trainer.reject("what it was given", may_be_weights=False)
+    assert trainer.is_suspect, "it still is"
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
+    assert not trainer.is_suspect
+    trainer.reject("what it was given", may_be_weights=False)
     assert not trainer.is_suspect
 
 

@@ -224,7 +224,7 @@ class UnreadableError(Exception):
 
 
 def warn_with_an_unreadable_extra(_: PipeReports) -> None:
-    logging.getLogger("sample_profiler.test").warning("careful", extra={"cause": UnreadableError(1, 2)})
+    logging.getLogger("sample_profiler.test").warning("careful", extra={"cause": UnreadableError(1, 2), "env_id": 3})
 
 
 def send_many_reports(reports: PipeReports) -> None:

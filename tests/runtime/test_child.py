@@ -343,7 +343,7 @@ def test_6_what_a_log_record_holds_beside_its_text_cannot_fail_the_runner(superv
     record = await_report(child, lambda report: isinstance(report, logging.LogRecord))
     assert (record.getMessage(), record.funcName) == ("careful", "warn_with_an_unreadable_extra")
     assert record.process == child.pid
-    assert not hasattr(record, "cause")
+    assert not hasattr(record, "cause") and record.env_id == 3, "what is plain reaches handlers of the user's"
 
 
 def test_6_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):
