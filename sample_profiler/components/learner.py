@@ -27,7 +27,6 @@ from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Pulse
-from sample_profiler.runtime.machine import return_freed_memory
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset, copy_last
@@ -37,7 +36,6 @@ from sample_profiler.storage.trajectories import Trajectories
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
-_MEMORY_INTERVAL_S = 300.0  # so that what it costs is not to be seen
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -146,8 +144,8 @@ class Learner:
         return [Input(self._ports.datasets, self._on_slots, most=self._dataset_slots)]
 
     def timers(self) -> list[Timer]:
-        """Save from time to time, and keep memory from growing."""
-        return [*self.progress.timers(), Timer(_MEMORY_INTERVAL_S, return_freed_memory)]
+        """Save from time to time."""
+        return self.progress.timers()
 
     def gauges(self) -> dict[str, float]:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""

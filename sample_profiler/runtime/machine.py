@@ -20,7 +20,7 @@ __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "choose_training_threads"),
     "choose_worker_threads",
     *("derive_seed", "draw_seed", "keep_freed_memory"),
-    *("machine_busy_s", "return_freed_memory", "tame_numerical_libraries", "usable_cpus"),
+    *("machine_busy_s", "tame_numerical_libraries", "usable_cpus"),
 ]
 
 _LEAST_WORK_FOR_THREADS = 100_000_000
@@ -177,19 +177,6 @@ def keep_freed_memory() -> None:
         return  # another C library, with other habits
     for parameter, num_bytes in ((_M_MMAP_THRESHOLD, _MMAP_THRESHOLD), (_M_TRIM_THRESHOLD, _TRIM_THRESHOLD)):
         mallopt(parameter, num_bytes)
-
-
-def return_freed_memory() -> None:
-    """Give the system back what `keep_freed_memory` has kept, whole pages between what is in use, too.
-
-    Tensors whose sizes change from step to step, as those of recurrent networks, leave ever more gaps that nothing
-    fits: a Learner of doom_basic was seen to grow from 900 to 1,240 MiB within ten minutes, with never more than 710 in
-    use. It costs a tenth of a second, and half of one until the pages are there again that are needed.
-    """
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        return  # another C library
 
 
 def draw_seed() -> int:

@@ -19,7 +19,6 @@ from sample_profiler.runtime.machine import (
     derive_seed,
     draw_seed,
     machine_busy_s,
-    return_freed_memory,
     tame_numerical_libraries,
     usable_cpus,
 )
@@ -118,19 +117,3 @@ def test_libraries_are_limited_to_the_threads_that_are_asked_for(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     tame_numerical_libraries(3)
     assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE", "what the user chose is left alone"
-
-
-def test_freed_memory_between_what_is_in_use_is_given_back():
-    blocks = [b"x" * 100_000 for _ in range(2000)]  # of the heap, whose end is all that the C library gives back
-    kept = blocks[::10]
-    full = psutil.Process().memory_info().rss
-    del blocks
-    assert psutil.Process().memory_info().rss > full - 50_000_000, "nothing to see otherwise"
-    return_freed_memory()
-    assert psutil.Process().memory_info().rss < full - 120_000_000
-    assert {len(block) for block in kept} == {100_000}
-
-
-def test_another_c_library_is_left_alone(monkeypatch):
-    monkeypatch.setattr(machine.ctypes, "CDLL", lambda _: object())
-    return_freed_memory()
