@@ -7,6 +7,7 @@ it. It holds tensors and plain data alone and is loaded with PyTorch's restricte
 from __future__ import annotations
 
 import logging
+import pickle
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class CheckpointFolder:
     def __init__(self, run_folder: Path, policy: int, num_kept: int) -> None:
         self.path = checkpoint_folder(run_folder, policy)
         self._num_kept = max(1, num_kept)
+        self._unreadable: list[Path] = []  # newer than what was loaded
 
     def save(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
         """Write the latest checkpoint and remove those that are older than the newest `num_kept`.
@@ -61,7 +63,9 @@ class CheckpointFolder:
                 "its folder: leave them to the run"
             )
         num_past = paths.index(path) + 1
-        for other in paths[: max(0, num_past - self._num_kept)] + paths[num_past:]:
+        # A damaged one is no checkpoint to fall back to, and does not take the place of one.
+        whole = [other for other in paths[:num_past] if other not in self._unreadable]
+        for other in whole[: -self._num_kept] + paths[num_past:]:
             _remove(other)
         return path
 
@@ -92,11 +96,12 @@ class CheckpointFolder:
         paths = self._paths("checkpoint" if kind == "latest" else "best")
         for path, state in _read_whole(paths):
             logger.info("Loaded the checkpoint %s", path)
+            self._unreadable = paths[paths.index(path) + 1 :]
             return state
         if paths:
             raise CheckpointError(
                 f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
-                "--restart_behavior=overwrite, or remove the damaged files"
+                "--restart_behavior=restart, which keeps all files under another name, or remove the damaged ones"
             )
         # Who takes this for a new run replaces all that was learned.
         if kind == "best" and (others := self._paths("checkpoint")):
@@ -166,6 +171,8 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
         except Exception as error:  # a damaged file can raise anything
             # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
             reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
+            if isinstance(error, pickle.UnpicklingError):  # PyTorch's text advises to load it, whatever it executes
+                reason = "it is damaged, or holds more than tensors and plain data, which is never loaded"
             logger.warning("Cannot read the checkpoint %s: %s", path, reason)
             continue
         yield path, state

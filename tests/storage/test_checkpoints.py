@@ -281,7 +281,7 @@ def test_a_damaged_file_never_gives_wrong_numbers(folder):
 def test_only_damaged_files_are_an_error_that_says_what_to_do(folder):
     for number in range(2):
         damage(folder.save(make_state(number), number, number), "truncated")
-    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints.*--restart_behavior=overwrite"):
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints.*--restart_behavior=restart"):
         folder.load("latest")
 
 
@@ -390,3 +390,26 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / "checkpoint_p0").write_text("a file is in the way")
     with pytest.raises((CheckpointError, FileExistsError), match="checkpoint_p0"):
         CheckpointFolder(tmp_path, 0, 1).save(make_state(1), 1, 1)
+
+
+def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(tmp_path):
+    folder = CheckpointFolder(tmp_path, 0, 2)
+    for steps in (1, 2):
+        folder.save({"steps": steps}, steps, steps)
+    (newest,) = folder.path.glob("checkpoint_000000002_*.pth")
+    newest.write_bytes(newest.read_bytes()[:50])
+    resumed = CheckpointFolder(tmp_path, 0, 2)
+    assert resumed.load("latest") == {"steps": 1}
+    resumed.save({"steps": 3}, 3, 3)
+    assert [path.name.split("_")[1] for path in sorted(folder.path.iterdir())] == [f"{n:09}" for n in (1, 2, 3)]
+    resumed.save({"steps": 4}, 4, 4)
+    assert [path.name.split("_")[1] for path in sorted(folder.path.iterdir())] == [f"{n:09}" for n in (2, 3, 4)]
+
+
+def test_nobody_is_advised_to_load_what_a_checkpoint_executes(tmp_path, caplog):
+    folder = CheckpointFolder(tmp_path, 0, 2)
+    path = folder.save({"steps": 1}, 1, 1)
+    torch.save({"steps": os.getcwd}, path)
+    with pytest.raises(CheckpointError, match="restart_behavior=restart"):
+        folder.load("latest")
+    assert "which is never loaded" in caplog.text and "weights_only" not in caplog.text
