@@ -39,6 +39,9 @@ _LEAST_OUTPUTS = 32
 _ROWS_TO_PACK_FOR = 16
 """Packed weights serve any number of rows; oneDNN wants to hear of a usual one."""
 
+_SIZES_PER_DOUBLING = 8
+"""Numbers of rows with packed weights from a power of two to the next; see :func:`_round_up`."""
+
 
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """Return the types that oneDNN multiplies here; bfloat16 only with the instructions for it."""
@@ -98,10 +101,31 @@ def affine(rows: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | N
     work = len(rows) * num_inputs * num_outputs
     # In bfloat16 even a small product goes to oneDNN in the end; packed weights save it the way there.
     if packed is not None and (work >= _LEAST_WORK_PACKED or rows.dtype == torch.bfloat16):
-        return multiply(rows, packed, bias)
+        num_rows = len(rows)
+        return multiply(_pad(rows, _round_up(num_rows)), packed, bias)[:num_rows]
     if work >= _LEAST_WORK and num_outputs >= _LEAST_OUTPUTS and can_multiply(rows):
         return multiply(rows, weight, bias)
     return F.linear(rows, weight, bias)
+
+
+def _round_up(num_rows: int) -> int:
+    """Return the number of rows to multiply instead, at most an eighth more.
+
+    For each number oneDNN compiles kernels and keeps them, which is most of a MiB for a layer of 512 units. Packed
+    rows are as many as there are pieces of episodes, or agents that wait: sooner or later any number there can be.
+    """
+    step = max(1, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
+    return -(-num_rows // step) * step
+
+
+def _pad(rows: Tensor, num_rows: int) -> Tensor:
+    """Return ``[N, I]`` with zeros behind, ``[num_rows, I]``."""
+    if len(rows) == num_rows:
+        return rows
+    padded = rows.new_empty(num_rows, rows.shape[1])
+    padded[: len(rows)] = rows
+    padded[len(rows) :] = 0.0
+    return padded
 
 
 class Linear(nn.Linear):

@@ -87,6 +87,27 @@ def test_packed_weights_serve_any_number_of_rows(dtype, num_rows):
 
 
 @needs_onednn
+def test_few_numbers_of_rows_are_multiplied_with_packed_weights(monkeypatch: pytest.MonkeyPatch):
+    multiplied = []
+
+    def note(rows, weight, bias=None):
+        multiplied.append(len(rows))
+        return multiply(rows, weight, bias)
+
+    monkeypatch.setattr(linear, "multiply", note)
+    weight = torch.randn(1536, 512)
+    packed = pack(weight)
+    for num_rows in range(2, 257):
+        rows = torch.randn(num_rows, 512)
+        product = affine(rows, weight, None, packed)
+        assert len(product) == num_rows
+        assert relative_error(product[-1:], F.linear(rows[-1:].double(), weight.double())) < 1e-5
+        assert num_rows <= multiplied[-1] <= num_rows * 9 / 8
+    assert len(multiplied) == 255
+    assert len(set(multiplied)) == 47
+
+
+@needs_onednn
 def test_large_products_go_to_onednn_and_small_ones_do_not(monkeypatch: pytest.MonkeyPatch):
     calls = []
 
