@@ -321,7 +321,7 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
     report = make_report(folder.name, result.session, result.steady)
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))
     was_over = _was_over_before(config, result)
-    if not was_over:  # advice about a run that had nothing to do misleads
+    if not was_over and (result.fps or not result.failure):  # advice about what has hardly begun misleads
         logger.info("Verdict: %s", format_verdict(report.verdict))
     if result.keeps_earlier:
         logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
@@ -339,6 +339,17 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
         logger.warning(message, f"{frames:,}", f"{target:,}")
     elif not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
+    if result.failure:
+        _tell_how_to_go_on(config, folder)
+
+
+def _tell_how_to_go_on(config: Config, folder: Path) -> None:
+    steps = newest_steps(folder, config.sampling.num_policies)
+    if any(steps):
+        logger.info(
+            "Saved up to optimizer step %s: --restart_behavior=resume, the default, goes on from there",
+            " and ".join(f"{number:,}" for number in steps),
+        )
 
 
 def _was_over_before(config: Config, result: RunResult) -> bool:

@@ -147,10 +147,9 @@ class CheckpointFolder:
             with written_whole(path) as partial, partial.open("wb") as file:
                 torch.save(state, file)
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; what was saved "
-                "before is as it was: free space, or make the folder writable"
+                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {_describe_reason(error)}; "
+                "checkpoints before it are as they were: free space, or make the folder writable"
             ) from error
         return path
 
@@ -207,6 +206,16 @@ def check_archive(file: Path | BinaryIO) -> None:
             raise CheckpointError("it is compressed, as no checkpoint of this package is")
         if damaged := archive.testzip():
             raise CheckpointError(f"{damaged} in it has another checksum than when it was written")
+
+
+def _describe_reason(error: BaseException) -> str:
+    """Return why something could not be written, in the words of the system if PyTorch has them behind its own."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError) and behind.strerror:
+            return behind.strerror
+        behind = behind.__context__
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _describe_space(folder: Path) -> str:

@@ -578,6 +578,24 @@ def test_a_run_that_trained_nothing_for_another_reason_is_not_said_to_be_at_its_
     assert "frames already" not in caplog.text
 
 
+def test_a_run_that_failed_says_from_where_it_can_go_on(start, runs, caplog):
+    caplog.set_level(logging.INFO)
+    runs.result = make_result(failure=FAILURE)
+    assert start() == 1
+    assert "Verdict" in caplog.text
+    assert "Saved up to" not in caplog.text, "nothing is"
+    runs.saves = True
+    assert start() == 1
+    assert "Saved up to optimizer step 7: --restart_behavior=resume" in caplog.text
+
+
+def test_a_run_that_failed_before_its_first_batch_gets_no_other_advice(start, runs, caplog):
+    caplog.set_level(logging.INFO)
+    runs.result = make_result(failure=FAILURE, fps=0.0)
+    assert start() == 1
+    assert "Verdict" not in caplog.text
+
+
 class Mine(RunObserver):
     """Listens to nothing."""
 

@@ -233,7 +233,7 @@ def test_a_save_that_fails_is_a_warning_tried_again_and_at_the_end_a_failure(mak
         assert "No space left on device" in caplog.text
         assert f"Training goes on, and tries again in {interval_s} s" in caplog.text
     assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
-    with pytest.raises(CheckpointError, match="No space left on device; what was saved before is as it was"):
+    with pytest.raises(CheckpointError, match="No space left on device; checkpoints before it are as they were"):
         run.learner.finish()
     full_disk["is_full"] = False
     for callback in timers.values():

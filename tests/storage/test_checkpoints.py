@@ -379,7 +379,7 @@ def small_disk(num_bytes: int) -> Iterator[None]:
 def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(folder, num_numbers):
     folder.save(make_state(1), 1, 1)
     state = {"w": torch.arange(float(num_numbers)), "v": torch.ones(100)}
-    message = r"cannot write the checkpoint .*checkpoint_000000002_2.pth \(\d+ MiB free"
+    message = r"cannot write the checkpoint .*checkpoint_000000002_2.pth \(\d+ MiB free\): File too large; checkpoints"
     with pytest.raises(CheckpointError, match=message), small_disk(1500):
         folder.save(state, 2, 2)
     assert names(folder) == ["checkpoint_000000001_1.pth"], "half a file would keep the disk full"

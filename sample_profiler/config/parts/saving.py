@@ -16,7 +16,7 @@ class SavingOptions:
     """Number of environment steps after which the run ends, counted over resumes as well."""
 
     train_for_seconds: float = option(1e10, above=0)
-    """Seconds of training after which the run ends."""
+    """Seconds after which the run ends, its start included."""
 
     save_every_sec: float = option(120.0, above=0)
     """Seconds between two checkpoints."""
