@@ -87,7 +87,10 @@ def is_decided(line: dict[str, Any]) -> bool:
     Args:
         line: from `decide`.
     """
-    return not is_only_slow(line) or len(line["ratios"]) >= _MOST_PLAYS
+    if line["problems"] and not is_only_slow(line):
+        return True
+    # One play that was quick enough, or all of them: playing on until the median is kind would be chance's choice.
+    return len(line["ratios"]) >= _MOST_PLAYS if len(line["ratios"]) > 1 else not line["problems"]
 
 
 def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: Undisturbed | None) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import shutil
 import signal
 import sys
@@ -224,8 +225,11 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
             folder.mkdir(parents=True)
             stack.enter_context(folder_locked(folder))
     except FileExistsError as error:
-        problem = f"{folder} was made by another run, or as a link, since this one looked: start again"
-        raise ConfigError([f"{problem}, or use another --experiment"]) from error
+        if os.path.lexists(folder):
+            problem = f"{folder} was made by another run, or as a link, since this one looked: start again"
+            raise ConfigError([f"{problem}, or use another --experiment"]) from error
+        problem = f"cannot make the run's folder {folder}: a link on the way to it leads nowhere"
+        raise ConfigError([f"{problem}: use another --train_dir"]) from error
     except OSError as error:
         problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
         raise ConfigError([problem]) from error
@@ -339,7 +343,7 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
         logger.warning(message, f"{frames:,}", f"{target:,}")
     elif not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
-    if result.failure:
+    if result.failure and result.fps:  # else it may be the checkpoint that it failed of
         _tell_how_to_go_on(config, folder)
 
 

@@ -143,7 +143,7 @@ class _Course:
 
     def follow(self, sealed: dict[str, Any]) -> None:
         """Put everything to where it was."""
-        if isinstance(sealed, dict) and "format" not in sealed:
+        if isinstance(sealed, dict) and sealed.get("format") != _FORMAT:
             logger.info("Environments begin new episodes: another version of this program has saved where they were")
             return
         course = _open(sealed)

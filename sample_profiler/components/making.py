@@ -28,6 +28,8 @@ from sample_profiler.runtime.folder_lock import lock_until_exit
 from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sample_profiler.components.evaluation import Evaluator
     from sample_profiler.components.inference_worker import InferenceWorker
     from sample_profiler.components.learner import Learner
@@ -45,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 _IMAGE_ENCODER_STEPS = 128
 _COMPILE_S = 600.0  # that torch.compile may take
+_LOCK_PATIENCE_S = 10.0  # with a Learner of a killed run that sees, late, that it comes too late
 _MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
 _SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
 
@@ -210,9 +213,8 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
     checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
-        # that outlives its Runner. Looked at in this order: who takes the folder now waits for the lock.
-        if not lock_until_exit(checkpoints.path) or is_runner_gone():
-            raise CheckpointError(f"{checkpoints.path} may be another run's by now: the Runner of this one has ended")
+        # that outlives its Runner.
+        _lock_checkpoints(checkpoints.path)
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     told = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
@@ -257,6 +259,19 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
             reports=reports,
         ),
     )
+
+
+def _lock_checkpoints(folder: Path) -> None:
+    """Keep other Learners out of a folder of checkpoints until this process ends.
+
+    Raises:
+        CheckpointError: the Runner has ended, so the folder may be another run's by now; or another Learner stays.
+    """
+    is_free = not is_runner_gone() and lock_until_exit(folder, _LOCK_PATIENCE_S)
+    if is_runner_gone():  # asked again, with the lock: who takes the run's folder from now on waits for it
+        raise CheckpointError(f"{folder} may be another run's by now: the Runner of this one has ended")
+    if not is_free:
+        raise CheckpointError(f"another process writes to {folder}: wait for its end, or kill it")
 
 
 def _measure_device(blueprint: Blueprint, timing: Timing) -> None:

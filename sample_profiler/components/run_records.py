@@ -85,6 +85,7 @@ class RunRecords:
         self._window = parse_window(options.timeline_seconds)
         self.keeps_earlier = False
         self._has_removed_own = False
+        self._has_replaced_earlier = False
         self._begun_s = time.monotonic()
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
@@ -107,7 +108,13 @@ class RunRecords:
             path.rename(path.with_name(path.name + _ASIDE))
 
     def replace_earlier(self) -> None:
-        """Remove what an earlier run has left: this one has trained, and is what there is to be told of."""
+        """Remove what an earlier run has left: this one has trained, and is what there is to be told of.
+
+        Again, do nothing: the run's folder may be on a file system that lets who asks wait.
+        """
+        if self._has_replaced_earlier:
+            return
+        self._has_replaced_earlier = True
         with contextlib.suppress(OSError):
             earlier_config_path(self._folder).unlink()
         if self.keeps_earlier:

@@ -184,7 +184,7 @@ class Trainer:
         )
 
     def _describe_checkpoint(self) -> str:
-        if self.num_steps != self._num_steps_loaded:
+        if self.num_steps != self._num_steps_loaded or not self._is_suspect:
             return "The last checkpoint is sound"
         return (
             f"No step was possible since the checkpoint of optimizer step {self.num_steps} was loaded: it may be that "

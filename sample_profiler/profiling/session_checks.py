@@ -10,10 +10,12 @@ from sample_profiler.profiling.process_record import ProcessRecord, ProcessState
 from sample_profiler.profiling.record_format import FLOW_POINT
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["check_run", "check_session_fields"]
+__all__ = ["MAX_SECONDS", "check_run", "check_session_fields"]
+
+MAX_SECONDS = 2.0**33
+"""Of moments: in the year 2242; later ones are no dates everywhere."""
 
 _MAX_INTEGER = 2**63 - 1
-_MAX_SECONDS = 2.0**33  # the year 2242: later moments are no dates everywhere
 _MAX_DEPTH = 512  # of blocks in each other, as many as a record file has room for: reports recurse
 _MAX_THREADS = 2**32
 
@@ -24,7 +26,7 @@ def check_session_fields(fields: Mapping[str, Any]) -> None:
     Raises:
         ValueError: one of them is not what it has to be.
     """
-    _check("created_s", fields["created_s"], float, 0, _MAX_SECONDS)
+    _check("created_s", fields["created_s"], float, 0, MAX_SECONDS)
     check_run(fields["run"])
     if fields.get("machine", {}).get("num_cpus") is not None:
         _check("machine/num_cpus", fields["machine"]["num_cpus"], int, 1, _MAX_THREADS)
@@ -46,7 +48,7 @@ def check_run(run: Mapping[str, Any]) -> None:
         if run.get(name) is not None:
             _check(f"run/{name}", run[name], int | float)
     if run.get("history_start_s") is not None:
-        _check("run/history_start_s", run["history_start_s"], int | float, 0, _MAX_SECONDS)
+        _check("run/history_start_s", run["history_start_s"], int | float, 0, MAX_SECONDS)
     frames = run.get("frames")
     if frames is not None:
         _check("run/frames", frames, dict)

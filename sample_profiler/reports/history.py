@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session_checks import MAX_SECONDS
 
 __all__ = ["describe_figure", "read_history"]
-
-_MAX_SECONDS = 2.0**33  # as far as moments of a session go
 
 _MEANINGS = {
     "fps": "frames/s",
@@ -45,4 +44,4 @@ def _points(points: object) -> list[tuple[float, float]]:
         pairs = [(float(time_s), float(value)) for time_s, value in points]
     except (OverflowError, TypeError, ValueError):
         return []
-    return [(time_s, value) for time_s, value in pairs if abs(time_s) < _MAX_SECONDS and math.isfinite(value)]
+    return [(time_s, value) for time_s, value in pairs if abs(time_s) < MAX_SECONDS and math.isfinite(value)]

@@ -22,7 +22,6 @@ import logging
 import logging.handlers
 import math
 import os
-import select
 import signal
 import sys
 import threading
@@ -43,7 +42,7 @@ from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording, RecordingOptions
-from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, watch_runner
+from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, is_closed, watch_runner
 
 __all__ = [
     *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "end_stuck_process", "finish_component"),
@@ -312,7 +311,7 @@ def report_shared_memory(names: Iterable[str]) -> None:
 
 def is_runner_gone() -> bool:
     """Tell whether this process is a child whose Runner has ended."""
-    return _own_reports is not None and bool(select.select([_own_reports.lifeline], [], [], 0)[0])
+    return _own_reports is not None and is_closed(_own_reports.lifeline)
 
 
 def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:

@@ -45,20 +45,30 @@ def folder_locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def lock_until_exit(folder: Path) -> bool:
+def lock_until_exit(folder: Path, patience_s: float) -> bool:
     """Lock a folder, which is made if it is not there, for as long as this process lives.
 
+    Args:
+        folder: where it cannot be made, nothing is locked: whoever writes there will say so.
+        patience_s: how long another process may still have it.
+
     Returns:
-        Whether no other process has; also true where folders cannot be locked, as on some file systems.
+        Whether no other process has.
     """
-    with contextlib.suppress(OSError):
+    if folder in _held:
+        return True
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        if folder not in _held:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            if not _lock(descriptor):
-                os.close(descriptor)
-                return False
-            _held[folder] = descriptor
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return True
+    end_s = time.monotonic() + patience_s
+    while not _lock(descriptor):
+        if time.monotonic() >= end_s:
+            os.close(descriptor)
+            return False
+        time.sleep(_POLL_S)
+    _held[folder] = descriptor
     return True
 
 
@@ -88,9 +98,11 @@ def stay_until_unlocked(folder: Path, patience_s: float) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock what is open there; tell whether nobody else has."""
+    """Lock what is open there; tell whether nobody else has, or nobody can, as on some file systems."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        logger.debug("Nothing keeps two runs out of one folder on this file system: %s", error.strerror or error)
     return True

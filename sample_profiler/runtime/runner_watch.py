@@ -13,19 +13,27 @@ from sample_profiler.runtime.commands import Patience
 from sample_profiler.runtime.orphans import end_descendants
 
 if TYPE_CHECKING:
+    from sample_profiler.runtime.channels import PipeEnd
     from sample_profiler.runtime.child import ChildLinks, ChildSettings
 
-__all__ = ["LOOK_INTERVAL_S", "watch_runner"]
+__all__ = ["LOOK_INTERVAL_S", "is_closed", "watch_runner"]
 
 logger = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 1.0
 
 
+def is_closed(lifeline: PipeEnd, patience_s: float = 0.0) -> bool:
+    """Tell whether the Runner, the only holder of a lifeline's write end, is gone; wait for that for so long."""
+    poll = select.poll()  # not select.select, which knows the first 1024 descriptors
+    poll.register(lifeline.fileno(), select.POLLIN)
+    return bool(poll.poll(patience_s * 1000))
+
+
 def watch_runner(
     settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed: frozenset[str], patience: Patience
 ) -> None:
-    """End this process when the Runner, the only holder of the lifeline's write end, is gone or hangs.
+    """End this process when the Runner is gone or hangs.
 
     In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
 
@@ -36,10 +44,8 @@ def watch_runner(
         existed: shared memory that belongs to others.
         patience: what there is to finish.
     """
-    poll = select.poll()
-    poll.register(links.lifeline.fileno(), select.POLLIN)
     has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
-    while not (is_gone := bool(poll.poll(LOOK_INTERVAL_S * 1000))) and not has_been_silent():
+    while not (is_gone := is_closed(links.lifeline, LOOK_INTERVAL_S)) and not has_been_silent():
         pass
     if not is_gone:
         _tell_of_silence(settings.name, links)

@@ -62,11 +62,14 @@ class CheckpointFolder:
                 f"cannot write the checkpoint {path}: it was there and is gone; somebody has moved or removed it, or "
                 "its folder: leave them to the run"
             )
-        num_past = paths.index(path) + 1
-        # A damaged one is no checkpoint to fall back to, and does not take the place of one.
-        whole = [other for other in paths[:num_past] if other not in self._unreadable]
-        for other in whole[: -self._num_kept] + paths[num_past:]:
-            _remove(other)
+        past = paths[: paths.index(path) + 1]
+        # A damaged one is no checkpoint to fall back to: it takes the place of none, and stays until there are enough.
+        self._unreadable = [other for other in self._unreadable if other != path]
+        whole = [other for other in past if other not in self._unreadable]
+        kept = whole[-self._num_kept :] if len(whole) >= self._num_kept else past
+        for other in paths:
+            if other not in kept:
+                _remove(other)
         return path
 
     def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: str, value: float) -> Path:

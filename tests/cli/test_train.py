@@ -389,6 +389,12 @@ def test_overwriting_removes_nothing_through_a_link(start, tmp_path, caplog):
     assert "mine is a link: nothing is deleted" in caplog.text
 
 
+def test_a_link_that_leads_nowhere_on_the_way_to_the_folder_is_no_other_run(start, tmp_path, caplog):
+    (tmp_path / "disk").symlink_to(tmp_path / "not_mounted")
+    assert start(f"--train_dir={tmp_path / 'disk'}") == 2
+    assert "a link on the way to it leads nowhere: use another --train_dir" in caplog.text
+
+
 def test_overwriting_removes_no_folder_that_no_run_has_made(start, runs, tmp_path, caplog):
     fill(tmp_path / "mine")
     assert start("--restart_behavior=overwrite") == 2
@@ -592,8 +598,10 @@ def test_a_run_that_failed_says_from_where_it_can_go_on(start, runs, caplog):
 def test_a_run_that_failed_before_its_first_batch_gets_no_other_advice(start, runs, caplog):
     caplog.set_level(logging.INFO)
     runs.result = make_result(failure=FAILURE, fps=0.0)
+    runs.saves = True
     assert start() == 1
     assert "Verdict" not in caplog.text
+    assert "Saved up to" not in caplog.text, "it may be what is saved that it failed of"
 
 
 class Mine(RunObserver):

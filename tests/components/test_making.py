@@ -88,13 +88,23 @@ def test_the_learner_of_a_small_network_takes_one_thread(
     assert learner.gauges()["num_useful_threads"] == (8 if "512" in flags else 1)
 
 
-@pytest.mark.parametrize(("is_locked", "is_gone"), [(True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("is_locked", "is_gone", "message"),
+    [
+        (True, [False, False], "another process writes to .*checkpoint_p0"),
+        (False, [True, True], "may be another run's by now"),
+        (False, [False, True], "may be another run's by now"),
+        (True, [False, True], "may be another run's by now"),
+    ],
+)
 def test_a_learner_that_comes_after_its_runner_was_killed_touches_nothing(
-    make_blueprint, make_component, monkeypatch, is_locked, is_gone
+    make_blueprint, make_component, monkeypatch, is_locked, is_gone, message
 ):
     blueprint = make_blueprint("--serial_mode=False")
-    monkeypatch.setattr(making, "lock_until_exit", lambda _: not is_locked)
-    monkeypatch.setattr(making, "is_runner_gone", lambda: is_gone)
-    with pytest.raises(CheckpointError, match="may be another run's by now"):
+    locked, answers = [], iter(is_gone)
+    monkeypatch.setattr(making, "lock_until_exit", lambda folder, _: locked.append(folder) or not is_locked)
+    monkeypatch.setattr(making, "is_runner_gone", lambda: next(answers))
+    with pytest.raises(CheckpointError, match=message):
         make_component(blueprint, "Learner_0")
+    assert len(locked) == (not is_gone[0]), "not even the lock, once it is known"
     assert not list(blueprint.run_folder.rglob("*.pth"))

@@ -6,6 +6,7 @@ import errno
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -201,6 +202,14 @@ def test_the_flags_of_the_earlier_run_are_let_go_of_once_this_one_has_trained(tm
     if has_trained:
         records.replace_earlier()
     assert earlier_config_path(tmp_path).exists() != has_trained
+
+
+def test_the_folder_is_asked_for_an_earlier_run_once(tmp_path, monkeypatch):
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    records.set_earlier_aside()
+    records.replace_earlier()
+    monkeypatch.setattr(Path, "unlink", lambda *_: pytest.fail("again"))
+    records.replace_earlier()
 
 
 def begin(folder, *flags):

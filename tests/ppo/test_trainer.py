@@ -267,6 +267,8 @@ def test_the_error_after_a_resume_says_that_it_may_be_the_checkpoint():
     data = make_data()
     first.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     resumed.load_state_dict(first.state_dict())
+    with pytest.raises(TrainingError, match="The last checkpoint is sound"):
+        resumed.reject("observations", may_be_weights=False)
     with pytest.raises(TrainingError, match=r"checkpoint of optimizer step 1 was loaded.*remove its file"):
         resumed.reject("something")
     resumed.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -268,6 +269,22 @@ def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monk
     runner_watch.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
     assert (slept, ended) == ([120.0], [1])
     assert links.reports.receive() == [], "nobody would take it"
+
+
+def test_4_the_end_of_the_runner_is_seen_whatever_the_number_of_the_lifeline():
+    lifeline, write = make_pipe()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1100:
+        pytest.skip("so many files cannot be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
+    try:
+        far = PipeEnd(fcntl.fcntl(lifeline.fileno(), fcntl.F_DUPFD, 1024))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not runner_watch.is_closed(far)
+    write.close()
+    assert runner_watch.is_closed(far)
+    far.close()
 
 
 def test_4_a_child_ends_also_where_what_it_has_started_cannot_be_ended(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import subprocess
 import sys
@@ -18,7 +20,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from sample_profiler.runtime.folder_lock import lock_until_exit
-print(lock_until_exit(Path(sys.argv[1])), flush=True)
+print(lock_until_exit(Path(sys.argv[1]), 0.0), flush=True)
 sys.stdin.read()
 """
 
@@ -35,13 +37,12 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_process_that_ends_lets_go_however_it_ends(holder: subprocess.Popen[str], tmp_path: Path) -> None:
-    assert not lock_until_exit(tmp_path / "mine")
+    assert not lock_until_exit(tmp_path / "mine", 0.1)
     with pytest.raises(ConfigError, match="another run is writing to"), folder_locked(tmp_path / "mine"):
         pass
-    holder.kill()
-    holder.wait()
-    assert lock_until_exit(tmp_path / "mine")
-    assert lock_until_exit(tmp_path / "mine"), "it is this process that has"
+    threading.Timer(0.2, holder.kill).start()
+    assert lock_until_exit(tmp_path / "mine", 60.0)
+    assert lock_until_exit(tmp_path / "mine", 0.0), "it is this process that has"
 
 
 def test_a_lock_is_waited_for_as_long_as_asked(
@@ -55,6 +56,17 @@ def test_a_lock_is_waited_for_as_long_as_asked(
     assert caplog.text.count("waiting for it") == 2, "told once each time"
 
 
-def test_where_folders_cannot_be_made_or_locked_nobody_is_in_the_way(tmp_path: Path) -> None:
+def test_where_folders_cannot_be_made_or_locked_nobody_is_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
-    assert lock_until_exit(tmp_path / "file")
+    assert lock_until_exit(tmp_path / "file", 0.0)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert lock_until_exit(tmp_path / "other", 0.0)
+    stay_until_unlocked(tmp_path / "other", 0.0)
+    with folder_locked(tmp_path):
+        pass

@@ -401,9 +401,22 @@ def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(tmp_path):
     resumed = CheckpointFolder(tmp_path, 0, 2)
     assert resumed.load("latest") == {"steps": 1}
     resumed.save({"steps": 3}, 3, 3)
-    assert [path.name.split("_")[1] for path in sorted(folder.path.iterdir())] == [f"{n:09}" for n in (1, 2, 3)]
+    assert names(folder) == ["checkpoint_000000001_1.pth", "checkpoint_000000003_3.pth"]
     resumed.save({"steps": 4}, 4, 4)
-    assert [path.name.split("_")[1] for path in sorted(folder.path.iterdir())] == [f"{n:09}" for n in (2, 3, 4)]
+    assert names(folder) == ["checkpoint_000000003_3.pth", "checkpoint_000000004_4.pth"]
+
+
+def test_a_whole_checkpoint_in_the_place_of_a_damaged_one_is_whole(tmp_path):
+    folder = CheckpointFolder(tmp_path, 0, 3)
+    for steps in (1, 2):
+        folder.save({"steps": steps}, steps, steps)
+    (newest,) = folder.path.glob("checkpoint_000000002_*.pth")
+    newest.write_bytes(newest.read_bytes()[:50])
+    resumed = CheckpointFolder(tmp_path, 0, 3)
+    assert resumed.load("latest") == {"steps": 1}
+    for steps in (2, 3, 4):
+        resumed.save({"steps": steps}, steps, steps)
+    assert names(folder) == [f"checkpoint_{steps:09}_{steps}.pth" for steps in (2, 3, 4)]
 
 
 def test_nobody_is_advised_to_load_what_a_checkpoint_executes(tmp_path, caplog):
