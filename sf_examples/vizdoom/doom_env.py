@@ -23,6 +23,12 @@ from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process
 __all__ = ["DoomEnv", "make_doom_env", "make_doom_env_of_scenario"]
 
 _NUM_SEEDS = 2**32
+_MOST_EPISODES = 10_000
+"""Of a game, which never frees the commands that begin them, a hundred bytes for each; then another one is started."""
+
+_STAGGER = 619
+"""Episodes by which a game ends earlier than that of the environment before, so that not all of them start at once."""
+
 _CURE_FOR_LOST_GAME = " If its process was killed, look for who did it, and for a lack of memory"
 
 
@@ -36,7 +42,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
     game that has ended shows nothing any more, so the final observation repeats the one before. Where the scenario adds
     something to the game's rewards, the last info has the return without it as ``true_objective``.
 
-    The game starts with the first reset. Equal seeds give equal episodes, whatever was played before.
+    The game starts with the first reset, and anew every 10,000 episodes or earlier. Equal seeds give equal episodes,
+    whatever was played before.
     """
 
     metadata = {  # noqa: RUF012 (gymnasium declares it for instances)
@@ -75,6 +82,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self.observation_space = self._player.observation_space
         self.action_space = self._player.action_space
         self._game: vizdoom.DoomGame | None = None
+        self._num_episodes = 0  # of this game, since it was given a seed
+        self._most_episodes = _MOST_EPISODES - (env_index or 0) * _STAGGER % (_MOST_EPISODES // 2)
         self._hang_timeout_s = hang_timeout_s
         self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
@@ -91,7 +100,12 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             EnvError: The game cannot be started, or is gone.
         """
         super().reset(seed=seed, options=options)
+        if seed is not None:  # whatever was played before
+            self._num_episodes = 0
+        self._num_episodes += 1
         try:
+            if self._num_episodes > self._most_episodes:
+                self.close()
             if self._game is None:
                 self._game = self._start_game()
             else:
@@ -143,6 +157,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             self._watched = contextlib.nullcontext()
 
     def _start_game(self) -> vizdoom.DoomGame:
+        self._num_episodes = 1
         game = self._player.make_game()
         game.set_seed(self._draw_seed())
         others = children_of_this_process()

@@ -27,6 +27,8 @@ GAME_ERRORS = (
 )
 """What ViZDoom raises when a game does not start or is gone."""
 
+# A game keeps what it writes to its console, a few lines for each episode, for ever; 128 lines are the least it takes.
+_FEW_CONSOLE_LINES = "+con_buffersize 128"
 _LAUNCHER = Path(__file__).with_name("launch_game.sh")
 # The game makes this folder where it is started. Two games that find it missing both make it, and one of them dies.
 _FOLDER_OF_GAME = "_vizdoom"
@@ -69,6 +71,7 @@ def configure_game(
     game.set_window_visible(is_visible)
     game.set_sound_enabled(False)
     game.set_render_all_frames(False)
+    game.add_game_args(_FEW_CONSOLE_LINES)
     _keep_files_away(game)
     return game
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
 from sample_profiler.spaces import action_parts
+from sf_examples.vizdoom import doom_env
 from sf_examples.vizdoom.doom_env import DoomEnv
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
@@ -281,6 +283,7 @@ def test_game_leaves_requests_to_end_to_its_owner(make_doom, number):
 
 PLAYS = """
 import psutil, threading
+from sf_examples.vizdoom import doom_env
 from sf_examples.vizdoom.doom_env import DoomEnv
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
@@ -308,7 +311,7 @@ def test_game_does_not_outlive_a_player_that_is_killed():
         os.unlink(f"/dev/shm/{name}")
 
 
-def test_game_runs_one_thread_and_without_sound(make_doom):
+def test_game_runs_one_thread_without_sound_and_keeps_few_lines_of_its_console(make_doom):
     env = make_doom("doom_basic")
     env.reset(seed=0)
     (game,) = find_games()
@@ -318,6 +321,32 @@ def test_game_runs_one_thread_and_without_sound(make_doom):
     times = sorted(thread.user_time + thread.system_time for thread in game.threads())
     assert sum(times[:-1]) <= 0.02, "only one thread works"
     assert "-nosound" in game.cmdline()
+    assert " +con_buffersize 128" in " ".join(game.cmdline())
+
+
+def test_a_game_is_replaced_after_many_episodes_since_it_keeps_something_of_each(make_doom, monkeypatch):
+    monkeypatch.setattr(doom_env, "_MOST_EPISODES", 3)
+    env = make_doom("doom_basic")
+
+    def begin(seed, num_episodes):
+        pids, observations = [], []
+        for number in range(num_episodes):
+            observations.append(env.reset(seed=seed if number == 0 else None)[0].tobytes())
+            (game,) = find_games()
+            pids.append(game.pid)
+        return pids, observations
+
+    pids, observations = begin(1, 7)
+    assert [pids.index(pid) for pid in pids] == [0, 0, 0, 3, 3, 3, 6]
+    begin(2, 2)
+    assert begin(1, 7)[1] == observations, "whatever was played before"
+
+
+def test_games_are_not_all_replaced_at_once():
+    envs = [DoomEnv(DOOM_SCENARIOS["doom_basic"], VizdoomOptions(), env_index=index) for index in range(64)]
+    limits = sorted(env._most_episodes for env in envs)
+    assert limits[0] > doom_env._MOST_EPISODES / 2 and limits[-1] <= doom_env._MOST_EPISODES
+    assert all(later - earlier > 10 for earlier, later in itertools.pairwise(limits))
 
 
 def test_close_ends_the_game_and_may_be_repeated(make_doom):
