@@ -3,7 +3,7 @@
 The cases are those of `tests/faults/cases.py`, each a run of its own that is watched by `tests/faults/matrix.py`. Every
 case adds a line to the results as soon as it is over, also when it could not be played to its end. Cases that are there
 are not made again, so the same command goes on where it was ended, by --seconds or at any moment; --again makes those
-that had problems once more. A case after which the run is slower, and nothing else is wrong, is played up to three
+that had problems once more. A case after which the run is slower, and nothing else is wrong, is played three
 times, and the median decides. The table is printed at the end and written beside the results.
 
 Exit status 0: all cases are there, without problems; 1: some have problems; 3: none has, but some are not there yet.
@@ -90,7 +90,8 @@ def is_decided(line: dict[str, Any]) -> bool:
     if line["problems"] and not is_only_slow(line):
         return True
     # One play that was quick enough, or all of them: playing on until the median is kind would be chance's choice.
-    return len(line["ratios"]) >= _MOST_PLAYS if len(line["ratios"]) > 1 else not line["problems"]
+    num_plays = len(line["ratios"])
+    return num_plays >= _MOST_PLAYS or (num_plays <= 1 and not line["problems"])
 
 
 def make_cases(plans: Sequence[Plan], seconds: float, path: Path, undisturbed: Undisturbed | None) -> None:

@@ -102,7 +102,9 @@ def affine(rows: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | N
     # In bfloat16 even a small product goes to oneDNN in the end; packed weights save it the way there.
     if packed is not None and (work >= _LEAST_WORK_PACKED or rows.dtype == torch.bfloat16):
         num_rows = len(rows)
-        return multiply(_pad(rows, _round_up(num_rows)), packed, bias)[:num_rows]
+        if num_more := _round_up(num_rows) - num_rows:
+            rows = F.pad(rows, (0, 0, 0, num_more))
+        return multiply(rows, packed, bias)[:num_rows]
     if work >= _LEAST_WORK and num_outputs >= _LEAST_OUTPUTS and can_multiply(rows):
         return multiply(rows, weight, bias)
     return F.linear(rows, weight, bias)
@@ -116,16 +118,6 @@ def _round_up(num_rows: int) -> int:
     """
     step = max(1, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
     return -(-num_rows // step) * step
-
-
-def _pad(rows: Tensor, num_rows: int) -> Tensor:
-    """Return ``[N, I]`` with zeros behind, ``[num_rows, I]``."""
-    if len(rows) == num_rows:
-        return rows
-    padded = rows.new_empty(num_rows, rows.shape[1])
-    padded[: len(rows)] = rows
-    padded[len(rows) :] = 0.0
-    return padded
 
 
 class Linear(nn.Linear):

@@ -62,12 +62,9 @@ def lock_until_exit(folder: Path, patience_s: float) -> bool:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return True
-    end_s = time.monotonic() + patience_s
-    while not _lock(descriptor):
-        if time.monotonic() >= end_s:
-            os.close(descriptor)
-            return False
-        time.sleep(_POLL_S)
+    if not _lock_within(descriptor, patience_s):
+        os.close(descriptor)
+        return False
     _held[folder] = descriptor
     return True
 
@@ -82,19 +79,26 @@ def stay_until_unlocked(folder: Path, patience_s: float) -> None:
     Raises:
         ConfigError: it takes longer.
     """
-    end_s, is_told = time.monotonic() + patience_s, False
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        while not _lock(descriptor):
-            if time.monotonic() >= end_s:
-                problem = f"the Learner of an earlier run still writes to {folder}"
-                raise ConfigError([f"{problem}: wait for its end, or kill it, or use another --experiment"])
-            if not is_told:
-                logger.info("The Learner of a run that was killed finishes its step in %s: waiting for it", folder)
-                is_told = True
-            time.sleep(_POLL_S)
+        if _lock(descriptor):
+            return
+        logger.info("The Learner of a run that was killed finishes its step in %s: waiting for it", folder)
+        if not _lock_within(descriptor, patience_s):
+            problem = f"the Learner of an earlier run still writes to {folder}"
+            raise ConfigError([f"{problem}: wait for its end, or kill it, or use another --experiment"])
     finally:
         os.close(descriptor)
+
+
+def _lock_within(descriptor: int, patience_s: float) -> bool:
+    """Lock what is open there; tell whether that was possible within so long."""
+    end_s = time.monotonic() + patience_s
+    while not _lock(descriptor):
+        if time.monotonic() >= end_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def _lock(descriptor: int) -> bool:

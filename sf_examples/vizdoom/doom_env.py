@@ -102,9 +102,8 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         super().reset(seed=seed, options=options)
         if seed is not None:  # whatever was played before
             self._num_episodes = 0
-        self._num_episodes += 1
         try:
-            if self._num_episodes > self._most_episodes:
+            if self._num_episodes >= self._most_episodes:
                 self.close()
             if self._game is None:
                 self._game = self._start_game()
@@ -113,6 +112,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
                     self._game.set_seed(self._draw_seed())
                 with self._watched:
                     self._game.new_episode()
+            self._num_episodes += 1
             self._look(self._game)
             self._health, self._return = self._read_health(self._game), 0.0
         except GAME_ERRORS as error:
@@ -157,7 +157,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             self._watched = contextlib.nullcontext()
 
     def _start_game(self) -> vizdoom.DoomGame:
-        self._num_episodes = 1
+        self._num_episodes = 0
         game = self._player.make_game()
         game.set_seed(self._draw_seed())
         others = children_of_this_process()

@@ -392,31 +392,31 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
         CheckpointFolder(tmp_path, 0, 1).save(make_state(1), 1, 1)
 
 
-def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(tmp_path):
-    folder = CheckpointFolder(tmp_path, 0, 2)
+def resume_past_a_damaged_one(tmp_path, num_kept):
+    """Save 1 and 2, damage 2, and return the folder as the next start finds it, which goes on from 1."""
+    folder = CheckpointFolder(tmp_path, 0, num_kept)
     for steps in (1, 2):
         folder.save({"steps": steps}, steps, steps)
     (newest,) = folder.path.glob("checkpoint_000000002_*.pth")
     newest.write_bytes(newest.read_bytes()[:50])
-    resumed = CheckpointFolder(tmp_path, 0, 2)
+    resumed = CheckpointFolder(tmp_path, 0, num_kept)
     assert resumed.load("latest") == {"steps": 1}
+    return resumed
+
+
+def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(tmp_path):
+    resumed = resume_past_a_damaged_one(tmp_path, 2)
     resumed.save({"steps": 3}, 3, 3)
-    assert names(folder) == ["checkpoint_000000001_1.pth", "checkpoint_000000003_3.pth"]
+    assert names(resumed) == ["checkpoint_000000001_1.pth", "checkpoint_000000003_3.pth"]
     resumed.save({"steps": 4}, 4, 4)
-    assert names(folder) == ["checkpoint_000000003_3.pth", "checkpoint_000000004_4.pth"]
+    assert names(resumed) == ["checkpoint_000000003_3.pth", "checkpoint_000000004_4.pth"]
 
 
 def test_a_whole_checkpoint_in_the_place_of_a_damaged_one_is_whole(tmp_path):
-    folder = CheckpointFolder(tmp_path, 0, 3)
-    for steps in (1, 2):
-        folder.save({"steps": steps}, steps, steps)
-    (newest,) = folder.path.glob("checkpoint_000000002_*.pth")
-    newest.write_bytes(newest.read_bytes()[:50])
-    resumed = CheckpointFolder(tmp_path, 0, 3)
-    assert resumed.load("latest") == {"steps": 1}
+    resumed = resume_past_a_damaged_one(tmp_path, 3)
     for steps in (2, 3, 4):
         resumed.save({"steps": steps}, steps, steps)
-    assert names(folder) == [f"checkpoint_{steps:09}_{steps}.pth" for steps in (2, 3, 4)]
+    assert names(resumed) == [f"checkpoint_{steps:09}_{steps}.pth" for steps in (2, 3, 4)]
 
 
 def test_nobody_is_advised_to_load_what_a_checkpoint_executes(tmp_path, caplog):
