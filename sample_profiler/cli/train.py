@@ -343,8 +343,11 @@ def _conclude(config: Config, folder: Path, result: RunResult) -> None:
         logger.warning(message, f"{frames:,}", f"{target:,}")
     elif not result.fps and not result.failure and result.interrupted_by is None:
         logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
-    if result.failure and result.fps:  # else it may be the checkpoint that it failed of
-        _tell_how_to_go_on(config, folder)
+    if result.failure:
+        if result.fps:  # else it may be the checkpoint that it failed of
+            _tell_how_to_go_on(config, folder)
+        # Once more at the very end, where it is looked for: trees and tables came in between.
+        logger.error("The run failed: %s: %s", result.failure.component, result.failure.message)
 
 
 def _tell_how_to_go_on(config: Config, folder: Path) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import Config
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat, Silences
 from sample_profiler.runtime.supervisor import Child
 
-__all__ = ["Guard", "log_failure"]
+__all__ = ["Guard"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +37,23 @@ class Guard:
         config: of the run.
         fail: ends the run because of a failure.
         replace_child: puts a process in the place of one that is lost.
+        failure_log: for failures that do not end the run, or not yet.
 
     Attributes:
         rescue: says who may be replaced, and looks into components that hang; None: in the serial wiring.
     """
 
     def __init__(
-        self, config: Config, fail: Callable[[Failure], None], replace_child: Callable[[Child, Failure, Rescue], None]
+        self,
+        config: Config,
+        fail: Callable[[Failure], None],
+        replace_child: Callable[[Child, Failure, Rescue], None],
+        failure_log: FailureLog,
     ) -> None:
         self.rescue: Rescue | None = None
         self._fail = fail
         self._replace_child = replace_child
+        self._failure_log = failure_log
         self._doomed: dict[str, _Doomed] = {}
         self._next_look_s = 0.0
         self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
@@ -70,7 +76,7 @@ class Guard:
         if self.rescue is None or not self.rescue.replacements.covers(failure.component):
             self._fail(failure)
         elif failure.component not in self._doomed:
-            log_failure(failure)
+            self._failure_log.write(failure)
             self._doom(failure)
 
     def take_exit(self, process: Child) -> None:
@@ -109,7 +115,7 @@ class Guard:
         for component, silent_s in lost:
             if (child := self.rescue.find(component)) is not None:
                 failure = self.rescue.examine(child, silent_s)
-                log_failure(failure)
+                self._failure_log.write(failure)
                 self._doom(failure)
                 child.kill()
         for component, doomed in list(self._doomed.items()):
@@ -126,9 +132,3 @@ class Guard:
     def _doom(self, failure: Failure) -> None:
         self._silences.forget(failure.component)
         self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
-
-
-def log_failure(failure: Failure) -> None:
-    """Write down why a component failed."""
-    text = f"{failure.component} failed: {failure.message}\n{failure.traceback_text}"
-    logger.error("%s", text.rstrip())

@@ -19,7 +19,7 @@ from sample_profiler.components.audience import Audience
 from sample_profiler.components.blueprint import frames_per_step
 from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew, CrewMember
-from sample_profiler.components.guard import Guard, log_failure
+from sample_profiler.components.guard import Guard
 from sample_profiler.components.messages import (
     Counters,
     EpisodesFinished,
@@ -39,7 +39,7 @@ from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
 from sample_profiler.runtime.supervisor import Child
@@ -112,7 +112,8 @@ class Runner(AsksComponents):
         self.beating: Callable[[], AbstractContextManager[None]] = nullcontext
         self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
         self.update_recording: Callable[[], None] = lambda: None
-        self.guard = Guard(config, self.fail, self._replace)
+        self._failure_log = FailureLog()
+        self.guard = Guard(config, self.fail, self._replace, self._failure_log)
         self.failure: Failure | None = None
         self.reason = ""
         self.timings: dict[str, dict[str, Any]] = {}
@@ -257,7 +258,7 @@ class Runner(AsksComponents):
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
-        log_failure(failure)
+        self._failure_log.write(failure)
         self._failed.add(failure.component)
         if self.failure is None:
             self.failure = failure

@@ -116,8 +116,9 @@ def describe_unknown(name: str, flags: Iterable[str]) -> str:
     if foreign:
         return foreign
     # 0.75 still finds --env_framestack for --env_stack, and nothing for names that merely share some letters with a
-    # flag: bad advice is worse than none. Dashes are what other tools write.
-    nearest = get_close_matches(name.replace("-", "_"), list(flags), n=1, cutoff=0.75)
+    # flag: bad advice is worse than none. Dashes are what other tools write, and --workers for --num_workers.
+    spelling = {flag.removeprefix("num_"): flag for flag in flags} | {flag: flag for flag in flags}
+    nearest = get_close_matches(name.replace("-", "_"), spelling, n=1, cutoff=0.75)
     if nearest:
-        return f"--{name} is not a flag: did you mean --{nearest[0]}? (--help lists all flags)"
+        return f"--{name} is not a flag: did you mean --{spelling[nearest[0]]}? (--help lists all flags)"
     return f"--{name} is not a flag: leave it out (--help lists all flags)"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from dataclasses import dataclass
 
 from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
 
-__all__ = ["Failure"]
+__all__ = ["Failure", "FailureLog"]
+
+logger = logging.getLogger(__name__)
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
 """How PyTorch says it: of the machine, and of a GPU. Both are RuntimeErrors."""
@@ -46,6 +49,23 @@ class Failure:
         says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
         text = "" if says_all else "".join(traceback.format_exception(error))
         return cls(component, message, text, was_raised=True)
+
+
+class FailureLog:
+    """Writes down why components failed, each traceback once: all workers may fail of the same thing."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, ...]] = set()
+
+    def write(self, failure: Failure) -> None:
+        """Write down why a component failed."""
+        text = failure.traceback_text.rstrip()
+        places = tuple(line for line in text.splitlines() if line.startswith("  File "))
+        if places and places in self._told:
+            logger.error("%s failed: %s (with the same traceback as above)", failure.component, failure.message)
+            return
+        self._told.add(places)
+        logger.error("%s", f"{failure.component} failed: {failure.message}\n{text}".rstrip())
 
 
 def _is_out_of_memory(error: BaseException, message: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.components.guard import Guard
 from sample_profiler.config import parse_config
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat
 
 FAILURE = Failure("RolloutWorker_w0", "EnvError: broke", "Traceback")
@@ -59,7 +59,10 @@ class Calls:
         self.failed, self.replaced = [], []
         config = parse_config(["--env=none", *flags])
         self.guard = Guard(
-            config, self.failed.append, lambda process, failure, _: self.replaced.append((process, failure))
+            config,
+            self.failed.append,
+            lambda process, failure, _: self.replaced.append((process, failure)),
+            FailureLog(),
         )
         self.guard.rescue = rescue
 

@@ -48,6 +48,7 @@ def test_words_keep_their_spaces():
         ("--layerz 3 4 5", ["--layerz is not a flag"]),
         ("--batch-size=3", ["--batch-size", "did you mean --batch_size?"]),
         ("--env_stack=4", ["did you mean --env_framestack?"]),
+        ("--wrokers=4", ["did you mean --num_workers?"]),
         ("--num_steps=128", ["--num_steps is not a flag: leave it out"]),
         ("--with_wandb=False", ["--with_wandb is not a flag here but Sample Factory's", "TensorBoard; leave it out"]),
         ("--wandb_tags a b", ["--wandb_tags is not a flag here but Sample Factory's"]),

@@ -396,6 +396,8 @@ def test_an_env_that_breaks_again_and_again_is_replaced_once_and_then_ends_the_r
     assert result.returncode == 1
     assert result.stdout.count("takes its place") == 1
     assert "it is not replaced: the worker that it had replaced failed in the same way" in result.stdout
+    assert result.stdout.count("Traceback (most recent call last)") == 2, "the error and its cause, once"
+    assert "ERROR: The run failed: RolloutWorker_w1: EnvError" in result.stdout.splitlines()[-1]
 
 
 def test_two_runs_of_one_experiment_do_not_mix(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sample_profiler.errors import ConfigError, EnvError
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, FailureLog
 
 
 def failure_of(action):
@@ -64,3 +64,24 @@ def test_an_exception_that_cannot_be_printed_is_told_by_its_type():
             raise ValueError
 
     assert Failure.from_exception("Learner_0", BrokenError()).message == "BrokenError"
+
+
+def test_a_traceback_is_written_down_once(caplog):
+    log = FailureLog()
+    first, second, other = (
+        failure_of(lambda text=text: fail(EnvError(text))) for text in ("game 0", "game 1", "game 2")
+    )
+    for failure in (first, second):
+        log.write(failure)
+    assert "EnvError: game 0" in caplog.messages[0] and "in fail" in caplog.messages[0]
+    assert "EnvError: game 1" in caplog.messages[1] and "as above" in caplog.messages[1]
+    assert "in fail" not in caplog.messages[1]
+    FailureLog().write(other)
+    assert "in fail" in caplog.messages[2], "what one run has written is not in the log of another"
+
+
+def test_failures_without_a_traceback_do_not_refer_to_one(caplog):
+    log = FailureLog()
+    for _ in range(2):
+        log.write(Failure("RolloutWorker_w0", "its process was killed", ""))
+    assert caplog.messages == ["RolloutWorker_w0 failed: its process was killed"] * 2
