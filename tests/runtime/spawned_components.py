@@ -188,8 +188,9 @@ def start_games(reports: PipeReports) -> None:
     script = f"import subprocess; print(subprocess.Popen({SLEEP!r}, start_new_session=True).pid, flush=True)"
     abandoned = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert abandoned.stdout is not None
-    reports.send(["games", game.pid, int(abandoned.stdout.readline())])
-    abandoned.wait()
+    number = int(abandoned.stdout.readline())
+    abandoned.wait()  # a look at the processes while this one ends would miss the one that it has started
+    reports.send(["games", game.pid, number])
 
 
 def start_game_that_maps(path: str, reports: PipeReports) -> None:
