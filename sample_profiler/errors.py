@@ -23,6 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_PROBLEMS = 50
+"""That one message lists: a damaged file can have a million."""
+
 
 class SampleProfilerError(Exception):
     """Base of every error this package raises on purpose."""
@@ -49,7 +52,9 @@ class ConfigError(SampleProfilerError):
         if len(self.problems) == 1:
             return self.problems[0]
         lines = [f"{len(self.problems)} problems with the options:"]
-        lines += [f"  {number}. {problem}" for number, problem in enumerate(self.problems, start=1)]
+        lines += [f"  {number}. {problem}" for number, problem in enumerate(self.problems[:MOST_PROBLEMS], start=1)]
+        if len(self.problems) > MOST_PROBLEMS:
+            lines.append(f"  and {len(self.problems) - MOST_PROBLEMS} more")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[str, ...]]]:

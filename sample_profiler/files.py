@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["expand_home", "read_at_once", "read_small_text", "remove_partials", "written_whole"]
+__all__ = ["expand_home", "make_folder", "read_at_once", "read_small_text", "remove_partials", "sync", "written_whole"]
 
 _PARTIAL = ".partial_"
 _MOST_BYTES = 64 << 20
@@ -45,13 +45,28 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         partial.unlink(missing_ok=True)  # a link of that name, in a folder from elsewhere, would be followed
         yield partial
-        _sync(partial)
+        sync(partial)
         partial.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those that it is in, on the disk before anything is written there; one that is there is fine.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    made = []
+    while not folder.exists():
+        made.append(folder)
+        folder = folder.parent
+    for each in reversed(made):
+        each.mkdir(exist_ok=True)
+        sync(each.parent)
 
 
 def remove_partials(folder: Path) -> list[Path]:
@@ -128,7 +143,12 @@ def expand_home(path: str, option: str, error: type[Exception]) -> Path:
         raise error(f"{option}={path!r}: there is no home directory {home} here; give the whole path") from None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or what is in a folder by name, on the disk before anything else happens.
+
+    Raises:
+        OSError: that is not possible.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

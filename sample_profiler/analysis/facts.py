@@ -15,6 +15,7 @@ from sample_profiler.profiling.tree import TreeNode
 __all__ = ["ComponentLoad", "RunFacts", "mean_share", "median_of_others", "run_facts"]
 
 _LOOP = "main_loop"
+_MOST = 2**31  # of what a flag counts
 _KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")
 
 
@@ -117,10 +118,18 @@ class RunFacts:
         """How many datasets were trained on."""
         return sum(learner.counts.get("train", 0) for learner in self.learners)
 
-    def flag(self, name: str, default: Any) -> Any:
-        """Return the value of a flag, or a default where it is not known."""
+    def flag(self, name: str, default: Any, least: int = 1) -> Any:
+        """Return the value of a flag, or a default where it is not known, or is nothing that a run could be given.
+
+        Args:
+            name: of the flag.
+            default: has the type that the value has, too.
+            least: that it is where it is a whole number.
+        """
         value = self.config.get(name)
-        return default if value is None else value
+        if type(value) is not type(default) or (type(value) is int and not least <= value <= _MOST):
+            return default
+        return value
 
 
 def mean_share(components: Sequence[ComponentLoad], awaited: str) -> float:

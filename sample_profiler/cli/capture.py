@@ -21,7 +21,7 @@ from sample_profiler.cli.live_capture import (
 )
 from sample_profiler.errors import CaptureError, SampleProfilerError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.statistics import NS_PER_S
 
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "capture"]
@@ -47,7 +47,8 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
     """
     console = Console(soft_wrap=True, highlight=False, stderr=True)
     if output is not None and output.is_dir():
-        print(f"sample-profiler capture: --output={output} is a folder: name a file in it", file=sys.stderr)
+        problem = f"sample-profiler capture: --output={output} is a folder: name a file in it"
+        print(printable(problem), file=sys.stderr)
         return _BAD_USAGE
     try:
         with interruption() as interrupted, _progress(console, request) as on_progress:
@@ -56,11 +57,11 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except OSError as error:
-        print(f"sample-profiler capture: cannot write the document: {error}", file=sys.stderr)
+        print(printable_text(f"sample-profiler capture: cannot write the document: {error}"), file=sys.stderr)
         return _BAD_USAGE
-    print(f"{document} ({document.stat().st_size / _MIB:,.1f} MiB)")
+    print(f"{printable(str(document))} ({document.stat().st_size / _MIB:,.1f} MiB)")
     print(printable_text("\n".join(f"  {line}" for line in lines)))
-    print(HOW_TO_OPEN[request.tool].format(path=document))
+    print(HOW_TO_OPEN[request.tool].format(path=printable(str(document))))
     return 0
 
 

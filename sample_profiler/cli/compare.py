@@ -21,7 +21,7 @@ from sample_profiler.analysis.cost_changes import (
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
 from sample_profiler.errors import SessionError
-from sample_profiler.files import written_whole
+from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, steady_path
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
@@ -139,7 +139,7 @@ class _Runs:
             _train(command, folder)
             with written_whole(mark) as partial:
                 partial.write_text(json.dumps(command))
-        session = Session.load(steady_path(folder))
+        session = Session.load(steady_path(folder), with_events=False)
         self._check_machine(folder, session)
         costs = run_costs(session)
         if costs is None:
@@ -158,7 +158,7 @@ class _Runs:
 
 def _is_made_by(command: Sequence[str], mark: Path) -> bool:
     try:
-        made_by: object = json.loads(mark.read_text(encoding="utf-8"))
+        made_by: object = json.loads(read_small_text(mark))
     except (OSError, ValueError):  # not there, or cut off
         return False
     return made_by == command
@@ -205,7 +205,8 @@ def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]
         "blocks": {path: asdict(comparison) for path, comparison in changes.items()},
         "tested": list(tested),
     }
-    (request.output / "comparison.json").write_text(json.dumps(document, indent=1) + "\n")
+    with written_whole(request.output / "comparison.json") as partial:
+        partial.write_text(json.dumps(document, indent=1) + "\n")
     parts = [
         f"A: {request.flags[0] or 'the command as it is'}\nB: {request.flags[1] or 'the command as it is'}",
         _describe_counts(pairs),

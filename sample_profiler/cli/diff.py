@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from sample_profiler.analysis.comparison import compare_pairs
@@ -17,7 +18,7 @@ from sample_profiler.analysis.cost_changes import (
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_session, steady_path
 from sample_profiler.reports.comparison import format_block_changes, format_counts
 
@@ -53,16 +54,17 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
                 "them all the same"
             )
         if not_steady:
-            print(f"{not_steady}: both are compared as a whole, with start-up and end")
+            print(f"{printable(not_steady)}: both are compared as a whole, with start-up and end")
         if costs is None:
-            print(_describe_passes(folders, sessions, fail_over))
+            print(printable_text(_describe_passes(folders, sessions, fail_over)))
             return 0
     except SessionError as error:
         print(printable_text(f"sample-profiler diff: {error}"), file=sys.stderr)
         return _BAD_USAGE
     a, b = costs
     change = b.fps / a.fps - 1
-    print(f"A {run_a}\nB {run_b}\n{_NOISE}\n\n{format_counts(count_changes([costs]))}\n")
+    print(printable_text(f"A {run_a}\nB {run_b}"))
+    print(f"{_NOISE}\n\n{format_counts(count_changes([costs]))}\n")
     print(f"A: {a.fps:,.0f} frames/s over {a.facts.seconds:.0f} s")
     print(f"B: {b.fps:,.0f} frames/s over {b.facts.seconds:.0f} s, {100 * change:+.1f} %\n")
     print(format_block_changes(cost_changes([costs], largest_blocks([costs])), tested=()))
@@ -83,7 +85,8 @@ def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunC
     without = [folder for folder in folders if not os.path.exists(steady_path(folder))]  # also if it may not be seen
     not_steady = f"{_name(without)} {'have' if len(without) > 1 else 'has'} no steady part"
     if not without:
-        steady = Session.load(steady_path(run_a)), Session.load(steady_path(run_b))
+        load = partial(Session.load, with_events=False)
+        steady = load(steady_path(run_a)), load(steady_path(run_b))
         costs = _costs(*steady)
         if costs is not None:
             return steady, costs, ""

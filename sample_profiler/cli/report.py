@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_session, steady_path
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
@@ -47,7 +47,7 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> i
             if format_name == "html":
                 path = run_dir / "report.html" if output is None else output
                 write_page(loaded, path)
-                print(path)
+                print(printable(str(path)))
             else:
                 _show(format_text(loaded), output)
     except (SessionError, OSError) as error:
@@ -66,7 +66,7 @@ def load_report(run_dir: Path) -> RunReport:
     session = read_session(run_dir, with_events=False)
     steady: Session | None = None
     if steady_path(run_dir).exists():
-        steady = Session.load(steady_path(run_dir))
+        steady = Session.load(steady_path(run_dir), with_events=False)
     return make_report(run_dir.resolve().name, session, steady)
 
 
@@ -84,9 +84,9 @@ def _show(text: str, output: Path | None) -> None:
         print(text)
     else:
         _write(output, text + "\n")
-        print(output)
+        print(printable(str(output)))
 
 
 def _write(path: Path, text: str) -> None:
     with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names may be anything

@@ -13,7 +13,7 @@ LOG = "log.txt"
 
 
 def check_links(folder: Path) -> None:
-    """Refuse to go on with a run where that would write to, or delete, what is outside of its folder.
+    """Refuse to go on with a run where that would write to, or delete, what is outside of its folder, or wait there.
 
     Files that are written as a whole replace a link of their name, so they need no look.
 
@@ -29,6 +29,9 @@ def check_links(folder: Path) -> None:
         for path in _followed(folder)
         if path.is_symlink()
     ]
+    log = folder / LOG
+    if log.exists() and not log.is_file():  # a pipe would be waited for
+        problems.append(f"{log} is no file but a folder, a pipe or a device, and a run writes its log there: remove it")
     if problems:
         raise ConfigError(problems)
 

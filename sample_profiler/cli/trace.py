@@ -52,7 +52,7 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
             print(f"{printable(record.name)}: {lost}", file=sys.stderr)
     captured = f" and {len(captures)} captured trace{'s' if len(captures) > 1 else ''}" if captures else ""
     print(
-        f"{output}: {timeline.num_passes:,} passes of {len(session.processes)} processes{captured}; "
+        f"{printable(str(output))}: {timeline.num_passes:,} passes of {len(session.processes)} processes{captured}; "
         "open it in https://ui.perfetto.dev"
     )
     return 0

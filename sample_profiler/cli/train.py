@@ -44,7 +44,7 @@ from sample_profiler.config import (
     wants_help,
 )
 from sample_profiler.errors import ConfigError, SampleProfilerError
-from sample_profiler.files import expand_home, written_whole
+from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
@@ -150,6 +150,7 @@ def _train(
         check_own_parts(config, env_spec)
     _take_folder(config, stack, is_new=is_new)
     check_links(folder)
+    _remove_unfinished(folder)
     if config.machine.log_to_file:
         handlers.append(log_to_file(folder / LOG))
     _replace_config(config, folder)
@@ -168,6 +169,13 @@ def _train(
     _end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     _conclude(config, folder, result)
     return _exit_status(result)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the files that a run that was killed had begun to write."""
+    for path in (folder, folder / "profile", folder / "summary"):
+        for removed in remove_partials(path):
+            logger.debug("Removed the unfinished %s of a run that was killed", removed)
 
 
 def _remove_handlers(handlers: list[logging.Handler]) -> None:
@@ -222,7 +230,9 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
             elif config.run.restart_behavior == "restart":
                 _rename(folder)
         if is_new or config.run.restart_behavior == "restart":
-            folder.mkdir(parents=True)
+            make_folder(folder.parent)
+            folder.mkdir()
+            sync(folder.parent)
             stack.enter_context(folder_locked(folder))
     except FileExistsError as error:
         if os.path.lexists(folder):

@@ -16,7 +16,7 @@ from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.status import is_running
@@ -88,7 +88,7 @@ def _conclude(run_dir: Path, *, was_watched: bool) -> None:
         SessionError: nothing was shown, or it is no run.
     """
     if was_watched:
-        print(f"The run is over: sample-profiler report {run_dir} shows all of it")
+        print(printable(f"The run is over: sample-profiler report {run_dir} shows all of it"))
         return
     read_session(run_dir, with_events=False, with_histograms=False)
     raise SessionError(f"the run in {run_dir} is over: sample-profiler report {run_dir} shows what it did")

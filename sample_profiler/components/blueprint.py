@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sample_profiler.components.messages import Counters
@@ -59,9 +60,18 @@ class Channels:
     first_weights: tuple[tuple[Channel, ...], ...]
 
     @classmethod
-    def make(cls, make_channel: Callable[[], Channel], config: Config) -> Channels:
-        """Make the channels of a run."""
-        sampling = config.sampling
+    def make(cls, make_channel: Callable[[int], Channel], config: Config, plan: SamplingPlan) -> Channels:
+        """Make the channels of a run.
+
+        Args:
+            make_channel: that has room for so many values.
+            config: of the run.
+            plan: each slot and each group is in one channel at most, and there are no more groups than slots.
+
+        Raises:
+            ConfigError: a channel cannot have room for them.
+        """
+        sampling, make = config.sampling, partial(make_channel, plan.num_slots)
         policies = range(sampling.num_policies)
         workers = range(sampling.num_workers)
         if sampling.inference == "worker":
@@ -70,17 +80,17 @@ class Channels:
             actions: tuple[Channel, ...] = tuple(LocalChannel() for _ in workers)
             inference = workers
         else:
-            requests = (tuple(make_channel() for _ in policies),) * len(workers)
-            actions = tuple(make_channel() for _ in workers)
+            requests = (tuple(make() for _ in policies),) * len(workers)
+            actions = tuple(make() for _ in workers)
             inference = range(sampling.policy_workers_per_policy)
         return cls(
             requests=requests,
             actions=actions,
-            finished=tuple(make_channel() for _ in policies),
-            datasets=tuple(make_channel() for _ in policies),
-            trained=tuple(make_channel() for _ in policies),
-            free=tuple(make_channel() for _ in workers),
-            first_weights=tuple(tuple(make_channel() for _ in inference) for _ in policies),
+            finished=tuple(make() for _ in policies),
+            datasets=tuple(make() for _ in policies),
+            trained=tuple(make() for _ in policies),
+            free=tuple(make() for _ in workers),
+            first_weights=tuple(tuple(make() for _ in inference) for _ in policies),
         )
 
 
@@ -123,7 +133,7 @@ def make_blueprint(
     env_spec: EnvSpec,
     run_folder: Path,
     device: str,
-    make_channel: Callable[[], Channel],
+    make_channel: Callable[[int], Channel],
 ) -> Blueprint:
     """Lay out a run and allocate what its components share."""
     sampling = config.sampling
@@ -139,7 +149,7 @@ def make_blueprint(
         trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
         counters=Counters(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
-        channels=Channels.make(make_channel, config),
+        channels=Channels.make(make_channel, config, plan),
         run_folder=run_folder,
         device=device,
     )

@@ -79,6 +79,7 @@ class Rescue:
 
     def examine(self, child: Child, silent_s: float) -> Failure:
         """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""
+        self._supervisor.beat()  # a second for each of many, and the others would take the Runner for hanging
         message = f"it has shown no sign of life for {silent_s:.0f} s and was ended{child.describe_obstacle()}"
         folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
         parts = [] if folder is None else [_describe_record(folder / f"{child.name}.{child.pid}.rec")]

@@ -157,8 +157,9 @@ class RunRecords:
             path.unlink(missing_ok=True)
 
     def _remove_record_files(self) -> None:
-        for path in self._live.glob("*.rec"):
-            path.unlink(missing_ok=True)
+        for pattern in ("*.rec", ".*.rec.new"):  # the latter of processes that were killed while they began
+            for path in self._live.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def begin_steady_part(self, update_recording: Callable[[], None]) -> None:
         """Note what has been recorded so far, once: from here on the run is as it will be.

@@ -239,7 +239,8 @@ class Runner(AsksComponents):
                     self.guard.take_failure(report)
                 case Finished():
                     self.timings[report.component] = report.timing
-                    self.guard.forget(report.component)
+                    if self.reason:  # else its process has to end by itself: it may still hang on the way
+                        self.guard.forget(report.component)
                 case CommandResult():
                     self.crew.take(report)
                 case Heartbeat():

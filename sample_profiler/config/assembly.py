@@ -11,7 +11,7 @@ from sample_profiler.config.flags import Flag, add_flags, describe_unknown
 from sample_profiler.config.parts import RunOptions
 from sample_profiler.config.validation import Assigned, Assignments, choose_automatic, find_problems
 from sample_profiler.config.values import DisallowedValueError
-from sample_profiler.errors import ConfigError
+from sample_profiler.errors import MOST_PROBLEMS, ConfigError
 
 _PLACE_OF_RUN = ("experiment", "train_dir", "restart_behavior")
 """Flags that say where a run is kept and what to do about it."""
@@ -61,7 +61,9 @@ class Draft:
             source: The origin in the words of an error message.
         """
         if name not in self.flags:
-            unknown = describe_unknown(name, self.flags)
+            # What nobody will read is not worth the search for what it may have meant.
+            is_told = len(self.problems) < MOST_PROBLEMS
+            unknown = describe_unknown(name, self.flags) if is_told else f"--{name} is not a flag"
             self.reject(name, f"{source}: {unknown}" if source else unknown)
             return
         try:

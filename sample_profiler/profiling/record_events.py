@@ -10,6 +10,8 @@ from sample_profiler.profiling.record_header import OpenRecord
 
 __all__ = ["EventFollower", "last_event", "read_events"]
 
+_MOST_EVENTS = 1 << 25  # at once, a gibibyte: the latest ones; a ring may say any length, in a file with holes
+
 
 def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, Events]:
     """Return events by number, without those that the writer may have overwritten before or meanwhile.
@@ -26,7 +28,7 @@ def read_events(record: OpenRecord, begin: int, end: int) -> tuple[int, Events]:
         RecordError: the file has become shorter or was damaged.
     """
     num_events, size = record.header.num_events, layout.EVENT.size
-    begin = max(begin, end - num_events)
+    begin = max(begin, end - min(num_events, _MOST_EVENTS))
     data = bytearray()
     position = begin
     while position < end:

@@ -18,7 +18,7 @@ from sample_profiler.profiling.record_events import EventFollower, last_event, r
 from sample_profiler.profiling.record_header import LiveCounters, OpenRecord
 from sample_profiler.profiling.record_slots import Slot, read_gauges, read_slots
 from sample_profiler.profiling.statistics import DeviceStatistics, Statistics, bucket_index
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.tree import MAX_DEPTH, TreeNode
 
 __all__ = [
     "Anchor",
@@ -185,6 +185,8 @@ class _Nodes:
             else:
                 node = TreeNode(name, self._kind(slot) if slot.kind or slot.window else ADD_TIME)
                 self.paths.append((*self.paths[parent], name))
+                if len(self.paths[-1]) > MAX_DEPTH:
+                    raise record.damaged(f"a tree of it is deeper than {MAX_DEPTH} blocks")
                 self._fill(node.statistics, slot)
                 if node.statistics.count:
                     nodes[parent].children[name] = node

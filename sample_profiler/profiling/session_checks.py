@@ -8,7 +8,7 @@ from typing import Any, get_args
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.process_record import ProcessRecord, ProcessState
 from sample_profiler.profiling.record_format import FLOW_POINT
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.tree import MAX_DEPTH, TreeNode
 
 __all__ = ["MAX_SECONDS", "check_run", "check_session_fields"]
 
@@ -16,7 +16,6 @@ MAX_SECONDS = 2.0**33
 """Of moments: in the year 2242; later ones are no dates everywhere."""
 
 _MAX_INTEGER = 2**63 - 1
-_MAX_DEPTH = 512  # of blocks in each other, as many as a record file has room for: reports recurse
 _MAX_THREADS = 2**32
 
 
@@ -102,8 +101,8 @@ def _check_tree(tree: TreeNode) -> None:
     stack = [(tree, 0)]
     while stack:
         node, depth = stack.pop()
-        if depth > _MAX_DEPTH:
-            raise ValueError(f"a tree is deeper than {_MAX_DEPTH} blocks")
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a tree is deeper than {MAX_DEPTH} blocks")
         _check_texts("the key of a block", (node.key,))
         statistics, device = node.statistics, node.device
         values = [statistics.count, statistics.total_ns, statistics.min_ns, statistics.max_ns, statistics.last_ns]

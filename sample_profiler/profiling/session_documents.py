@@ -28,7 +28,7 @@ __all__ = ["SCHEMA_VERSION", "session_from_dict", "session_to_dict"]
 SCHEMA_VERSION = 2
 
 _EVENTS_KEPT_NS = 10 * NS_PER_S
-_MAX_EVENTS = 1 << 24
+_MAX_EVENTS = 1 << 25  # of all processes: 900 MiB
 # Start since the event before, duration (-1: a flow point), node, thread, flow.
 _COLUMNS = "qqIIQ"
 _PLAIN_FIELDS = (
@@ -80,8 +80,13 @@ def session_from_dict(document: Any, *, source: str, with_events: bool = True) -
 
 
 def _read_version_2(document: dict[str, Any], with_events: bool) -> dict[str, Any]:
+    created_s = float(document["created_s"])
+    if with_events:
+        num_events = sum(abs(int(plain["events"]["num_events"])) for plain in document["processes"])
+        if num_events > _MAX_EVENTS:
+            raise ValueError(f"it has {num_events} events")
     return {
-        "created_s": float(document["created_s"]),
+        "created_s": created_s,
         "run": dict(document["run"]),
         "machine": dict(document["machine"]),
         "config": dict(document["config"]),
@@ -223,7 +228,7 @@ def _pack(column: array[int]) -> str:
 def _unpack(code: str, text: str, length: int) -> array[int]:
     column = array(code)
     size = length * column.itemsize
-    if not 0 <= length <= _MAX_EVENTS:
+    if length < 0:
         raise ValueError(f"it has {length} events")
     data = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
     if len(data) != size:

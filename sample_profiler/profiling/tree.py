@@ -13,6 +13,9 @@ from sample_profiler.errors import TimingError
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, make_kind
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
 
+MAX_DEPTH = 512
+"""Of blocks in each other that readers take from a file: as many as a record file has room for by itself."""
+
 
 class TreeNode:
     """One block under one parent.

@@ -21,6 +21,7 @@ __all__ = ["NS_PER_US", "ChromeTrace", "named", "to_json", "write_chrome_trace"]
 NS_PER_US = 1000
 
 _PIECE = 1 << 20
+_LONGEST_EVENT = 1 << 25  # characters
 _EDGE = 1 << 16  # the base of times stands before the events or behind them
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
@@ -81,7 +82,8 @@ class ChromeTrace:
                 except RecursionError as error:
                     raise self._error("an event of it is nested too deeply") from error
                 except ValueError as error:  # it goes on behind this piece
-                    more = file.read(max(_PIECE, len(text) - position))
+                    length = len(text) - position
+                    more = file.read(max(_PIECE, length)) if length <= _LONGEST_EVENT else ""
                     if not more:
                         raise self._error(str(error)) from error
                     text, position = text[position:] + more, 0

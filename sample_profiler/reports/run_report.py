@@ -22,6 +22,7 @@ __all__ = ["BlockFigures", "RunReport", "describe_run", "make_report", "report_t
 
 _NUM_SLOWEST = 15
 _LOOP = "main_loop"
+_MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
 _NO_SINGLE_PASS = ("wait_", "start_up")
 
 
@@ -207,7 +208,7 @@ def _longest_inside_ns(node: TreeNode) -> int:
     )
 
 
-def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
+def _tree_to_dict(figures: BlockFigures, level: int = 0) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "key": figures.key,
         "total_s": figures.total_s,
@@ -221,4 +222,13 @@ def _tree_to_dict(figures: BlockFigures) -> dict[str, Any]:
     if device is not None:
         known = {"total_s": device.total_ns / NS_PER_S, "count": device.count}
         plain["device"] = {**known, "unresolved": device.num_unresolved}
-    return {**plain, "children": [_tree_to_dict(child) for child in figures.children]}
+    if figures.children and level == _MOST_LEVELS:
+        return {**plain, "children": [], "num_deeper_blocks": _count_below(figures)}
+    return {**plain, "children": [_tree_to_dict(child, level + 1) for child in figures.children]}
+
+
+def _count_below(figures: BlockFigures) -> int:
+    found = list(figures.children)
+    for block in found:
+        found.extend(block.children)
+    return len(found)

@@ -50,7 +50,7 @@ class SummaryFile:
     def add_text(self, tag: str, text: str, step: int) -> None:
         """Write a text at a step; TensorBoard shows it as Markdown."""
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
-        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()], tensor_shape=shape)
+        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode(errors="backslashreplace")], tensor_shape=shape)
         metadata = create_summary_metadata(display_name="", description="")
         summary = Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=tensor)])
         self._write(Event(wall_time=time.time(), step=step, summary=summary))

@@ -8,10 +8,12 @@ could take to its grave, the kernel wakes the reader, and any number of channels
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pickle
 import select
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -21,11 +23,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.ranges import profile_range
 
 __all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", "PipeReports", "Reports", "make_pipe"]
 
-_PIPE_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
+_REPORT_BYTES = 1 << 18
+_BYTES_PER_VALUE = 4
 _REPORT_READ_BYTES = 1 << 16
 _LOOK_INTERVAL_MS = 100
 
@@ -51,9 +56,13 @@ class Reports(Protocol):
 
 
 class LocalChannel:
-    """A channel or report queue within one process."""
+    """A channel or report queue within one process.
 
-    def __init__(self) -> None:
+    Args:
+        most_values: as of a `PipeChannel`; here there is always room.
+    """
+
+    def __init__(self, most_values: int = 0) -> None:  # noqa: ARG002
         self._values: deque[Any] = deque()
 
     @profile_range("LocalChannel.send")
@@ -116,37 +125,60 @@ def _inherit_end(descriptor: Any) -> PipeEnd:
     return PipeEnd(inherited)
 
 
-def make_pipe() -> tuple[PipeEnd, PipeEnd]:
-    """Make a pipe whose read end never blocks; return (read end, write end)."""
+def make_pipe(num_bytes: int = 0) -> tuple[PipeEnd, PipeEnd]:
+    """Make a pipe whose read end never blocks; return (read end, write end).
+
+    A user's pipes share a quota, 64 MiB as it comes (`fs.pipe-user-pages-soft`), without which new ones have two pages.
+    So none is larger than it has to be.
+
+    Args:
+        num_bytes: that it should have room for, if the quota is not used up: see `_room_in`.
+    """
     read, write = os.pipe()
     os.set_blocking(read, False)
-    _enlarge(write)
+    if _room_in(write) < num_bytes and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(PermissionError):
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, num_bytes)
     return PipeEnd(read), PipeEnd(write)
 
 
-def _enlarge(descriptor: int) -> None:
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        except PermissionError:
-            return  # the user's pipe quota is used up: it stays as small as two pages, and is sooner full
+def _room_in(descriptor: int) -> int:
+    """Return how many bytes a pipe has room for; infinite where the system does not tell."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else sys.maxsize
 
 
 class _Room(threading.local):
     """Where a thread reads into: `os.read` would allocate room for a whole pipe at each call, in 20 microseconds."""
 
     def __init__(self) -> None:
-        self.values: npt.NDArray[np.int32] = np.empty(_PIPE_BYTES // 4, dtype=np.int32)
+        self.values: npt.NDArray[np.int32] = np.empty(_READ_BYTES // _BYTES_PER_VALUE, dtype=np.int32)
 
 
 _room = _Room()
 
 
 class PipeChannel:
-    """A channel between processes. Values are 32-bit integers; writes are atomic, so none is ever cut in two."""
+    """A channel between processes. Values are 32-bit integers; writes are atomic, so none is ever cut in two.
 
-    def __init__(self) -> None:
-        self._read, self._write = make_pipe()
+    Args:
+        most_values: that are in it at once. There is always room for them: two components that talk to each other
+            would else wait for each other for ever.
+
+    Raises:
+        ConfigError: the system gives this user no pipe that is large enough.
+    """
+
+    def __init__(self, most_values: int = 1024) -> None:
+        # A write begins another page where the latest one has no room for all of it, so half of a page may stay empty.
+        num_bytes = 2 * _BYTES_PER_VALUE * most_values + select.PIPE_BUF
+        self._read, self._write = make_pipe(num_bytes)
+        if (room := _room_in(self._write.fileno())) < num_bytes:
+            problem = (
+                f"{most_values:,} trajectories need pipes of {num_bytes:,} bytes, and the system gives this user no "
+                f"more than {room:,}: end other runs, have fs.pipe-user-pages-soft raised, or use fewer --num_workers, "
+                "--num_envs_per_worker or --num_batches_to_accumulate, or a larger --rollout"
+            )
+            raise ConfigError([problem])
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when there is something to receive."""
@@ -154,7 +186,7 @@ class PipeChannel:
 
     @profile_range("PipeChannel.send")
     def send(self, values: Iterable[int]) -> None:
-        """Append `values`, waiting while the pipe is full; the number of slots and groups bounds what is in it."""
+        """Append `values`, waiting while the pipe is full."""
         data = np.fromiter(values, dtype=np.int32).tobytes()
         for start in range(0, len(data), select.PIPE_BUF):
             os.write(self._write.fileno(), data[start : start + select.PIPE_BUF])
@@ -184,7 +216,7 @@ class PipeReports:
     """
 
     def __init__(self, ends: tuple[PipeEnd, PipeEnd] | None = None) -> None:
-        self._read, self._write = ends or make_pipe()
+        self._read, self._write = ends or make_pipe(_REPORT_BYTES)
         os.set_blocking(self._write.fileno(), False)
         self._buffer = bytearray()
         self._unsent = bytearray()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sample_profiler.errors import ConfigError
+from sample_profiler.files import make_folder
 
 __all__ = ["folder_locked", "lock_until_exit", "stay_until_unlocked"]
 
@@ -58,7 +59,7 @@ def lock_until_exit(folder: Path, patience_s: float) -> bool:
     if folder in _held:
         return True
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return True

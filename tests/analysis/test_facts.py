@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.analysis.facts import run_facts
+from sample_profiler.analysis.verdict import judge
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
@@ -51,3 +52,16 @@ def test_gauges_that_an_environment_names_like_ours_do_not_count():
         {"frames": 1000.0, "cpu_s": 5.0},
         {"policy_lag": 3.0, "cpu_s": 5.0},
     ]
+
+
+@pytest.mark.parametrize("value", ["abc", None, [1], {"a": 1}, float("nan"), float("inf"), 2.0, True, 0, -3, 10**400])
+def test_a_flag_that_no_run_can_have_counts_as_not_known(value):
+    facts = run_facts(Session(0.0, config={"num_epochs": value, "rollout": 8, "async_rl": False}))
+    assert facts.flag("num_epochs", 1) == 1
+    assert facts.flag("rollout", 32) == 8
+    assert facts.flag("async_rl", True) is False
+    assert judge(facts).cause
+
+
+def test_zero_is_a_number_where_it_may_be_one():
+    assert run_facts(Session(0.0, config={"max_policy_lag": 0})).flag("max_policy_lag", 1000, least=0) == 0

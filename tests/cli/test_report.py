@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -169,3 +170,35 @@ def test_a_page_that_cannot_be_written_is_an_error_of_one_line(run_dir, tmp_path
 def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("sample-profiler report: ")
+
+
+@pytest.mark.parametrize("format_name", ["html", "text", "json"])
+def test_names_that_are_no_text_are_escaped(run_dir, tmp_path, capsys, format_name):
+    session = Session.load(session_path(run_dir))
+    session.run["reason"] = "\ud800"
+    session.save(session_path(run_dir))
+    folder = run_dir.rename(os.fsdecode(os.fsencode(tmp_path) + b"/run\xff"))
+    assert main(["report", str(folder), f"--format={format_name}"]) == 0
+    page = (folder / "report.html").read_text() if format_name == "html" else capsys.readouterr().out
+    assert "\\ud800" in page
+    assert "\\udcff" in page
+
+
+def test_data_of_deep_trees_is_as_deep_as_its_readers_go(tmp_path, capsys):
+    folder = tmp_path / "mine"
+    (folder / "profile" / "live").mkdir(parents=True)
+    timing = Timing("Runner profile")
+    file = RecordFile(folder / "profile" / "live" / "Runner.1.rec", process_name="Runner", ring_bytes=0, num_slots=512)
+    file.attach(timing, "Runner")
+    with contextlib.ExitStack() as blocks:
+        for level in range(511):
+            blocks.enter_context(timing.add_time(f"level {level}"))
+    file.close()
+    assert main(["report", str(folder), "--format=json"]) == 0
+    node = json.loads(capsys.readouterr().out)["trees"]["Runner"]
+    while node["children"]:
+        (node,) = node["children"]
+    assert node["key"] == "level 99"
+    assert node["num_deeper_blocks"] == 411
+    for format_name in ("html", "text"):
+        assert main(["report", str(folder), f"--format={format_name}"]) == 0

@@ -339,6 +339,17 @@ def test_an_environment_is_tried_only_where_there_is_something_to_lose(start, st
     assert still.calls == ["reset", "step"]
 
 
+def test_what_a_killed_run_had_begun_to_write_is_removed(start, tmp_path):
+    assert start() == 0
+    begun = [tmp_path / "mine" / name for name in ("profile/.partial_7_session.json", "summary/.partial_7_timers.json")]
+    begun.append(tmp_path / "mine" / ".partial_7_config.json")
+    for path in begun:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("half of it")
+    assert start() == 0
+    assert not any(path.exists() for path in begun)
+
+
 def test_resuming_keeps_what_is_there(start, tmp_path):
     fill(tmp_path / "mine")
     assert start("--restart_behavior=resume") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -64,3 +65,18 @@ def test_others_have_as_long_to_answer_as_they_have_for_signs_of_life(hang_timeo
         ("readmit_worker", (0,), ["Batcher_0"]),
     ]
     assert all(timeout_s > max(hang_timeout_s, FIRST_SIGN_S) for *_, timeout_s in asked.calls)
+
+
+def test_whoever_looks_into_many_that_hang_shows_the_others_that_the_runner_goes_on():
+    config = parse_config(["--env=none", "--flight_recorder_mb=0"])
+    blueprint = SimpleNamespace(config=config, counters=None, plan=SimpleNamespace(worker_slots=[0]))
+    blueprint.run_folder = Path("none")
+    done = []
+    supervisor = SimpleNamespace(beat=lambda: done.append("beat"))
+    lost = SimpleNamespace(
+        name="RolloutWorker_w0", pid=1, describe_obstacle=lambda: "", dump_stacks=lambda: done.append("a second") or ""
+    )
+    rescue = Rescue(blueprint, supervisor)
+    for _ in range(2):
+        assert "no sign of life for 5 s" in rescue.examine(lost, 5.0).message
+    assert done == ["beat", "a second"] * 2

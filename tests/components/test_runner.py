@@ -211,6 +211,22 @@ def test_timings_of_components_are_kept_as_they_come_in(runner):
     assert runner.num_stops == 0
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(make_runner, monkeypatch, caplog, is_over):
+    runner = make_runner("--heartbeat_reporting_interval=20")
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    runner.guard.expect(["Batcher_0"])
+    runner.handle_reports([Heartbeat("Batcher_0")])
+    if is_over:
+        runner.interrupt("interrupted by SIGTERM")
+    runner.handle_reports([Finished("Batcher_0", {})])
+    for _ in range(30):
+        now_s += 1
+        runner.guard.look()
+    assert ("Batcher_0 has shown no sign of life" in caplog.text) != is_over
+
+
 def test_log_records_of_components_are_logged_here_with_their_own_process(runner, caplog):
     record = logging.LogRecord("sample_profiler.storage", logging.WARNING, "", 1, "disk %s", ("full",), None)
     record.process = 4711

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sample_profiler.config import Config, load_config, parse_config, save_config
-from sample_profiler.errors import ConfigError
+from sample_profiler.errors import MOST_PROBLEMS, ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,3 +178,14 @@ def test_numbers_that_are_not_finite_are_refused(cfg: Config, path: Path):
     save_config(cfg, path)
     change(path, "gamma", value=float("nan"))
     assert "not a finite number" in problems_of(path)[0]
+
+
+def test_a_flood_of_unknown_flags_is_told_in_part(cfg: Config, path: Path):
+    save_config(cfg, path)
+    document = json.loads(path.read_text())
+    document["flags"] |= {f"flag_{number}": {"value": 1, "origin": "default"} for number in range(20_000)}
+    path.write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match=r"^20000 problems with the options:") as error:
+        load_config(path, [GridOptions])
+    assert len(str(error.value).splitlines()) == MOST_PROBLEMS + 2
+    assert str(error.value).endswith(f"and {20_000 - MOST_PROBLEMS} more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import pickle
 import shutil
 from html.parser import HTMLParser
@@ -250,6 +251,25 @@ def test_names_of_files_cannot_command_a_terminal(tmp_path, capsys, command):
     error = capsys.readouterr().err
     assert "\\x1b]52;c;aGk=\\x07" in error
     assert "\x1b" not in error and "\x07" not in error
+
+
+@pytest.mark.parametrize("command", ["status", "report", "diff", "trace"])
+def test_names_of_files_cannot_command_a_terminal_in_what_is_no_error(tmp_path, capfd, command):
+    folder = tmp_path / f"run{COMMAND_TO_TERMINAL}"
+    make_run(folder)
+    assert main([command, *[str(folder)] * (2 if command == "diff" else 1)]) == (2 if command == "diff" else 0)
+    output = "".join(capfd.readouterr())
+    assert "\\x1b]52;c;aGk=\\x07" in output or command == "status"
+    assert "\x1b" not in output and "\x07" not in output
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(begin, tmp_path, capfd):
+    assert begin("--env=mine/with/slashes", "--experiment=mine") == 0
+    log = tmp_path / "work" / "train_dir" / "mine" / "log.txt"
+    log.unlink()
+    os.mkfifo(log)
+    assert begin("--env=mine/with/slashes", "--experiment=mine") == 2
+    assert f"{log} is no file but a folder, a pipe or a device" in "".join(capfd.readouterr())
 
 
 class Tags(HTMLParser):

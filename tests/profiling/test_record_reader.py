@@ -15,8 +15,11 @@ import record_writer
 from record_writer import PASS_NS, RecordWriter, S, find_dead_pid
 
 from sample_profiler.errors import RecordError
+from sample_profiler.profiling import record_events, record_reader
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.events import Event
+from sample_profiler.profiling.record_events import read_events
+from sample_profiler.profiling.record_header import Header, LiveCounters, OpenRecord
 from sample_profiler.profiling.record_reader import EventFollower, OpenBlock, read_record_file
 from sample_profiler.profiling.statistics import DeviceStatistics
 
@@ -346,6 +349,59 @@ def test_metadata_that_is_none_and_nodes_that_make_no_tree_are_damage(path):
     writer.node(0, "b", kind=7, passes=[1])
     writer.close()
     with pytest.raises(RecordError, match=r"damaged.*kind 7"):
+        read_record_file(path)
+
+
+@pytest.mark.parametrize(
+    ("offset", "room", "used", "size"),
+    [
+        ("strings_offset", "strings_size", "strings_used", 1),
+        ("slots_offset", "num_slots", "num_nodes", layout.SLOT_SIZE),
+        ("gauges_offset", "num_gauge_slots", "num_gauges", layout.GAUGE_SIZE),
+        ("metadata_offset", "metadata_size", "metadata_used", 1),
+    ],
+)
+def test_what_a_hole_has_room_for_is_not_read(path, offset, room, used, size):
+    """A terabyte of nothing is a few kilobytes on a disk, and in an archive."""
+    write_sample(path)
+    data = path.read_bytes()
+    header = Header._make(layout.HEADER_FIXED.unpack_from(data))
+    number = min((1 << 40) // size, (1 << 32) - 1)
+    header = header._replace(**{offset: len(data), room: number, "file_size": len(data) + number * size})
+    live = list(layout.HEADER_LIVE.unpack_from(data, layout.HEADER_LIVE_OFFSET))
+    live[LiveCounters._fields.index(used)] = number
+    with path.open("r+b") as file:
+        file.write(layout.HEADER_FIXED.pack(*header))
+        file.seek(layout.HEADER_LIVE_OFFSET)
+        file.write(layout.HEADER_LIVE.pack(*live))
+        file.truncate(header.file_size)
+    with pytest.raises(RecordError, match=f"damaged.*{used} is {number}, and there is room for"):
+        read_record_file(path)
+
+
+def test_of_a_ring_in_a_hole_the_latest_events_are_read(path, monkeypatch):
+    write_sample(path)
+    with OpenRecord(path) as record:
+        end = record.read_live().events_written
+        first, whole = read_events(record, 0, end)
+        assert len(whole) > 2
+        monkeypatch.setattr(record_events, "_MOST_EVENTS", 2)
+        last, some = read_events(record, 0, end)
+    assert (len(some), last) == (2, first + len(whole) - 2)
+    assert list(some) == list(whole)[-2:]
+
+
+def test_trees_deeper_than_whoever_walks_them_can_go_are_damage(path, monkeypatch):
+    monkeypatch.setattr(record_reader, "MAX_DEPTH", 20)
+    for depth in (20, 21):
+        writer = RecordWriter(path, num_slots=depth)
+        parent = writer.root("A")
+        for _ in range(depth - 1):
+            parent = writer.node(parent, "b", passes=[1])
+        writer.close()
+        if depth == 20:
+            assert max(map(len, read_record_file(path).paths)) == 20
+    with pytest.raises(RecordError, match=r"damaged.*deeper than 20"):
         read_record_file(path)
 
 

@@ -13,7 +13,7 @@ import pytest
 from record_writer import RecordWriter, S, find_dead_pid
 
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling import Timing
+from sample_profiler.profiling import Timing, session_documents
 from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session, live_folder, read_live, read_session, session_path
@@ -147,6 +147,21 @@ def test_damaged_events_are_refused(run_dir):
         (run_dir / "copy.json").write_text(json.dumps(document))
         with pytest.raises(SessionError, match="damaged"):
             Session.load(run_dir / "copy.json")
+
+
+def test_events_of_all_processes_together_are_no_bomb(run_dir, monkeypatch):
+    for name in ("Learner_0", "Batcher_0"):
+        write_record(run_dir, name, events=[(6 * S, 8 * S), (8 * S, 11 * S)])
+    session = read_live(run_dir)
+    num_events = sum(len(record.events) for record in session.processes)
+    assert num_events == 4
+    session.save(run_dir / "session.json")
+    monkeypatch.setattr(session_documents, "_MAX_EVENTS", num_events)
+    Session.load(run_dir / "session.json")
+    monkeypatch.setattr(session_documents, "_MAX_EVENTS", num_events - 1)
+    with pytest.raises(SessionError, match=f"damaged session: ValueError it has {num_events} events"):
+        Session.load(run_dir / "session.json")
+    Session.load(run_dir / "session.json", with_events=False)
 
 
 def test_a_missing_session_is_an_error_with_its_path(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -120,6 +121,16 @@ def test_a_capture_that_cannot_be_read_is_told_and_the_rest_is_shown(captures, t
     assert "aten::sum" in {event["name"] for event in events}
     (problem,) = timeline.problems
     assert str(captures[0]) in problem
+
+
+def test_an_event_without_end_is_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(chrome_trace, "_PIECE", 100)
+    monkeypatch.setattr(chrome_trace, "_LONGEST_EVENT", 1000)
+    path = tmp_path / "torch_x.json"
+    path.write_text('{"traceEvents":[{"a":"')
+    os.truncate(path, 1 << 40)
+    with pytest.raises(ValueError, match="is no trace"):
+        list(ChromeTrace(path).events())
 
 
 @pytest.mark.parametrize("piece", [7, 64, 1 << 20])

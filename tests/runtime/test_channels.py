@@ -18,6 +18,7 @@ from spawned_components import (
     send_a_large_report,
 )
 
+from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.channels import LocalChannel, LocalReports, PipeChannel, PipeReports, make_pipe
 from sample_profiler.runtime.child import ChildSettings
 
@@ -125,7 +126,7 @@ def test_two_readers_of_one_channel_share_what_is_there_and_neither_waits():
 
 
 def test_more_values_than_fit_in_one_atomic_write_arrive_all():
-    channel = PipeChannel()
+    channel = PipeChannel(50_000)
     channel.send(range(50_000))
     assert channel.receive() == list(range(50_000))
 
@@ -143,14 +144,53 @@ def test_a_writer_waits_while_the_pipe_is_full_and_loses_nothing():
     assert received == list(range(10_000))
 
 
-def test_a_user_without_pipe_quota_gets_smaller_pipes_that_work(monkeypatch):
-    def refuse(*_):
-        raise PermissionError
+@pytest.fixture
+def without_pipe_quota(monkeypatch):
+    """Pipes have two pages, and no more can be had."""
+    control, make = fcntl.fcntl, os.pipe
 
+    def refuse(descriptor, command, *arguments):
+        if command == fcntl.F_SETPIPE_SZ:
+            raise PermissionError
+        return control(descriptor, command, *arguments)
+
+    def make_small():
+        ends = make()
+        control(ends[0], fcntl.F_SETPIPE_SZ, 8192)
+        return ends
+
+    monkeypatch.setattr(os, "pipe", make_small)
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    channel = PipeChannel()
+
+
+def test_a_user_without_pipe_quota_gets_smaller_pipes_that_work(without_pipe_quota):
+    channel, reports = PipeChannel(128), PipeReports()
     channel.send([1])
     assert channel.receive() == [1]
+    reports.send("report")
+    assert reports.receive() == ["report"]
+
+
+def test_pipes_that_have_no_room_for_what_may_be_in_them_are_refused(without_pipe_quota):
+    PipeChannel(512)
+    with pytest.raises(ConfigError, match=r"513 trajectories need pipes of 8,200 bytes.* no more than 8,192"):
+        PipeChannel(513)
+
+
+@pytest.mark.parametrize("num_together", [1, 3, 700, 1024])
+def test_as_many_values_as_a_channel_is_for_are_sent_without_waiting(num_together):
+    """Writes that begin a page each leave the rest of the one before empty: there is room all the same."""
+    most = 50_000
+    channel = PipeChannel(most)
+    os.set_blocking(channel._write.fileno(), False)
+    for first in range(0, most, num_together):
+        channel.send(range(first, min(first + num_together, most)))
+    assert channel.receive() == list(range(most))
+
+
+def test_channels_take_no_more_of_the_quota_than_they_need():
+    channels = [PipeChannel(128) for _ in range(3)]
+    assert {fcntl.fcntl(channel.fileno(), fcntl.F_GETPIPE_SZ) for channel in channels} <= {8192, 65536}
 
 
 def test_reports_are_any_objects_in_order(reports):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import math
 import os
 import pickle
 import random
 import resource
+import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,6 +251,76 @@ def test_a_file_that_unfolds_in_memory_is_passed_over(folder, caplog):
     assert "it is compressed" in caplog.text
 
 
+def records_of(state: object) -> dict[str, bytes]:
+    file = io.BytesIO()
+    torch.save(state, file)
+    with zipfile.ZipFile(file) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def make_zip(records: dict[str, bytes], compression: int, begin: int = 0) -> tuple[bytes, bytes]:
+    """Return an archive without its end, and its directory with offsets that are `begin` too large."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, data in records.items():
+            archive.writestr(name, data)
+    data = file.getvalue()
+    *_, length, start, _ = checkpoints._ZIP_END.unpack(data[-checkpoints._ZIP_END.size :])
+    directory = bytearray(data[start : start + length])
+    at = 0
+    while at < length:
+        struct.pack_into("<L", directory, at + 42, struct.unpack_from("<L", directory, at + 42)[0] + begin)
+        at += 46 + sum(struct.unpack_from("<3H", directory, at + 28))
+    return data[:start], bytes(directory)
+
+
+def test_a_file_with_two_directories_is_passed_over(folder, caplog):
+    """Python reads the one before the end, PyTorch the one that the end points at: which unfolds."""
+    folder.save(make_state(1), 1, 1)
+    path = folder.save(make_state(2), 2, 2)
+    bomb = records_of(make_state(3) | {"zeros": torch.zeros(10_000), "noise": torch.rand(5000)})
+    loaded, its_directory = make_zip(bomb, zipfile.ZIP_DEFLATED)
+    harmless = records_of(make_state(4) | {"zeros": torch.zeros(1), "noise": torch.zeros(1)})
+    looked_at, _ = make_zip(harmless, zipfile.ZIP_STORED)
+    # Python takes the distance from where the directory is said to be to where it is as that of all offsets.
+    _, another = make_zip(harmless, zipfile.ZIP_STORED, len(loaded) - len(looked_at))
+    assert len(its_directory) == len(another)
+    number = len(harmless)
+    end = checkpoints._ZIP_END.pack(b"PK\x05\x06", 0, 0, number, number, len(another), len(loaded), 0)
+    path.write_bytes(loaded + its_directory + looked_at + another + end)
+    with zipfile.ZipFile(path) as archive:
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        assert archive.testzip() is None
+    assert torch.load(path, weights_only=True)["frames"] == 3, "PyTorch unfolds the other one"
+    with caplog.at_level(logging.WARNING):
+        assert folder.load("latest")["frames"] == 1
+    assert "it is an archive in an archive" in caplog.text
+
+
+def test_a_file_that_holds_one_thing_many_times_is_passed_over(folder, caplog):
+    """A gigabyte that is there once and named a thousand times would be read for a day."""
+    folder.save(make_state(1), 1, 1)
+    path = folder.save(make_state(2), 2, 2)
+    members, directory = make_zip({"a" * 9: bytes(100_000)}, zipfile.ZIP_STORED)
+    directories = b"".join(directory.replace(b"a" * 9, b"%09d" % number) for number in range(20))
+    local = members.replace(b"a" * 9, b"%09d" % 0)
+    end = checkpoints._ZIP_END.pack(b"PK\x05\x06", 0, 0, 20, 20, len(directories), len(local), 0)
+    path.write_bytes(local + directories + end)
+    with caplog.at_level(logging.WARNING):
+        assert folder.load("latest")["frames"] == 1
+    assert "what is in it overlaps" in caplog.text
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment"])
+def test_an_archive_with_a_comment_or_something_before_it_is_no_checkpoint(folder, comment):
+    path = folder.save(make_state(1), 1, 1)
+    data = path.read_bytes()
+    checkpoints.check_archive(path)
+    path.write_bytes(data[:-2] + struct.pack("<H", len(comment)) + comment if comment else b"x" * 100 + data)
+    with pytest.raises(CheckpointError, match="an archive in an archive"):
+        checkpoints.check_archive(path)
+
+
 def test_a_file_of_a_later_format_is_told_as_such(folder, caplog):
     folder.save(make_state(1) | {"format_version": checkpoints.FORMAT_VERSION + 1}, 1, 1)
     with pytest.raises(CheckpointError, match="none of the 1 checkpoints"), caplog.at_level(logging.WARNING):
@@ -361,7 +433,10 @@ def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch
     monkeypatch.setattr(os, "fsync", lambda descriptor: (events.append("sync"), fsync(descriptor)))
     monkeypatch.setattr(Path, "replace", lambda self, to: (events.append("rename"), replace(self, to)))
     folder.save(make_state(1), 1, 1)
-    assert events == ["sync", "rename", "sync"], "the file, its name, the folder"
+    assert events == ["sync", "sync", "rename", "sync"], "the new folder's name, the file, its name, the folder"
+    events.clear()
+    folder.save(make_state(2), 2, 2)
+    assert events == ["sync", "rename", "sync"]
 
 
 @contextlib.contextmanager

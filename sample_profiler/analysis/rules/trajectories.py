@@ -42,7 +42,7 @@ def left_out(run: JudgedRun) -> Finding | None:
     lag = max((_lag_of(run, load) for load in run.facts.learners), key=lambda each: each.left_out, default=None)
     if lag is None or lag.left_out < _MUCH_LEFT_OUT:
         return None
-    most = int(run.facts.flag("max_policy_lag", 1000))
+    most = int(run.facts.flag("max_policy_lag", 1000, least=0))
     evidence = [
         f"{lag.learner} left out {percent(lag.left_out)} of the steps of its latest dataset: they were more than "
         f"{most} optimizer steps old",
