@@ -27,6 +27,7 @@ from sample_profiler.config.assembly import all_flags
 from sample_profiler.envs import export_registration, register_env, register_env_fallback, registry
 from sample_profiler.profiling import Session, get_timing, set_timing
 from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.failure import Failure
 from sf_examples.gym.gym_env import find_gym_env, gym_env_names
 from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
 
@@ -241,7 +242,7 @@ def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, mo
 
     def fail(*arguments):
         result = execute(*arguments)
-        failure = train_module.RunResult(**vars(result) | {"failure": object(), "fps": 0.0})
+        failure = train_module.RunResult(**vars(result) | {"failure": Failure("Learner_0", "broke", ""), "fps": 0.0})
         return failure
 
     monkeypatch.setattr(train_module, "execute_run", fail)
