@@ -225,7 +225,7 @@ def _open(sealed: Any) -> dict[str, Any] | None:
     """Return what was sealed; None if it is not whole, or nothing of ours."""
     import torch
 
-    from sample_profiler.storage.checkpoints import check_archive
+    from sample_profiler.storage.archives import check_archive
     from sample_profiler.storage.unfolding import check_unfolded
 
     try:

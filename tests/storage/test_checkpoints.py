@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from sample_profiler.errors import CheckpointError
-from sample_profiler.storage import checkpoints
+from sample_profiler.storage import archives, checkpoints
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
 
@@ -265,7 +265,7 @@ def make_zip(records: dict[str, bytes], compression: int, begin: int = 0) -> tup
         for name, data in records.items():
             archive.writestr(name, data)
     data = file.getvalue()
-    *_, length, start, _ = checkpoints._ZIP_END.unpack(data[-checkpoints._ZIP_END.size :])
+    *_, length, start, _ = archives._ZIP_END.unpack(data[-archives._ZIP_END.size :])
     directory = bytearray(data[start : start + length])
     at = 0
     while at < length:
@@ -286,7 +286,7 @@ def test_a_file_with_two_directories_is_passed_over(folder, caplog):
     _, another = make_zip(harmless, zipfile.ZIP_STORED, len(loaded) - len(looked_at))
     assert len(its_directory) == len(another)
     number = len(harmless)
-    end = checkpoints._ZIP_END.pack(b"PK\x05\x06", 0, 0, number, number, len(another), len(loaded), 0)
+    end = archives._ZIP_END.pack(b"PK\x05\x06", 0, 0, number, number, len(another), len(loaded), 0)
     path.write_bytes(loaded + its_directory + looked_at + another + end)
     with zipfile.ZipFile(path) as archive:
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
@@ -304,7 +304,7 @@ def test_a_file_that_holds_one_thing_many_times_is_passed_over(folder, caplog):
     members, directory = make_zip({"a" * 9: bytes(100_000)}, zipfile.ZIP_STORED)
     directories = b"".join(directory.replace(b"a" * 9, b"%09d" % number) for number in range(20))
     local = members.replace(b"a" * 9, b"%09d" % 0)
-    end = checkpoints._ZIP_END.pack(b"PK\x05\x06", 0, 0, 20, 20, len(directories), len(local), 0)
+    end = archives._ZIP_END.pack(b"PK\x05\x06", 0, 0, 20, 20, len(directories), len(local), 0)
     path.write_bytes(local + directories + end)
     with caplog.at_level(logging.WARNING):
         assert folder.load("latest")["frames"] == 1
@@ -315,10 +315,10 @@ def test_a_file_that_holds_one_thing_many_times_is_passed_over(folder, caplog):
 def test_an_archive_with_a_comment_or_something_before_it_is_no_checkpoint(folder, comment):
     path = folder.save(make_state(1), 1, 1)
     data = path.read_bytes()
-    checkpoints.check_archive(path)
+    archives.check_archive(path)
     path.write_bytes(data[:-2] + struct.pack("<H", len(comment)) + comment if comment else b"x" * 100 + data)
     with pytest.raises(CheckpointError, match="an archive in an archive"):
-        checkpoints.check_archive(path)
+        archives.check_archive(path)
 
 
 def test_a_file_of_a_later_format_is_told_as_such(folder, caplog):
