@@ -6,6 +6,7 @@ it. It holds tensors and plain data alone and is loaded with PyTorch's restricte
 
 from __future__ import annotations
 
+import errno
 import logging
 import pickle
 import shutil
@@ -30,6 +31,16 @@ FORMAT_VERSION = 1
 """Of what is in a checkpoint, under `format_version`."""
 
 _MILESTONES = "milestones"
+_NOT_NOW = {
+    errno.EACCES,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EPERM,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
+"""Reasons why the system does not let us read a file that say nothing about what is in it."""
 
 
 class CheckpointFolder:
@@ -94,7 +105,8 @@ class CheckpointFolder:
             What was saved; None if nothing was.
 
         Raises:
-            CheckpointError: there are checkpoints, and none of them can be read, or is the best.
+            CheckpointError: there are checkpoints, and none of them can be read, or is the best; or one cannot be read
+                now, though it may be whole.
         """
         paths = self._paths("checkpoint" if kind == "latest" else "best")
         for path, state in _read_whole(paths):
@@ -166,11 +178,21 @@ def _remove(path: Path) -> None:
 
 
 def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the checkpoints that can be read, the newest first, and warn of the others."""
+    """Yield the checkpoints that can be read, the newest first, and warn of the others.
+
+    Raises:
+        CheckpointError: one cannot be read now, though it may be whole. Training that goes on from an older one would
+            replace it.
+    """
     for path in reversed(paths):
         try:
             state = _read(path)
         except Exception as error:  # a damaged file can raise anything
+            if _may_be_whole(error):
+                raise CheckpointError(
+                    f"cannot read the checkpoint {path} now: {_describe_reason(error)}; that does not mean that it is "
+                    "damaged: try again when the cause is gone, or move it away to go on from the one before it"
+                ) from error
             # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
             reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
             if isinstance(error, pickle.UnpicklingError):  # PyTorch's text advises to load it, whatever it executes
@@ -194,8 +216,16 @@ def _read(path: Path) -> dict[str, Any]:
     return state
 
 
+def _may_be_whole(error: Exception) -> bool:
+    """Return whether reading a file failed for want of memory, descriptors or permission, not for what is in it."""
+    if isinstance(error, OSError):
+        return error.errno in _NOT_NOW
+    # PyTorch makes a RuntimeError of it.
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+
+
 def _describe_reason(error: BaseException) -> str:
-    """Return why something could not be written, in the words of the system if PyTorch has them behind its own."""
+    """Return why a file could not be written or read, in the system's words if PyTorch has them behind its own."""
     behind: BaseException | None = error
     while behind is not None:
         if isinstance(behind, OSError) and behind.strerror:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_profiler.cli.main import main
-from sample_profiler.config import load_config
+from sample_profiler.config import load_config, parse_config, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
@@ -47,7 +47,7 @@ def good_run(tmp_path_factory) -> Path:
     """A run that has ended: recordings, session and steady part; nothing in it is touched."""
     folder = tmp_path_factory.mktemp("good") / "run"
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"flags": {"env": {"value": "calm"}, "rollout": {"value": 8}}}))
+    save_config(parse_config(["--env=calm", "--rollout=8"]), folder / "config.json")
     # By a process that is gone: of one that lives, a flipped bit makes a run that goes on, which `watch` follows.
     recorder = multiprocessing.get_context("spawn").Process(target=record_a_run, args=(live_folder(folder),))
     recorder.start()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import errno
 import logging
 import math
 import os
 import pickle
 import random
 import resource
-import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
 from sample_profiler.errors import CheckpointError
-from sample_profiler.storage import archives, checkpoints
+from sample_profiler.storage import checkpoints
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
 
@@ -230,6 +230,42 @@ def test_a_damaged_file_costs_only_itself(folder, caplog, how):
     assert "checkpoint_000000002_2.pth" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (OSError(errno.ESTALE, os.strerror(errno.ESTALE)), "Stale file handle"),
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "Permission denied"),
+        (MemoryError(), "MemoryError"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), "can't allocate"),
+    ],
+    ids=["a stale handle", "no permission", "no memory", "no memory for a tensor"],
+)
+def test_what_cannot_be_read_now_is_not_taken_for_damaged(folder, monkeypatch, reason, told):
+    """Training from an older one would replace it, though it is whole."""
+    older, newest = (folder.save(make_state(number), number, number) for number in (1, 2))
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints.torch, "load", mock.Mock(side_effect=reason))
+        with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {newest} now: .*{told}.*move it away"):
+            folder.load("latest")
+    assert folder.load("latest")["frames"] == 2
+    assert older.exists()
+
+
+def test_a_file_on_a_disk_that_fails_is_passed_over(folder, monkeypatch, caplog):
+    for number in (1, 2):
+        folder.save(make_state(number), number, number)
+    load = torch.load
+
+    def load_older(path, **options):
+        if "000000002" in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return load(path, **options)
+
+    monkeypatch.setattr(checkpoints.torch, "load", load_older)
+    assert folder.load("latest")["frames"] == 1
+    assert "Input/output error" in caplog.text
+
+
 def test_a_file_of_something_else_is_passed_over(folder):
     folder.save(make_state(1), 1, 1)
     torch.save(torch.zeros(3), folder.path / "checkpoint_000000002_2.pth")
@@ -249,76 +285,6 @@ def test_a_file_that_unfolds_in_memory_is_passed_over(folder, caplog):
     with caplog.at_level(logging.WARNING):
         assert folder.load("latest")["frames"] == 1
     assert "it is compressed" in caplog.text
-
-
-def records_of(state: object) -> dict[str, bytes]:
-    file = io.BytesIO()
-    torch.save(state, file)
-    with zipfile.ZipFile(file) as archive:
-        return {info.filename: archive.read(info) for info in archive.infolist()}
-
-
-def make_zip(records: dict[str, bytes], compression: int, begin: int = 0) -> tuple[bytes, bytes]:
-    """Return an archive without its end, and its directory with offsets that are `begin` too large."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, data in records.items():
-            archive.writestr(name, data)
-    data = file.getvalue()
-    *_, length, start, _ = archives._ZIP_END.unpack(data[-archives._ZIP_END.size :])
-    directory = bytearray(data[start : start + length])
-    at = 0
-    while at < length:
-        struct.pack_into("<L", directory, at + 42, struct.unpack_from("<L", directory, at + 42)[0] + begin)
-        at += 46 + sum(struct.unpack_from("<3H", directory, at + 28))
-    return data[:start], bytes(directory)
-
-
-def test_a_file_with_two_directories_is_passed_over(folder, caplog):
-    """Python reads the one before the end, PyTorch the one that the end points at: which unfolds."""
-    folder.save(make_state(1), 1, 1)
-    path = folder.save(make_state(2), 2, 2)
-    bomb = records_of(make_state(3) | {"zeros": torch.zeros(10_000), "noise": torch.rand(5000)})
-    loaded, its_directory = make_zip(bomb, zipfile.ZIP_DEFLATED)
-    harmless = records_of(make_state(4) | {"zeros": torch.zeros(1), "noise": torch.zeros(1)})
-    looked_at, _ = make_zip(harmless, zipfile.ZIP_STORED)
-    # Python takes the distance from where the directory is said to be to where it is as that of all offsets.
-    _, another = make_zip(harmless, zipfile.ZIP_STORED, len(loaded) - len(looked_at))
-    assert len(its_directory) == len(another)
-    number = len(harmless)
-    end = archives._ZIP_END.pack(b"PK\x05\x06", 0, 0, number, number, len(another), len(loaded), 0)
-    path.write_bytes(loaded + its_directory + looked_at + another + end)
-    with zipfile.ZipFile(path) as archive:
-        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
-        assert archive.testzip() is None
-    assert torch.load(path, weights_only=True)["frames"] == 3, "PyTorch unfolds the other one"
-    with caplog.at_level(logging.WARNING):
-        assert folder.load("latest")["frames"] == 1
-    assert "it is an archive in an archive" in caplog.text
-
-
-def test_a_file_that_holds_one_thing_many_times_is_passed_over(folder, caplog):
-    """A gigabyte that is there once and named a thousand times would be read for a day."""
-    folder.save(make_state(1), 1, 1)
-    path = folder.save(make_state(2), 2, 2)
-    members, directory = make_zip({"a" * 9: bytes(100_000)}, zipfile.ZIP_STORED)
-    directories = b"".join(directory.replace(b"a" * 9, b"%09d" % number) for number in range(20))
-    local = members.replace(b"a" * 9, b"%09d" % 0)
-    end = archives._ZIP_END.pack(b"PK\x05\x06", 0, 0, 20, 20, len(directories), len(local), 0)
-    path.write_bytes(local + directories + end)
-    with caplog.at_level(logging.WARNING):
-        assert folder.load("latest")["frames"] == 1
-    assert "what is in it overlaps" in caplog.text
-
-
-@pytest.mark.parametrize("comment", [b"", b"a comment"])
-def test_an_archive_with_a_comment_or_something_before_it_is_no_checkpoint(folder, comment):
-    path = folder.save(make_state(1), 1, 1)
-    data = path.read_bytes()
-    archives.check_archive(path)
-    path.write_bytes(data[:-2] + struct.pack("<H", len(comment)) + comment if comment else b"x" * 100 + data)
-    with pytest.raises(CheckpointError, match="an archive in an archive"):
-        archives.check_archive(path)
 
 
 def test_a_file_of_a_later_format_is_told_as_such(folder, caplog):
