@@ -3,8 +3,10 @@
 A soak is the ordinary training script in a process of its own. Every few seconds its frames are read from its record
 files and the memory of all its processes is added up (proportional share: what they share counts once). Memory may
 grow while everything is used for the first time; after that its slope is that of the least squares. Throughput is
-compared between the first and the last sixth of the time. The exit status is 1 if memory grows by more than 1 MB a
-minute, if throughput changes by more than 5 %, or if the run does not end well.
+compared between the first and the last sixth of the time, and so is how long a fixed piece of work takes beside it:
+where that takes longer at last, it is the machine that became slower, which is told and excuses nothing. The exit
+status is 1 if memory grows by more than 1 MB a minute, if throughput changes by more than 5 %, or if the run does not
+end well.
 
 Tasks are trained one after the other, also if the first one fails. Each look adds a line to soak-TASK.jsonl as soon as
 it is taken, and the end another one with the exit status of the run and all problems. A soak that is there is not made
@@ -31,6 +33,7 @@ from typing import Any
 import psutil
 
 from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines
+from benchmarks.measuring.machine_speed import FixedWork
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_session
@@ -55,12 +58,21 @@ _MOST_CHANGE = 0.05  # of throughput
 
 @dataclass(frozen=True)
 class Moment:
-    """A look at a run: seconds since its start, frames trained on, MiB of all its processes, MiB of its folder."""
+    """A look at a run.
+
+    Attributes:
+        time_s: seconds since its start.
+        frames: trained on.
+        memory_mib: of all its processes.
+        folder_mib: of its files.
+        work_ms: processor time of a fixed piece of work beside it.
+    """
 
     time_s: float
     frames: float
     memory_mib: float
     folder_mib: float
+    work_ms: float
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,7 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
         keep: is given each look as soon as it is taken.
     """
     moments: list[Moment] = []
-    log = folder / "output.txt"
+    log, work = folder / "output.txt", FixedWork()
     with log.open("w") as output:
         process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         begin_s = time.monotonic()
@@ -98,7 +110,7 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
                 time_s = time.monotonic() - begin_s
                 if process.poll() is not None or time_s > seconds:
                     continue  # what is about to end has let go of memory already
-                for moment in look(process, folder / "run", log, time_s):
+                for moment in look(process, folder / "run", log, time_s, work):
                     moments.append(moment)
                     keep(moment)
             status = process.poll()
@@ -109,8 +121,8 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
     return Soak(moments, status, "" if status == 0 else log.read_text(errors="replace")[-_MOST_OUTPUT:])
 
 
-def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float) -> list[Moment]:
-    """Return how a run is now; nothing if that cannot be seen, as while it starts and ends."""
+def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float, work: FixedWork) -> list[Moment]:
+    """Return how a run and its machine are now; nothing if that cannot be seen, as while it starts and ends."""
     try:
         session = read_session(run_folder)
     except SessionError:
@@ -118,7 +130,9 @@ def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float) ->
     frames = [gauge.value for r in session.processes for name, gauge in r.gauges.items() if name == "Runner/frames"]
     memory = measure_memory(process, log)
     files_mib = sum(path.stat().st_size for path in run_folder.rglob("*") if path.is_file()) / 2**20
-    return [Moment(time_s, frames[0], memory[0].total, files_mib)] if frames and frames[0] and memory else []
+    if not (frames and frames[0] and memory):
+        return []
+    return [Moment(time_s, frames[0], memory[0].total, files_mib, 1000 * work.measure())]
 
 
 def slope_per_minute(moments: Sequence[Moment]) -> float:
@@ -153,6 +167,7 @@ def evaluate(moments: Sequence[Moment]) -> dict[str, float]:
         "first_fps": throughput(first),
         "last_fps": throughput(last),
         "last_to_first": throughput(last) / throughput(first),
+        "work_last_to_first": statistics.fmean(m.work_ms for m in last) / statistics.fmean(m.work_ms for m in first),
         "files_mib": moments[-1].folder_mib,
     }
 
@@ -204,7 +219,7 @@ def make_soak(task: str, minutes: float, path: Path) -> None:
     append_line(path, {"what": "begin", **facts, **origin})
 
     def keep(moment: Moment) -> None:
-        append_line(path, {"what": "look", **{name: round(value, 1) for name, value in asdict(moment).items()}})
+        append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
 
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
         command = [sys.executable, "-m", *TASKS[task], f"--train_dir={name}", "--experiment=run"]
@@ -230,6 +245,8 @@ def describe(end: dict[str, Any]) -> str:
             f"{figures['first_fps']:,.0f} frames/s at first, {figures['last_fps']:,.0f} at last: "
             f"{figures['last_to_first']:.3f}; files {figures['files_mib']:,.0f} MiB"
         )
+        if "work_last_to_first" in figures:  # soaks of an earlier version have none
+            text += f"; a fixed piece of work took {figures['work_last_to_first']:.2f} times as long at last"
     return "\n".join([text, *(f"FAILED: {problem}" for problem in end["problems"]), *filter(None, [end["output"]])])
 
 

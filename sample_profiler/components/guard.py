@@ -109,7 +109,9 @@ class Guard:
         self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
         late, lost = self._silences.look()
         for component, silent_s in late:
-            logger.warning("%s has shown no sign of life for %.0f s", component, silent_s)
+            place = self.rescue.locate(component) if self.rescue else ""
+            where = f": it is in {place}" if place else ""
+            logger.warning("%s has shown no sign of life for %.0f s%s", component, silent_s, where)
         if self.rescue is None:
             return
         for component, silent_s in lost:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sample_profiler.components.blueprint import Blueprint
@@ -11,8 +11,9 @@ from sample_profiler.components.replacements import Replacements
 from sample_profiler.components.selection import rollout_worker_index
 from sample_profiler.components.topology import plan_rollout_worker, recording_options
 from sample_profiler.errors import RecordError
+from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.reports.hang import describe_hang
+from sample_profiler.reports.hang import describe_hang, describe_place
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.supervisor import Child, Supervisor
@@ -81,15 +82,22 @@ class Rescue:
         """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""
         self._supervisor.beat()  # a second for each of many, and the others would take the Runner for hanging
         message = f"it has shown no sign of life for {silent_s:.0f} s and was ended{child.describe_obstacle()}"
-        folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
-        parts = [] if folder is None else [_describe_record(folder / f"{child.name}.{child.pid}.rec")]
+        parts = [self._describe(child, describe_hang, with_events=True)]
         stacks = child.dump_stacks()
         parts.append(f"its threads are here:\n{stacks}" if stacks else "its threads did not say where they are\n")
         return Failure(child.name, message, "\n".join(filter(None, parts)))
 
+    def locate(self, component: str) -> str:
+        """Return in which block a component is, and for how long; empty: that cannot be seen."""
+        child = self.find(component)
+        return "" if child is None else self._describe(child, describe_place, with_events=False)
 
-def _describe_record(path: Path) -> str:
-    try:
-        return describe_hang(read_record_file(path, with_events=True), time.perf_counter_ns())
-    except (RecordError, OSError):  # it has none, as on a full disk, or had not begun to record
-        return ""
+    def _describe(self, child: Child, describe: Callable[[ProcessRecord, int], str], *, with_events: bool) -> str:
+        folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
+        if folder is None:
+            return ""
+        path = folder / f"{child.name}.{child.pid}.rec"
+        try:
+            return describe(read_record_file(path, with_events=with_events), time.perf_counter_ns())
+        except (RecordError, OSError):  # it has none, as on a full disk, or had not begun to record
+            return ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.process_record import OpenBlock, ProcessRecord
 from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.tables import format_duration
 
-__all__ = ["describe_hang"]
+__all__ = ["describe_hang", "describe_place"]
 
 _NUM_LATEST = 8
 
@@ -20,9 +20,7 @@ def describe_hang(record: ProcessRecord, now_ns: int) -> str:
         now_ns: on the clock of blocks.
     """
     lines = ["open blocks, outer ones first:"]
-    for block in record.open_blocks:
-        duration = format_duration((now_ns - block.since_ns) / NS_PER_S)
-        lines.append(f"  {_show(block.component, block.path)} for {duration}")
+    lines += [f"  {_describe_block(block, now_ns)}" for block in record.open_blocks]
     if not record.open_blocks:
         lines.append("  none")
     passes = [event for event in record.events if not event.is_flow_point][-_NUM_LATEST:]
@@ -34,6 +32,20 @@ def describe_hang(record: ProcessRecord, now_ns: int) -> str:
         since = format_duration((now_ns - event.end_ns) / NS_PER_S)
         lines.append(f"  {_show(component, tuple(path))} took {took}, left {since} ago")
     return "\n".join(lines)
+
+
+def describe_place(record: ProcessRecord, now_ns: int) -> str:
+    """Return the innermost open block of a process and for how long it has been in it; empty: it is in none.
+
+    Args:
+        record: of the process.
+        now_ns: on the clock of blocks.
+    """
+    return _describe_block(record.open_blocks[-1], now_ns) if record.open_blocks else ""
+
+
+def _describe_block(block: OpenBlock, now_ns: int) -> str:
+    return f"{_show(block.component, block.path)} for {format_duration((now_ns - block.since_ns) / NS_PER_S)}"
 
 
 def _show(component: str, path: tuple[str, ...]) -> str:

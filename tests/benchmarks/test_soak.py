@@ -11,10 +11,10 @@ from benchmarks import soak
 from benchmarks.soak import Moment, Soak, evaluate, find_problems, main, watch
 
 
-def moments(memory_of, fps_of, minutes=60):
+def moments(memory_of, fps_of, minutes=60, work_of=lambda minute: 2.0):
     frames, seen = 0.0, []
     for index in range(minutes * 6):
-        seen.append(Moment(10.0 * index, frames, memory_of(index / 6), 1.0))
+        seen.append(Moment(10.0 * index, frames, memory_of(index / 6), 1.0, work_of(index / 6)))
         frames += 10 * fps_of(index / 6)
     return seen
 
@@ -33,6 +33,14 @@ def test_memory_that_leaks_is_seen_by_the_minute():
 def test_a_run_that_becomes_slower_is_seen():
     figures = evaluate(moments(lambda minute: 500, lambda minute: 1000 if minute < 30 else 900))
     assert figures["last_to_first"] == pytest.approx(0.9)
+
+
+def test_a_machine_that_becomes_slower_is_told_and_excuses_nothing():
+    figures = evaluate(
+        moments(lambda minute: 500, lambda minute: 1000 if minute < 30 else 900, work_of=lambda m: 2 + m)
+    )
+    assert figures["work_last_to_first"] == pytest.approx((2 + 55) / (2 + 5), abs=0.1)
+    assert len(find_problems(figures)) == 1
 
 
 def test_what_is_too_short_says_nothing():
@@ -141,7 +149,7 @@ def test_a_run_that_does_not_end_or_is_too_short_fails(soaked, tmp_path, status,
 def test_a_process_that_does_not_end_is_killed_and_what_was_seen_is_there(monkeypatch, tmp_path):
     monkeypatch.setattr(soak, "_INTERVAL_S", 0.05)
     monkeypatch.setattr(soak, "_SPARE_S", 0.1)
-    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s: [Moment(time_s, 1.0, 2.0, 3.0)])
+    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s, work: [Moment(time_s, 1.0, 2.0, 3.0, 4.0)])
     kept = []
     command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
     over = watch(command, tmp_path, 0.5, kept.append)
@@ -158,7 +166,12 @@ def test_a_run_that_ends_or_has_ended_is_not_looked_at(monkeypatch, tmp_path):
     """It has let go of its memory, so that growth before would be taken for less."""
     monkeypatch.setattr(soak, "_INTERVAL_S", 0.02)
     looks = []
-    monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s: looks.append((process.poll(), time_s)) or [])
+
+    def look(process, folder, log, time_s, work):
+        looks.append((process.poll(), time_s))
+        return []
+
+    monkeypatch.setattr(soak, "look", look)
     for program, seconds in (("import time; time.sleep(0.7)", 0.3), ("pass", 9.0)):
         watch([sys.executable, "-c", program], tmp_path, seconds, lambda _: None)
         assert all(status is None and time_s <= seconds for status, time_s in looks)

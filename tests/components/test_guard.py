@@ -48,6 +48,9 @@ class Rescue:
     def find(self, component):
         return self.processes.get(component)
 
+    def locate(self, component):
+        return f"{component}'s block for 2 s" if component in self.processes else ""
+
     def examine(self, process, silent_s):
         return Failure(process.name, f"silent for {silent_s:g} s", "")
 
@@ -117,7 +120,8 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
         now_s += 1
         calls.guard.look()
     assert (process.num_kills > 0) != answers
-    assert ("has shown no sign of life" in caplog.text) != answers
+    warning = "Learner_0 has shown no sign of life for 2 s: it is in Learner_0's block for 2 s"
+    assert (warning in caplog.text) != answers
 
 
 @pytest.mark.parametrize("dies", [True, False])

@@ -10,6 +10,9 @@ import pytest
 from sample_profiler.components import rescue as rescue_module
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import parse_config
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 
@@ -80,3 +83,22 @@ def test_whoever_looks_into_many_that_hang_shows_the_others_that_the_runner_goes
     for _ in range(2):
         assert "no sign of life for 5 s" in rescue.examine(lost, 5.0).message
     assert done == ["beat", "a second"] * 2
+
+
+def test_where_a_component_is_can_be_seen_from_outside(tmp_path):
+    config = parse_config(["--env=none"])
+    blueprint = SimpleNamespace(config=config, counters=None, run_folder=tmp_path)
+    blueprint.plan = SimpleNamespace(worker_slots=[0])
+    child = SimpleNamespace(name="RolloutWorker_w0", pid=7)
+    rescue = Rescue(blueprint, SimpleNamespace(children=[child]))
+    assert rescue.locate("RolloutWorker_w0") == "", "it has not begun to record"
+    folder = live_folder(tmp_path)
+    folder.mkdir(parents=True)
+    timing = Timing("RolloutWorker_w0 profile")
+    record = RecordFile(folder / "RolloutWorker_w0.7.rec", process_name="RolloutWorker_w0", ring_bytes=0, num_slots=8)
+    record.attach(timing, "RolloutWorker_w0")
+    with timing.add_time("env_step"), timing.add_time("env_reset"):
+        assert rescue.locate("RolloutWorker_w0").startswith("env_step/env_reset for ")
+    assert rescue.locate("RolloutWorker_w0") == ""
+    assert rescue.locate("RolloutWorker_w1") == "", "it has no process"
+    record.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sample_profiler.profiling.process_record import Anchor, Event, OpenBlock, ProcessRecord
 from sample_profiler.profiling.record_format import FLOW_POINT
-from sample_profiler.reports.hang import describe_hang
+from sample_profiler.reports.hang import describe_hang, describe_place
 
 S = 10**9
 
@@ -23,6 +23,8 @@ def test_open_blocks_and_the_latest_passes_are_told_with_their_times():
     text = describe_hang(record, now_ns=100 * S)
     assert "  main_loop for 90 s" in text.replace("1 min 30 s", "90 s").replace("90.0 s", "90 s")
     assert "main_loop/env_step took" in text
+    assert describe_place(record, now_ns=100 * S) == "main_loop/env_step for 1 min 00 s"
     assert text.count("took") == 1, "points of flows are no passes"
     record.open_blocks, record.events = [], []
     assert describe_hang(record, now_ns=100 * S).splitlines() == ["open blocks, outer ones first:", "  none"]
+    assert describe_place(record, now_ns=100 * S) == ""

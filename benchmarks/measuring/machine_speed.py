@@ -1,0 +1,34 @@
+"""A fixed piece of work, by which a machine that becomes slower is told from a run that does.
+
+On a machine that is shared, as most rented ones are, neighbours take caches and the way to memory away for minutes.
+Nothing on this side shows that (no stolen time, no lower clock), but every process takes more processor time for the
+same, this one, too.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+__all__ = ["FixedWork"]
+
+_NUM_VALUES = 500_000  # 4 MB: more than the caches of a core, less than what cores share
+_NUM_PASSES = 5
+
+
+class FixedWork:
+    """Adds up an array of 4 MB in a random order: as sensitive to caches and memory as environments and networks."""
+
+    def __init__(self) -> None:
+        self._order = np.random.default_rng(0).permutation(_NUM_VALUES)
+        self._values = np.ones(_NUM_VALUES)
+
+    def measure(self) -> float:
+        """Return the processor seconds that it takes now; the median of a few passes."""
+        passes = []
+        for _ in range(_NUM_PASSES):
+            begin_s = time.thread_time()
+            self._values[self._order].sum()
+            passes.append(time.thread_time() - begin_s)
+        return sorted(passes)[_NUM_PASSES // 2]
