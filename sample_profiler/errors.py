@@ -26,6 +26,9 @@ from collections.abc import Sequence
 MOST_PROBLEMS = 50
 """That one message lists: a damaged file can have a million."""
 
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+"""How PyTorch says it: of the machine, and of a GPU. Both are RuntimeErrors."""
+
 
 class SampleProfilerError(Exception):
     """Base of every error this package raises on purpose."""
@@ -112,3 +115,14 @@ class TrainingError(SampleProfilerError):
 
 class VideoError(SampleProfilerError):
     """A video that cannot be written."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether there was not enough memory, of the machine or of a GPU."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    try:
+        message = str(error)
+    except Exception:  # whoever wrote the exception made a mistake in its __str__
+        return False
+    return any(words in message for words in _OUT_OF_MEMORY)

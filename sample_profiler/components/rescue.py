@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from sample_profiler.components.blueprint import Blueprint
@@ -82,7 +81,8 @@ class Rescue:
         """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""
         self._supervisor.beat()  # a second for each of many, and the others would take the Runner for hanging
         message = f"it has shown no sign of life for {silent_s:.0f} s and was ended{child.describe_obstacle()}"
-        parts = [self._describe(child, describe_hang, with_events=True)]
+        record = self._read_record(child, with_events=True)
+        parts = [describe_hang(record, time.perf_counter_ns())] if record else []
         stacks = child.dump_stacks()
         parts.append(f"its threads are here:\n{stacks}" if stacks else "its threads did not say where they are\n")
         return Failure(child.name, message, "\n".join(filter(None, parts)))
@@ -90,14 +90,17 @@ class Rescue:
     def locate(self, component: str) -> str:
         """Return in which block a component is, and for how long; empty: that cannot be seen."""
         child = self.find(component)
-        return "" if child is None else self._describe(child, describe_place, with_events=False)
+        record = self._read_record(child, with_events=False) if child else None
+        return describe_place(record, time.perf_counter_ns()) if record else ""
 
-    def _describe(self, child: Child, describe: Callable[[ProcessRecord, int], str], *, with_events: bool) -> str:
+    def _read_record(self, child: Child, *, with_events: bool) -> ProcessRecord | None:
         folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
         if folder is None:
-            return ""
+            return None
         path = folder / f"{child.name}.{child.pid}.rec"
         try:
-            return describe(read_record_file(path, with_events=with_events), time.perf_counter_ns())
+            # A file system that does not answer may be why the component is silent.
+            with self._supervisor.beating():
+                return read_record_file(path, with_events=with_events, with_histograms=False)
         except (RecordError, OSError):  # it has none, as on a full disk, or had not begun to record
-            return ""
+            return None

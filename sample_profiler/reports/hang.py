@@ -35,13 +35,15 @@ def describe_hang(record: ProcessRecord, now_ns: int) -> str:
 
 
 def describe_place(record: ProcessRecord, now_ns: int) -> str:
-    """Return the innermost open block of a process and for how long it has been in it; empty: it is in none.
+    """Return the block that a component sits in, its timers' included, and for how long; empty: it is in none.
 
     Args:
-        record: of the process.
+        record: of its process.
         now_ns: on the clock of blocks.
     """
-    return _describe_block(record.open_blocks[-1], now_ns) if record.open_blocks else ""
+    trees = (record.name, *record.timers)
+    blocks = [block for tree in trees if (block := record.innermost_open_block(tree)) is not None]
+    return _describe_block(max(blocks, key=lambda block: block.since_ns), now_ns) if blocks else ""
 
 
 def _describe_block(block: OpenBlock, now_ns: int) -> str:

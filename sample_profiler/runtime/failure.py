@@ -6,14 +6,18 @@ import logging
 import traceback
 from dataclasses import dataclass
 
-from sample_profiler.errors import CheckpointError, ConfigError, EnvContractError, ModelError, TrainingError
+from sample_profiler.errors import (
+    CheckpointError,
+    ConfigError,
+    EnvContractError,
+    ModelError,
+    TrainingError,
+    is_out_of_memory,
+)
 
 __all__ = ["Failure", "FailureLog"]
 
 logger = logging.getLogger(__name__)
-
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
-"""How PyTorch says it: of the machine, and of a GPU. Both are RuntimeErrors."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Failure:
             message = f"{type(error).__name__}: {error}"
         except Exception:  # whoever wrote the exception made a mistake in its __str__
             message = type(error).__name__
-        if _is_out_of_memory(error, message):
+        if is_out_of_memory(error):
             return cls(component, _describe_lack_of_memory(message), "", was_raised=True)
         says_all = isinstance(error, ConfigError | CheckpointError)
         says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
@@ -66,11 +70,6 @@ class FailureLog:
             return
         self._told.add(places)
         logger.error("%s", f"{failure.component} failed: {failure.message}\n{text}".rstrip())
-
-
-def _is_out_of_memory(error: BaseException, message: str) -> bool:
-    is_pytorchs = isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY)
-    return is_pytorchs or isinstance(error, MemoryError)
 
 
 def _describe_lack_of_memory(message: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from sample_profiler.errors import CheckpointError
+from sample_profiler.errors import CheckpointError, is_out_of_memory
 from sample_profiler.files import make_folder, remove_partials, written_whole
 from sample_profiler.profiling.render import printable
 from sample_profiler.storage.archives import check_archive
@@ -190,8 +190,8 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
         except Exception as error:  # a damaged file can raise anything
             if _may_be_whole(error):
                 raise CheckpointError(
-                    f"cannot read the checkpoint {path} now: {_describe_reason(error)}; that does not mean that it is "
-                    "damaged: try again when the cause is gone, or move it away to go on from the one before it"
+                    f"cannot read the checkpoint {path} now: {printable(_describe_reason(error))}; that does not mean "
+                    "that it is damaged: try again when the cause is gone, or move it away to go on from the one before"
                 ) from error
             # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
             reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
@@ -216,12 +216,13 @@ def _read(path: Path) -> dict[str, Any]:
     return state
 
 
-def _may_be_whole(error: Exception) -> bool:
+def _may_be_whole(error: BaseException | None) -> bool:
     """Return whether reading a file failed for want of memory, descriptors or permission, not for what is in it."""
-    if isinstance(error, OSError):
-        return error.errno in _NOT_NOW
-    # PyTorch makes a RuntimeError of it.
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    while error is not None:  # zipfile calls a file whose end it cannot read no archive
+        if is_out_of_memory(error) or (isinstance(error, OSError) and error.errno in _NOT_NOW):
+            return True
+        error = error.__context__
+    return False
 
 
 def _describe_reason(error: BaseException) -> str:

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from benchmarks import soak
-from benchmarks.soak import Moment, Soak, evaluate, find_problems, main, watch
+from benchmarks.measuring.machine_speed import FixedWork
+from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, watch
 
 
 def moments(memory_of, fps_of, minutes=60, work_of=lambda minute: 2.0):
@@ -40,7 +41,15 @@ def test_a_machine_that_becomes_slower_is_told_and_excuses_nothing():
         moments(lambda minute: 500, lambda minute: 1000 if minute < 30 else 900, work_of=lambda m: 2 + m)
     )
     assert figures["work_last_to_first"] == pytest.approx((2 + 55) / (2 + 5), abs=0.1)
+    end = {"task": "doom_basic", "minutes": 60, "machine": "some", "commit": "1", "problems": [], "output": ""}
+    assert "a fixed piece of work took 8.1" in describe(end | {"figures": figures})
     assert len(find_problems(figures)) == 1
+
+
+def test_a_fixed_piece_of_work_takes_as_much_processor_time_as_its_passes(monkeypatch):
+    now_s = iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0, 30.0, 39.0, 40.0, 41.0])
+    monkeypatch.setattr("time.thread_time", lambda: next(now_s))
+    assert FixedWork().measure() == 2.0
 
 
 def test_what_is_too_short_says_nothing():

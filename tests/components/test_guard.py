@@ -120,8 +120,9 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
         now_s += 1
         calls.guard.look()
     assert (process.num_kills > 0) != answers
-    warning = "Learner_0 has shown no sign of life for 2 s: it is in Learner_0's block for 2 s"
-    assert (warning in caplog.text) != answers
+    assert ("has shown no sign of life" in caplog.text) != answers
+    if not answers:
+        assert "Learner_0 has shown no sign of life for 2 s: it is in Learner_0's block for 2 s" in caplog.text
 
 
 @pytest.mark.parametrize("dies", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,7 +76,7 @@ def test_whoever_looks_into_many_that_hang_shows_the_others_that_the_runner_goes
     blueprint = SimpleNamespace(config=config, counters=None, plan=SimpleNamespace(worker_slots=[0]))
     blueprint.run_folder = Path("none")
     done = []
-    supervisor = SimpleNamespace(beat=lambda: done.append("beat"))
+    supervisor = SimpleNamespace(beat=lambda: done.append("beat"), beating=contextlib.nullcontext)
     lost = SimpleNamespace(
         name="RolloutWorker_w0", pid=1, describe_obstacle=lambda: "", dump_stacks=lambda: done.append("a second") or ""
     )
@@ -90,15 +91,17 @@ def test_where_a_component_is_can_be_seen_from_outside(tmp_path):
     blueprint = SimpleNamespace(config=config, counters=None, run_folder=tmp_path)
     blueprint.plan = SimpleNamespace(worker_slots=[0])
     child = SimpleNamespace(name="RolloutWorker_w0", pid=7)
-    rescue = Rescue(blueprint, SimpleNamespace(children=[child]))
+    rescue = Rescue(blueprint, SimpleNamespace(children=[child], beating=contextlib.nullcontext))
     assert rescue.locate("RolloutWorker_w0") == "", "it has not begun to record"
     folder = live_folder(tmp_path)
     folder.mkdir(parents=True)
     timing = Timing("RolloutWorker_w0 profile")
     record = RecordFile(folder / "RolloutWorker_w0.7.rec", process_name="RolloutWorker_w0", ring_bytes=0, num_slots=8)
-    record.attach(timing, "RolloutWorker_w0")
-    with timing.add_time("env_step"), timing.add_time("env_reset"):
-        assert rescue.locate("RolloutWorker_w0").startswith("env_step/env_reset for ")
-    assert rescue.locate("RolloutWorker_w0") == ""
+    with contextlib.closing(record):
+        record.attach(timing, "RolloutWorker_w0")
+        with timing.add_time("env_step"), timing.add_time("env_reset"):
+            record.flush()
+            assert rescue.locate("RolloutWorker_w0").startswith("env_step/env_reset for ")
+        record.flush()
+        assert rescue.locate("RolloutWorker_w0") == ""
     assert rescue.locate("RolloutWorker_w1") == "", "it has no process"
-    record.close()

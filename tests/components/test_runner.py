@@ -538,6 +538,9 @@ class FakeRescue:
     def find(self, component):
         return self.children.get(component)
 
+    def locate(self, component):
+        return ""
+
     def examine(self, child, silent_s):
         return Failure(child.name, f"silent for {silent_s:.0f} s", "stacks")
 

@@ -17,6 +17,7 @@ def test_open_blocks_and_the_latest_passes_are_told_with_their_times():
         open_blocks=[
             OpenBlock("RolloutWorker_w1", ("main_loop",), 10 * S, 1),
             OpenBlock("RolloutWorker_w1", ("main_loop", "env_step"), 40 * S, 1),
+            OpenBlock("RolloutWorker_w1", ("warm_up",), 5 * S, 2),
         ],
         events=[Event(20 * S, 23 * S, 2, 1, 0), Event(21 * S, FLOW_POINT, 2, 1, 7)],
     )  # fmt: skip

@@ -242,13 +242,22 @@ def test_a_damaged_file_costs_only_itself(folder, caplog, how):
 )
 def test_what_cannot_be_read_now_is_not_taken_for_damaged(folder, monkeypatch, reason, told):
     """Training from an older one would replace it, though it is whole."""
-    older, newest = (folder.save(make_state(number), number, number) for number in (1, 2))
+    newest = [folder.save(make_state(number), number, number) for number in (1, 2)][-1]
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints.torch, "load", mock.Mock(side_effect=reason))
         with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {newest} now: .*{told}.*move it away"):
             folder.load("latest")
     assert folder.load("latest")["frames"] == 2
-    assert older.exists()
+
+
+def test_an_archive_whose_end_cannot_be_read_now_is_not_taken_for_damaged(folder, monkeypatch):
+    """Whatever it is, zipfile says that the file is no archive."""
+    for number in (1, 2):
+        folder.save(make_state(number), number, number)
+    reason = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+    monkeypatch.setattr(zipfile, "_EndRecData", mock.Mock(side_effect=reason))
+    with pytest.raises(CheckpointError, match="000000002_2.pth now: Stale file handle"):
+        folder.load("latest")
 
 
 def test_a_file_on_a_disk_that_fails_is_passed_over(folder, monkeypatch, caplog):
