@@ -256,7 +256,7 @@ def test_an_archive_whose_end_cannot_be_read_now_is_not_taken_for_damaged(folder
         folder.save(make_state(number), number, number)
     reason = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
     monkeypatch.setattr(zipfile, "_EndRecData", mock.Mock(side_effect=reason))
-    with pytest.raises(CheckpointError, match="000000002_2.pth now: Stale file handle"):
+    with pytest.raises(CheckpointError, match=r"000000002_2\.pth now: Stale file handle"):
         folder.load("latest")
 
 
