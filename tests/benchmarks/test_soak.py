@@ -42,7 +42,7 @@ def test_a_machine_that_becomes_slower_is_told_and_excuses_nothing():
     )
     assert figures["work_last_to_first"] == pytest.approx((2 + 55) / (2 + 5), abs=0.1)
     end = {"task": "doom_basic", "minutes": 60, "machine": "some", "commit": "1", "problems": [], "output": ""}
-    assert "a fixed piece of work took 8.1" in describe(end | {"figures": figures})
+    assert "a fixed piece of work took 8.2" in describe(end | {"figures": figures})
     assert len(find_problems(figures)) == 1
 
 
