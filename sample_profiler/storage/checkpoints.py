@@ -10,6 +10,7 @@ import errno
 import logging
 import pickle
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,8 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
             reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
             if isinstance(error, pickle.UnpicklingError):  # PyTorch's text advises to load it, whatever it executes
                 reason = "it is damaged, or holds more than tensors and plain data, which is never loaded"
+            elif isinstance(error, zipfile.BadZipFile):
+                reason = f"it is damaged ({reason})"
             logger.warning("Cannot read the checkpoint %s: %s", path, reason)
             continue
         yield path, state
