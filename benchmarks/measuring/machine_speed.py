@@ -7,6 +7,7 @@ same, this one, too.
 
 from __future__ import annotations
 
+import statistics
 import time
 
 import numpy as np
@@ -31,4 +32,4 @@ class FixedWork:
             begin_s = time.thread_time()
             np.take(self._values, self._order, out=self._taken, mode="clip")
             passes.append(time.thread_time() - begin_s)
-        return sorted(passes)[_NUM_PASSES // 2]
+        return statistics.median(passes)

@@ -137,6 +137,9 @@ class CheckpointFolder:
             metric: name of what the best is chosen by.
             value: the best that the training knows of.
             num_steps: up to which it has gone: it knows of all that was saved after fewer.
+
+        Raises:
+            CheckpointError: one cannot be read now, though it may be whole.
         """
         known = (float(f"{value:.3f}"), num_steps)  # names tell three digits
         paths = [
