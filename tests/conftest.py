@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -21,6 +22,12 @@ if "torch" in sys.modules:
 
 SHARED_MEMORY = Path("/dev/shm")
 PATIENCE_S = 5.0
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests and the libraries they load out of every later look for garbage, half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
-from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
 from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
@@ -32,11 +31,9 @@ class ProcessBackend(LocalBackend):
         super().__init__(blueprint)
         self._supervisor = Supervisor()
         self._number = 0
-        prepare_to_spawn()
         try:
-            with signals_held():
-                for plan in plan_sampling(blueprint):
-                    self._supervisor.spawn(plan.settings, plan.make)
+            for plan in plan_sampling(blueprint):
+                self._supervisor.spawn(plan.settings, plan.make)
         except BaseException:  # this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise

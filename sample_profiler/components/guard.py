@@ -71,6 +71,10 @@ class Guard:
         """Take in a sign of life."""
         self._silences.hear(heartbeat)
 
+    def has_begun(self, component: str) -> bool:
+        """Tell whether a component has shown a sign of life, so that it may have something to finish."""
+        return component not in self._silences.unheard
+
     def take_failure(self, failure: Failure) -> None:
         """Wait for the end of a process that can be replaced; any other failure is that of the run."""
         if self.rescue is None or not self.rescue.replacements.covers(failure.component):

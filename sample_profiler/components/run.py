@@ -28,12 +28,7 @@ from sample_profiler.model.convolutions import describe_too_small, flattened_ima
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
-from sample_profiler.runtime.ending_signals import (
-    drop_dead_terminal,
-    prepare_to_spawn,
-    signals_calling,
-    signals_held,
-)
+from sample_profiler.runtime.ending_signals import drop_dead_terminal, signals_calling
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.open_files import allow_open_files
@@ -249,17 +244,14 @@ def _run_to_the_end(
         if wiring is not None:
             wiring.kill()
 
-    if not is_serial:
-        prepare_to_spawn()
     try:
         with signals_calling(interrupt, kill):
-            with signals_held():  # by this thread; another one, as of a library, may take a signal all the same
-                make_wiring = SerialWiring if is_serial else ParallelWiring
-                wiring = make_wiring(blueprint, observers, recording, started_ns)
-                runner = wiring.runner
-                recording.attach(runner)
-                runner.records = records
-                runner.update_recording = recording.update
+            make_wiring = SerialWiring if is_serial else ParallelWiring
+            wiring = make_wiring(blueprint, observers, recording, started_ns, lambda: bool(interrupted))
+            runner = wiring.runner
+            recording.attach(runner)
+            runner.records = records
+            runner.update_recording = recording.update
             if interrupted:  # before there was a Runner to be told
                 runner.interrupt(_describe_signal(interrupted[0]))
             try:
@@ -268,6 +260,7 @@ def _run_to_the_end(
             except Exception as error:
                 runner.fail(Failure.from_exception(wiring.active_component(), error))
             finally:
+                _log_end(runner)
                 with runner.timing.add_time("stop_components"):
                     steady = _end_steady_part(recording, records)
                     wiring.stop()
@@ -282,6 +275,12 @@ def _run_to_the_end(
 
 def _describe_signal(number: int) -> str:
     return f"interrupted by {signal.Signals(number).name}"
+
+
+def _log_end(runner: Runner) -> None:
+    """Say at once that the run ends: its components may take a while."""
+    hint = "; a second Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
+    logger.info("Ending all components: %s%s", runner.reason or "the run cannot go on", hint)
 
 
 def _end_steady_part(recording: Recording, records: RunRecords) -> Session:

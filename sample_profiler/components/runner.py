@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from sample_profiler.components.messages import (
 from sample_profiler.components.observers import RunObserver, SummaryWriter
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
+from sample_profiler.components.selection import name_some
 from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
@@ -79,6 +81,7 @@ class Runner(AsksComponents):
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
+        is_interrupted: whether that is its user's wish.
         timings: Timing of every component that has finished, as plain data, by component.
         crew: all components, to be asked for something; empty until `command` is called.
         records: what all processes have recorded; set by whoever began the run.
@@ -116,6 +119,7 @@ class Runner(AsksComponents):
         self.guard = Guard(config, self.fail, self._replace, self._failure_log)
         self.failure: Failure | None = None
         self.reason = ""
+        self.is_interrupted = False
         self.timings: dict[str, dict[str, Any]] = {}
         self._config = config
         self._counters = counters
@@ -213,6 +217,7 @@ class Runner(AsksComponents):
 
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
+        self.is_interrupted = True
         self._end(reason)
 
     def handle_reports(self, reports: list[Any]) -> None:
@@ -269,23 +274,26 @@ class Runner(AsksComponents):
         """Tell whether a component has finished, or is known to have failed."""
         return component in self.timings or component in self._failed
 
-    def miss_end(self, component: str, message: str) -> None:
-        """Tell of a component that did not end in order; what is lost with a Learner fails the run.
+    def miss_ends(self, missed: Mapping[str, str]) -> None:
+        """Tell of components that did not end in order; what is lost with a Learner fails the run.
 
         With others nothing is lost that the end of the run would have kept: trajectories that nobody trains on any
         more, the statistics of a second.
 
         Args:
-            component: who.
-            message: what became of it instead.
+            missed: what became of each instead, by its name.
         """
-        kind, _, policy = component.partition("_")
-        has_learned = kind == "Learner" and bool(self._counters.training_iterations[int(policy)])
-        if has_learned and component not in self.timings:
-            lost = "; what it had learned since its last checkpoint is lost"
-            self.fail(Failure(component, message + lost, ""))
-        else:
-            logger.warning("%s: %s", component, message)
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for component, message in missed.items():
+            kind, _, policy = component.partition("_")
+            has_learned = kind == "Learner" and bool(self._counters.training_iterations[int(policy)])
+            if has_learned and component not in self.timings:
+                lost = "; what it had learned since its last checkpoint is lost"
+                self.fail(Failure(component, message + lost, ""))
+            else:
+                told[message].append(component)
+        for message, components in told.items():  # many that share a fate share a line
+            logger.warning("%s%s: %s", name_some(components), ", each" if len(components) > 1 else "", message)
 
     def _end(self, reason: str) -> None:
         if not self.reason:

@@ -1,13 +1,13 @@
-"""Owns the short names by which people choose components of a run."""
+"""Owns the short names by which people choose components of a run, and are told of many."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from sample_profiler.errors import CaptureError
 
-__all__ = ["KINDS", "choose_components", "rollout_worker_index"]
+__all__ = ["KINDS", "choose_components", "name_some", "rollout_worker_index"]
 
 KINDS = {
     "rollout": "RolloutWorker",
@@ -20,6 +20,7 @@ KINDS = {
 """What component names begin with, by kind."""
 
 _ROLLOUT_WORKER = re.compile(r"RolloutWorker_w(\d+)")
+_MOST_NAMED = 4
 
 
 def choose_components(
@@ -53,6 +54,13 @@ def choose_components(
     if not chosen:
         raise CaptureError(f"none of these components is there; the run has {', '.join(names) or 'none at all'}")
     return chosen
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return names for a line of a log: all of them, or the first few and how many more there are."""
+    if len(names) > _MOST_NAMED + 1:
+        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} others"
+    return ", ".join(names)
 
 
 def rollout_worker_index(name: str) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sample_profiler.components.blueprint import Blueprint
@@ -13,6 +14,7 @@ from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.runner import Runner
+from sample_profiler.components.selection import name_some
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
@@ -22,10 +24,12 @@ from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.recording import Recording
-from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
+from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 from sample_profiler.runtime.turns import Turns
 
 __all__ = ["ParallelWiring", "SerialWiring"]
+
+logger = logging.getLogger(__name__)
 
 
 class ParallelWiring:
@@ -36,18 +40,26 @@ class ParallelWiring:
         observers: who is told how the run goes.
         recording: of this process.
         started_ns: when the run began, on the clock of blocks.
+        is_interrupted: tells whether the run is to end already, so that nothing more needs to be started for it.
 
     Attributes:
         runner: of the run.
     """
 
     def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+        self,
+        blueprint: Blueprint,
+        observers: Sequence[RunObserver],
+        recording: Recording,
+        started_ns: int,
+        is_interrupted: Callable[[], bool],
     ) -> None:
         self._supervisor = Supervisor()
         start_s = time.monotonic()
         try:
             for plan in plan_components(blueprint):
+                if is_interrupted():
+                    break
                 self._supervisor.spawn(plan.settings, plan.make)
             children = self._supervisor.children
             reports, exits = [child.reports for child in children], [child.exit for child in children]
@@ -79,13 +91,26 @@ class ParallelWiring:
         grace_s = GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
         end_captures()
         with self.runner.timing.add_time("wait_components"):
+            beginners = self._end_beginners() if self.runner.is_interrupted else []
             killed = self._supervisor.stop(grace_s, self._take_reports)
+        missed = {}
         for child in self._supervisor.children:
             if child in killed:
                 waited_s = min(grace_s, child.patience_s)
-                self.runner.miss_end(child.name, f"it did not end within {waited_s:g} seconds and was killed")
-            elif not self.runner.knows_end_of(child.name):
-                self.runner.miss_end(child.name, f"its process {child.describe_exit()} before it had finished")
+                missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed"
+            elif child not in beginners and not self.runner.knows_end_of(child.name):
+                missed[child.name] = f"its process {child.describe_exit()} before it had finished"
+        self.runner.miss_ends(missed)
+
+    def _end_beginners(self) -> list[Child]:
+        """Kill components that still load their libraries or make their games, and return them."""
+        self._take_reports()
+        children = self._supervisor.children
+        beginners = [child for child in children if child.is_alive() and not self.runner.guard.has_begun(child.name)]
+        self._supervisor.kill_beginners(beginners)
+        if beginners:
+            logger.info("Ended before it had begun: %s", name_some([child.name for child in beginners]))
+        return beginners
 
     def kill(self) -> None:
         """End all processes at once."""
@@ -104,11 +129,17 @@ class SerialWiring:
     """All components in this process, one loop for all of them; arguments and attributes are those of the other."""
 
     def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+        self,
+        blueprint: Blueprint,
+        observers: Sequence[RunObserver],
+        recording: Recording,
+        started_ns: int,
+        is_interrupted: Callable[[], bool],
     ) -> None:
         self._blueprint = blueprint
         self._recording = recording
         self._started_ns = started_ns
+        self._is_interrupted = is_interrupted
         self._turns = Turns()
         self._components: list[Component] = []
         self._reports = LocalReports()
@@ -160,6 +191,8 @@ class SerialWiring:
 
     def _make_components(self) -> None:
         for plan in plan_components(self._blueprint):
+            if self._is_interrupted():
+                break
             self._active = plan.settings.name
             self._turns.begin(self._active)
             component = plan.make(self._reports)

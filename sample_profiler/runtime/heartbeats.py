@@ -113,6 +113,9 @@ class Silences:
         report_after_s: after which a silence is worth telling, and told again.
         lost_after_s: after which the component counts as lost, if it has not asked for more patience; before its first
             sign of life at least `FIRST_SIGN_S`.
+
+    Attributes:
+        unheard: components that are expected and have shown no sign of life yet.
     """
 
     def __init__(self, report_after_s: float, lost_after_s: float) -> None:
@@ -122,15 +125,18 @@ class Silences:
         self._told_s: dict[str, float] = {}
         self._patience_s: dict[str, float] = {}
         self._looked_s = time.monotonic()
+        self.unheard: set[str] = set()
 
     def expect(self, component: str) -> None:
         """Watch this component from now on; of others no signs of life are due."""
         self._heard_s[component] = self._told_s[component] = time.monotonic()
         self._patience_s[component] = FIRST_SIGN_S
+        self.unheard.add(component)
 
     def hear(self, heartbeat: Heartbeat) -> None:
         """Note a sign of life."""
         component = heartbeat.component
+        self.unheard.discard(component)
         if component in self._heard_s:
             self._heard_s[component] = self._told_s[component] = time.monotonic()
             self._patience_s[component] = heartbeat.patience_s
@@ -139,6 +145,7 @@ class Silences:
         """Stop watching a component that has finished or is being looked after otherwise."""
         for times in (self._heard_s, self._told_s, self._patience_s):
             times.pop(component, None)
+        self.unheard.discard(component)
 
     def look(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """Return who is silent and it is time to tell, and who counts as lost, each with the seconds of silence.

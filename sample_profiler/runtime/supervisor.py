@@ -9,7 +9,7 @@ import signal
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
@@ -94,14 +94,12 @@ class Child:
         self._process = process
         self._control = links.control
         self._stacks = links.stacks
-        prepare_to_spawn()
         try:
-            with signals_held():  # until it is ready for them; that of a successor, too
-                process.start()
+            process.start()
             assert process.pid is not None
             self.pid: int = process.pid
             self.exit = _ExitWatch(self, os.pidfd_open(self.pid))
-        except BaseException:  # a second Ctrl+C, too: nobody else knows of the process yet
+        except BaseException:  # nobody else knows of the process yet
             _end_unknown(process)
             raise
 
@@ -241,10 +239,18 @@ class Supervisor:
         handover = Handover((settings, make_component, links))
         process = self._context.Process(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
         self._pulse.beat()
-        child = Child(settings, process, links)
-        self.children.append(child)
+        prepare_to_spawn()
+        with signals_held():  # by the child, too, until it is ready for them
+            child = Child(settings, process, links)
+            self.children.append(child)
         logger.info("Started %s as process %d", child.name, child.pid)
         return child
+
+    def kill_beginners(self, children: Sequence[Child]) -> None:
+        """Kill children that have not begun to work, after a look at what they may have started; wait for nobody."""
+        self.note_belongings()
+        for child in children:
+            child.kill()
 
     def bury(self, child: Child) -> None:
         """End a child that is lost with everything that it has started and left behind; the others go on."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -26,6 +23,7 @@ from sample_profiler.components.run import (
     execute_run,
     probe_env,
 )
+from sample_profiler.components.topology import plan_components
 from sample_profiler.components.wiring import SerialWiring
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec, register_env, registry
@@ -161,26 +159,40 @@ def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path,
             components[0].interrupt("interrupted by SIGTERM")
 
     monkeypatch.setattr(wiring_module, "EventLoop", LateLoop)
-    monkeypatch.setattr(run_module, "prepare_to_spawn", lambda: pytest.fail("a serial run is one process"))
     result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
     assert (result.reason, result.fps) == ("interrupted by SIGTERM", 0.0)
 
 
-def test_a_signal_that_another_thread_takes_while_processes_are_started_ends_a_run_in_order(
-    tmp_path, monkeypatch, config
-):
+def test_a_signal_before_there_is_a_runner_ends_a_run_in_order(tmp_path, monkeypatch, config):
     def make_wiring(*arguments):
-        os.kill(os.getpid(), TERM)
-        time.sleep(0.1)  # the other thread takes it, and this one handles it
+        signal.raise_signal(TERM)
         return SerialWiring(*arguments)
 
-    take_signals = threading.Event()
-    other = threading.Thread(target=take_signals.wait, daemon=True)  # begun before anything is held
-    other.start()
     monkeypatch.setattr(run_module, "SerialWiring", make_wiring)
     result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
-    take_signals.set()
     assert (result.reason, result.interrupted_by, result.fps) == ("interrupted by SIGTERM", TERM, 0.0)
+    assert result.timings.keys() == {"Runner"}
+
+
+def test_a_signal_while_components_are_made_is_acted_on_before_the_next_one_in_a_serial_run(
+    tmp_path, monkeypatch, config, caplog
+):
+    made = []
+
+    def plan_watched(blueprint):
+        for plan in plan_components(blueprint):
+            made.append(plan.settings.name)
+            yield plan
+            signal.raise_signal(TERM)
+
+    monkeypatch.setattr(wiring_module, "plan_components", plan_watched)
+    with caplog.at_level("INFO"):
+        result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    assert (result.reason, result.interrupted_by) == ("interrupted by SIGTERM", TERM)
+    assert result.timings.keys() == {"Runner", "Learner_0"}
+    assert made[0] == "Learner_0"
+    assert len(made) == 2, "the second one was only looked at"
+    assert "Ending all components: interrupted by SIGTERM; a second Ctrl+C or SIGTERM ends them at once" in caplog.text
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])

@@ -247,21 +247,35 @@ def test_named_shared_memory_that_components_tell_of_is_handed_to_who_removes_it
 def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):
     runner = make_runner("--num_policies=2")
     runner.counters.training_iterations[1] = 1
-    runner.miss_end("Learner_0", "it was killed")
+    runner.miss_ends({"Learner_0": "it was killed"})
     assert runner.failure is None, "it was still starting: nothing is lost"
     assert "Learner_0: it was killed" in caplog.text
     assert "is lost" not in caplog.text
-    runner.miss_end("InferenceWorker_p0-w1", "it was killed")
+    runner.miss_ends({"InferenceWorker_p0-w1": "it was killed"})
     assert runner.failure is None
-    runner.miss_end("Learner_1", "it was killed")
+    runner.miss_ends({"Learner_1": "it was killed"})
     message = "it was killed; what it had learned since its last checkpoint is lost"
     assert runner.failure == Failure("Learner_1", message, "")
+
+
+def test_many_components_that_share_a_fate_share_a_line(runner, caplog):
+    runner.miss_ends(
+        {
+            "Batcher_0": "it was killed",
+            **{f"RolloutWorker_w{i}": "it did not end" for i in range(9)},
+            "X": "it was killed",
+        }
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "Batcher_0, X, each: it was killed",
+        "RolloutWorker_w0, RolloutWorker_w1, RolloutWorker_w2, RolloutWorker_w3 and 5 others, each: it did not end",
+    ]
 
 
 def test_nothing_is_lost_with_a_learner_that_had_finished_before_it_was_killed(runner):
     runner.counters.training_iterations[0] = 1
     runner.handle_reports([Finished("Learner_0", {})])
-    runner.miss_end("Learner_0", "it was killed")
+    runner.miss_ends({"Learner_0": "it was killed"})
     assert runner.failure is None
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.components.selection import KINDS, choose_components
+from sample_profiler.components.selection import KINDS, choose_components, name_some
 from sample_profiler.errors import CaptureError
 
 RUN = [
     *("Runner", "Learner_0", "Learner_1", "Batcher_0", "InferenceWorker_p0-w0", "InferenceWorker_p1-w0"),
     *("RolloutWorker_w0", "RolloutWorker_w1", "RolloutWorker_w10"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [("a", "a"), ("abcde", "a, b, c, d, e"), ("abcdef", "a, b, c, d and 2 others"), ("", "")],
+)
+def test_of_many_names_a_few_are_told(names, text):
+    assert name_some(names) == text
 
 
 def test_without_a_wish_all_are_chosen_also_those_of_no_kind():

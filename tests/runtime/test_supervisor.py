@@ -64,12 +64,30 @@ def test_children_that_are_told_to_stop_finish_in_order(supervisor, await_report
     assert sum(isinstance(report, Finished) for report in received) == 3
 
 
-def test_a_child_is_started_while_signals_are_held():
+def test_signals_are_held_until_a_child_that_is_started_is_known(supervisor, monkeypatch):
+    """A Ctrl+C that comes meanwhile raises when whoever ends the children knows of this one."""
     held = []
-    process = SimpleNamespace(start=lambda: held.append(signal.pthread_sigmask(signal.SIG_BLOCK, ())), pid=os.getpid())
-    Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
+
+    class Watched(Child):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            held.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(supervisor_module, "Child", Watched)
+    with pytest.raises(KeyboardInterrupt):
+        supervisor.spawn(settings(), spawned.make_spawned)
     assert held == [set(ENDING_SIGNALS)]
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert [child.name for child in supervisor.children] == ["Spawned"]
+
+
+def test_children_that_have_not_begun_are_killed_with_what_they_have_started(supervisor, await_report):
+    children = [supervisor.spawn(settings(name), spawned.make_spawned) for name in ("Early", "Late")]
+    await_report(children[0], is_started)
+    supervisor.kill_beginners(children[1:])
+    assert supervisor.stop(30, lambda: None) == []
+    assert [child.exit_code for child in children] == [0, -signal.SIGKILL]
 
 
 def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(supervisor, wait_until):
@@ -80,24 +98,15 @@ def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(superviso
     assert child.exit_code == spawned.EndsWhoeverReads.STATUS
 
 
-@pytest.mark.parametrize("is_interrupted", [True, False])
-def test_a_process_that_nobody_knows_of_yet_does_not_outlive_its_start(is_interrupted, monkeypatch):
-    """A second Ctrl+C waits while it starts, and raises then; or there are too many open files to watch it."""
-
-    @contextlib.contextmanager
-    def holding_an_interrupt():
-        yield
-        raise KeyboardInterrupt
+def test_a_process_that_nobody_knows_of_yet_does_not_outlive_its_start(monkeypatch):
+    """As when there are too many open files to watch it."""
 
     def fail(_):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    if is_interrupted:
-        monkeypatch.setattr(supervisor_module, "signals_held", holding_an_interrupt)
-    else:
-        monkeypatch.setattr(supervisor_module.os, "pidfd_open", fail)
+    monkeypatch.setattr(supervisor_module.os, "pidfd_open", fail)
     process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
-    with pytest.raises(KeyboardInterrupt if is_interrupted else OSError):
+    with pytest.raises(OSError, match="Too many open files"):
         Child(settings(), process, SimpleNamespace(reports=None, control=None, stacks=None))
     assert process.exitcode == -signal.SIGKILL
 

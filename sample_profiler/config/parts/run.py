@@ -56,7 +56,10 @@ class RunOptions:
 
     experiment: str = text_option(
         "default_experiment",
-        TextRule(find_reason=find_folder_reason, allowed="the name of a folder below train_dir, such as my_run"),
+        TextRule(
+            find_reason=find_folder_reason,
+            allowed="the name of a folder below train_dir, such as my_run or doom/my_run",
+        ),
     )
     """Name of the run: the folder below train_dir in which everything it writes is kept."""
 
