@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sample_profiler.components.rescue import Rescue
@@ -58,10 +58,9 @@ class Guard:
         self._next_look_s = 0.0
         self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
 
-    def expect(self, components: Iterable[str]) -> None:
-        """Watch for signs of life of these components from now on."""
-        for component in components:
-            self._silences.expect(component)
+    def expect(self, component: str) -> None:
+        """Watch for signs of life of a component from now on."""
+        self._silences.expect(component)
 
     def forget(self, component: str) -> None:
         """Watch for no more signs of life of a component."""
@@ -72,8 +71,8 @@ class Guard:
         self._silences.hear(heartbeat)
 
     def has_begun(self, component: str) -> bool:
-        """Tell whether a component has shown a sign of life, so that it may have something to finish."""
-        return component not in self._silences.unheard
+        """Tell whether a component has begun to work, so that it may have something to finish."""
+        return component not in self._silences.starting
 
     def take_failure(self, failure: Failure) -> None:
         """Wait for the end of a process that can be replaced; any other failure is that of the run."""

@@ -36,7 +36,8 @@ class RunObserver:
     def on_init(self, runner: Runner) -> None:
         """See the run before anything is trained: the moment to register message handlers.
 
-        Components can be asked already; those in processes of their own answer once they have started.
+        Components can be asked already; those in processes of their own answer once they have started. Of a run that
+        is interrupted while it starts, some may be missing.
         """
 
     def on_start(self, runner: Runner) -> None:

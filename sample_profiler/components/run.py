@@ -232,35 +232,25 @@ def _run_to_the_end(
     options = recording_options(blueprint.config, blueprint.run_folder)
     recording = Recording(options, "Serial" if is_serial else "Runner")
     interrupted: list[int] = []
-    wiring: ParallelWiring | SerialWiring | None = None
 
     def interrupt(number: int) -> None:
         interrupted.append(number)
         drop_dead_terminal()
-        if wiring is not None:
-            wiring.runner.interrupt(_describe_signal(number))
-
-    def kill() -> None:
-        if wiring is not None:
-            wiring.kill()
+        runner.interrupt(f"interrupted by {signal.Signals(number).name}")
 
     try:
-        with signals_calling(interrupt, kill):
-            make_wiring = SerialWiring if is_serial else ParallelWiring
-            wiring = make_wiring(blueprint, observers, recording, started_ns, lambda: bool(interrupted))
-            runner = wiring.runner
-            recording.attach(runner)
-            runner.records = records
-            runner.update_recording = recording.update
-            if interrupted:  # before there was a Runner to be told
-                runner.interrupt(_describe_signal(interrupted[0]))
+        make_wiring = SerialWiring if is_serial else ParallelWiring
+        wiring = make_wiring(blueprint, observers, recording, started_ns)
+        runner = wiring.runner
+        recording.attach(runner)
+        runner.records = records
+        runner.update_recording = recording.update
+        with signals_calling(interrupt, wiring.kill):
+            wiring.start()
             try:
-                with runner.timing.add_time("main_loop"):
-                    wiring.run()
-            except Exception as error:
-                runner.fail(Failure.from_exception(wiring.active_component(), error))
-            finally:
+                _run_loop(wiring)
                 _log_end(runner)
+            finally:
                 with runner.timing.add_time("stop_components"):
                     steady = _end_steady_part(recording, records)
                     wiring.stop()
@@ -273,14 +263,18 @@ def _run_to_the_end(
     return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
 
 
-def _describe_signal(number: int) -> str:
-    return f"interrupted by {signal.Signals(number).name}"
+def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
+    try:
+        with wiring.runner.timing.add_time("main_loop"):
+            wiring.run()
+    except Exception as error:
+        wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))
 
 
 def _log_end(runner: Runner) -> None:
-    """Say at once that the run ends: its components may take a while."""
-    hint = "; a second Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
-    logger.info("Ending all components: %s%s", runner.reason or "the run cannot go on", hint)
+    """Say that the run ends before its components do, which may take a while."""
+    hint = "; another Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
+    logger.info("Ending all components: %s%s", runner.reason, hint)
 
 
 def _end_steady_part(recording: Recording, records: RunRecords) -> Session:

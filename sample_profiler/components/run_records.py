@@ -60,6 +60,8 @@ _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
 _MOST_POINTS = 600
 _ASIDE = ".earlier"
 """Ends the names of what an earlier run has recorded while it is open whether this one will train."""
+_UNFINISHED = ".*.rec.new"
+"""Record files of processes that were killed while they began."""
 
 
 class RunRecords:
@@ -153,11 +155,11 @@ class RunRecords:
             self._live.rmdir()
 
     def _remove_own(self) -> None:
-        for path in list(self._own()):
+        for path in [*self._own(), *self._live.glob(_UNFINISHED)]:
             path.unlink(missing_ok=True)
 
     def _remove_record_files(self) -> None:
-        for pattern in ("*.rec", ".*.rec.new"):  # the latter of processes that were killed while they began
+        for pattern in ("*.rec", _UNFINISHED):
             for path in self._live.glob(pattern):
                 path.unlink(missing_ok=True)
 

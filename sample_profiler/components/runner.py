@@ -63,8 +63,7 @@ class Runner(AsksComponents):
     Args:
         config: of the run.
         counters: that the components share.
-        reports: report queues of all components.
-        exits: sources that tell of the end of a process; none in the serial wiring.
+        reports: queues of the components of this process.
         observers: who is told how the run goes.
         start_s: when the first component was started (monotonic clock).
         run_folder: where the run's files are.
@@ -81,7 +80,7 @@ class Runner(AsksComponents):
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
-        is_interrupted: whether that is its user's wish.
+        is_interrupted: whether its user has asked it to end.
         timings: Timing of every component that has finished, as plain data, by component.
         crew: all components, to be asked for something; empty until `command` is called.
         records: what all processes have recorded; set by whoever began the run.
@@ -92,7 +91,6 @@ class Runner(AsksComponents):
         config: Config,
         counters: Counters,
         reports: Sequence[Any],
-        exits: Sequence[Any],
         observers: Sequence[RunObserver],
         start_s: float,
         run_folder: Path,
@@ -124,7 +122,7 @@ class Runner(AsksComponents):
         self._config = config
         self._counters = counters
         self._reports = list(reports)
-        self._exits = list(exits)
+        self._exits: list[Any] = []
         self._audience = Audience(observers, lambda error: self.fail(Failure.from_exception(self.name, error)))
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
@@ -181,6 +179,12 @@ class Runner(AsksComponents):
         self.records.end_timeline()
         self._write_summaries()
         self._audience.tell_of_end(lambda observer: observer.on_stop(self))
+
+    def watch(self, child: Child) -> None:
+        """Listen to a process that was started, and look after it, from now on."""
+        self._reports.append(child.reports)
+        self._exits.append(child.exit)
+        self.guard.expect(child.name)
 
     def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.
@@ -324,11 +328,9 @@ class Runner(AsksComponents):
             essential = self.guard.find_essential()  # a hang has been looked into: that tells more
             self.fail(essential or replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
             return
-        self._reports.append(child.reports)
-        self._exits.append(child.exit)
+        self.watch(child)
         self.crew.replace(child)
         self.timings.pop(lost.name, None)  # if the lost one has finished, its successor has not
-        self.guard.expect([child.name])
         self.refresh_loop()
         self.records.add_up_lost(lost.name)
         logger.warning(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.course import keep_course
@@ -40,42 +39,40 @@ class ParallelWiring:
         observers: who is told how the run goes.
         recording: of this process.
         started_ns: when the run began, on the clock of blocks.
-        is_interrupted: tells whether the run is to end already, so that nothing more needs to be started for it.
 
     Attributes:
         runner: of the run.
     """
 
     def __init__(
-        self,
-        blueprint: Blueprint,
-        observers: Sequence[RunObserver],
-        recording: Recording,
-        started_ns: int,
-        is_interrupted: Callable[[], bool],
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
     ) -> None:
+        self._blueprint = blueprint
+        self.runner = _make_runner(blueprint, [], observers)
+        self.runner.timing.backdate(started_ns)
         self._supervisor = Supervisor()
-        start_s = time.monotonic()
+        self.runner.beat = self._supervisor.beat
+        self.runner.beating = self._supervisor.beating
+        self.runner.note_shared_memory = self._supervisor.note_shared_memory
+        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
+        self._timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+
+    def start(self) -> None:
+        """Start the processes of all components, or of no more once the run is to end.
+
+        Raises:
+            OSError: the system has no room for one of them.
+        """
         try:
-            for plan in plan_components(blueprint):
-                if is_interrupted():
+            for plan in plan_components(self._blueprint):
+                if self.runner.reason:
                     break
-                self._supervisor.spawn(plan.settings, plan.make)
-            children = self._supervisor.children
-            reports, exits = [child.reports for child in children], [child.exit for child in children]
-            self.runner = _make_runner(blueprint, reports, exits, observers, start_s)
-            self.runner.timing.backdate(started_ns)
-            self.runner.guard.expect(child.name for child in children)
+                self.runner.watch(self._supervisor.spawn(plan.settings, plan.make))
             answers = LocalReports()
-            self.runner.command([LocalMember(self.runner, answers), *children], answers)
-            timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=timers)
+            self.runner.command([LocalMember(self.runner, answers), *self._supervisor.children], answers)
+            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=self._timers)
             self.runner.stop_loop = self._loop.stop
             self.runner.refresh_loop = self._loop.refresh
-            self.runner.beat = self._supervisor.beat
-            self.runner.beating = self._supervisor.beating
-            self.runner.note_shared_memory = self._supervisor.note_shared_memory
-            self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise
@@ -95,21 +92,29 @@ class ParallelWiring:
             killed = self._supervisor.stop(grace_s, self._take_reports)
         missed = {}
         for child in self._supervisor.children:
+            if child in beginners:
+                continue
             if child in killed:
                 waited_s = min(grace_s, child.patience_s)
                 missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed"
-            elif child not in beginners and not self.runner.knows_end_of(child.name):
+            elif not self.runner.knows_end_of(child.name):
                 missed[child.name] = f"its process {child.describe_exit()} before it had finished"
         self.runner.miss_ends(missed)
 
     def _end_beginners(self) -> list[Child]:
-        """Kill components that still load their libraries or make their games, and return them."""
+        """Kill components that still load their libraries or make their environments, and return them.
+
+        The signal that ends the run may have ended them already, if it went to all processes.
+        """
         self._take_reports()
-        children = self._supervisor.children
-        beginners = [child for child in children if child.is_alive() and not self.runner.guard.has_begun(child.name)]
-        self._supervisor.kill_beginners(beginners)
+        beginners = [
+            child
+            for child in self._supervisor.children
+            if (child.is_alive() or child.was_asked_to_end) and not self.runner.guard.has_begun(child.name)
+        ]
+        self._supervisor.kill_now(beginners)
         if beginners:
-            logger.info("Ended before it had begun: %s", name_some([child.name for child in beginners]))
+            logger.info("Ended before they had begun: %s", name_some([child.name for child in beginners]))
         return beginners
 
     def kill(self) -> None:
@@ -129,24 +134,21 @@ class SerialWiring:
     """All components in this process, one loop for all of them; arguments and attributes are those of the other."""
 
     def __init__(
-        self,
-        blueprint: Blueprint,
-        observers: Sequence[RunObserver],
-        recording: Recording,
-        started_ns: int,
-        is_interrupted: Callable[[], bool],
+        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
     ) -> None:
         self._blueprint = blueprint
         self._recording = recording
         self._started_ns = started_ns
-        self._is_interrupted = is_interrupted
         self._turns = Turns()
         self._components: list[Component] = []
         self._reports = LocalReports()
         self._active = ""
         self._loop: EventLoop | None = None
-        self.runner = _make_runner(blueprint, [self._reports], [], observers, time.monotonic())
+        self.runner = _make_runner(blueprint, [self._reports], observers)
         self.runner.timing.backdate(started_ns)
+
+    def start(self) -> None:
+        """Nothing but this process is there, and it has begun."""
 
     def run(self) -> None:
         """Let the components work until the run ends."""
@@ -191,7 +193,7 @@ class SerialWiring:
 
     def _make_components(self) -> None:
         for plan in plan_components(self._blueprint):
-            if self._is_interrupted():
+            if self.runner.reason:  # a signal meanwhile
                 break
             self._active = plan.settings.name
             self._turns.begin(self._active)
@@ -202,16 +204,13 @@ class SerialWiring:
             self._components.append(component)
 
 
-def _make_runner(
-    blueprint: Blueprint, reports: Sequence[Any], exits: Sequence[Any], observers: Sequence[RunObserver], start_s: float
-) -> Runner:
+def _make_runner(blueprint: Blueprint, reports: Sequence[LocalReports], observers: Sequence[RunObserver]) -> Runner:
     return Runner(
         blueprint.config,
         blueprint.counters,
         reports,
-        exits,
         observers,
-        start_s,
+        time.monotonic(),
         blueprint.run_folder,
         blueprint.plan.num_agents_of_policy,
     )

@@ -19,7 +19,6 @@ __all__ = [
     "EndRequests",
     "drop_dead_terminal",
     "prepare_for_signals",
-    "prepare_to_spawn",
     "signals_calling",
     "signals_held",
     "write_to_nowhere",
@@ -45,20 +44,15 @@ def prepare_for_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
-def prepare_to_spawn() -> None:
-    """Start what watches over the memory of spawned processes, before any signals are held for them.
-
-    The first of them would start it by itself, which ends with no signal held.
-    """
-    resource_tracker.ensure_running()
-
-
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
     """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready.
 
-    Outside the main thread, nothing is held: signals are handled in the main thread, which goes on.
+    Outside the main thread, nothing is held: signals are handled in the main thread, which goes on. Likewise a thread
+    of a library may take a signal, and have it handled.
     """
+    # The first process that is spawned would start the tracker of shared memory, which ends with no signal held.
+    resource_tracker.ensure_running()
     if threading.current_thread() is not threading.main_thread():
         yield
         return

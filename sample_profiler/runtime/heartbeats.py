@@ -115,7 +115,7 @@ class Silences:
             sign of life at least `FIRST_SIGN_S`.
 
     Attributes:
-        unheard: components that are expected and have shown no sign of life yet.
+        starting: components that are expected and have not begun to work yet.
     """
 
     def __init__(self, report_after_s: float, lost_after_s: float) -> None:
@@ -125,18 +125,19 @@ class Silences:
         self._told_s: dict[str, float] = {}
         self._patience_s: dict[str, float] = {}
         self._looked_s = time.monotonic()
-        self.unheard: set[str] = set()
+        self.starting: set[str] = set()
 
     def expect(self, component: str) -> None:
         """Watch this component from now on; of others no signs of life are due."""
         self._heard_s[component] = self._told_s[component] = time.monotonic()
         self._patience_s[component] = FIRST_SIGN_S
-        self.unheard.add(component)
+        self.starting.add(component)
 
     def hear(self, heartbeat: Heartbeat) -> None:
         """Note a sign of life."""
         component = heartbeat.component
-        self.unheard.discard(component)
+        if not heartbeat.patience_s:  # else it may still make its first environment
+            self.starting.discard(component)
         if component in self._heard_s:
             self._heard_s[component] = self._told_s[component] = time.monotonic()
             self._patience_s[component] = heartbeat.patience_s
@@ -145,7 +146,7 @@ class Silences:
         """Stop watching a component that has finished or is being looked after otherwise."""
         for times in (self._heard_s, self._told_s, self._patience_s):
             times.pop(component, None)
-        self.unheard.discard(component)
+        self.starting.discard(component)
 
     def look(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """Return who is silent and it is time to tell, and who counts as lost, each with the seconds of silence.

@@ -28,7 +28,7 @@ from sample_profiler.runtime.child import (
     run_child,
 )
 from sample_profiler.runtime.commands import Command, Patience, portable
-from sample_profiler.runtime.ending_signals import prepare_to_spawn, signals_held
+from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.handover import Handover
 from sample_profiler.runtime.heartbeats import SAVE_S, RunnerPulse
 from sample_profiler.runtime.orphans import (
@@ -99,7 +99,7 @@ class Child:
             assert process.pid is not None
             self.pid: int = process.pid
             self.exit = _ExitWatch(self, os.pidfd_open(self.pid))
-        except BaseException:  # nobody else knows of the process yet
+        except BaseException:  # a second Ctrl+C, too: nobody else knows of the process yet
             _end_unknown(process)
             raise
 
@@ -239,23 +239,21 @@ class Supervisor:
         handover = Handover((settings, make_component, links))
         process = self._context.Process(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
         self._pulse.beat()
-        prepare_to_spawn()
         with signals_held():  # by the child, too, until it is ready for them
             child = Child(settings, process, links)
             self.children.append(child)
         logger.info("Started %s as process %d", child.name, child.pid)
         return child
 
-    def kill_beginners(self, children: Sequence[Child]) -> None:
-        """Kill children that have not begun to work, after a look at what they may have started; wait for nobody."""
-        self.note_belongings()
+    def kill_now(self, children: Sequence[Child]) -> None:
+        """Kill some of the children; whoever stops or kills all of them ends what these have started, too."""
+        self._note_belongings_surely()
         for child in children:
             child.kill()
 
     def bury(self, child: Child) -> None:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
-        for _ in range(2):  # somebody in between who ends during one look hides what it had started
-            self.note_belongings()
+        self._note_belongings_surely()
         child.kill()
         child._process.join(_END_S)
         self.children.remove(child)
@@ -276,6 +274,10 @@ class Supervisor:
             # Somebody in between may have ended, and what it had started has another parent now.
             earlier = self._descendants.get(pid, set())
             self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
+
+    def _note_belongings_surely(self) -> None:
+        for _ in range(2):  # somebody in between who ends during one look hides what it had started
+            self.note_belongings()
 
     def note_shared_memory(self, told: SharedMemoryNames) -> None:
         """Remember named shared memory that a child has told of: a game may begin and be gone between two looks."""

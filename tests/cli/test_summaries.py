@@ -80,7 +80,7 @@ def make_runner(tmp_path):
         config = parse_config(["--env=fake", "--num_workers=1", "--num_policies=2"])
         summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
         counters, now_s = Counters(1, 2), time.monotonic()
-        runner = Runner(config, counters, [LocalReports()], [], [*others, summaries], now_s, tmp_path, [1, 1])
+        runner = Runner(config, counters, [LocalReports()], [*others, summaries], now_s, tmp_path, [1, 1])
         runner.introduce()
         runner.start()
         return runner, counters

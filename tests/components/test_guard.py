@@ -109,7 +109,7 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
     process = rescue.processes["Learner_0"] = Process("Learner_0")
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    calls.guard.expect(["Learner_0"])
+    calls.guard.expect("Learner_0")
     for _ in range(5):
         calls.guard.hear(Heartbeat("Learner_0"))
         now_s += 1
@@ -146,7 +146,7 @@ def test_who_has_finished_is_expected_no_more(monkeypatch):
     process = rescue.processes["Learner_0"] = Process("Learner_0")
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    calls.guard.expect(["Learner_0"])
+    calls.guard.expect("Learner_0")
     calls.guard.hear(Heartbeat("Learner_0"))
     calls.guard.forget("Learner_0")
     now_s += 60

@@ -56,7 +56,7 @@ def make_runner(tmp_path):
 
     def make(members=None, observers=()):
         config = parse_config(["--env=fake", "--num_workers=2"])
-        runner = Runner(config, Counters(2, 1), [], [], observers, time.monotonic(), tmp_path / "run", [1])
+        runner = Runner(config, Counters(2, 1), [], observers, time.monotonic(), tmp_path / "run", [1])
         runner.workers, answers = [Worker(0), Worker(1)], LocalReports()
         runner.command(members or [LocalMember(worker, answers) for worker in runner.workers], answers)
         runners.append(runner)

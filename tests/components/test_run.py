@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -35,6 +36,7 @@ from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime import ending_signals
 from sample_profiler.runtime.ending_signals import signals_calling
 from sample_profiler.runtime.event_loop import EventLoop
+from sample_profiler.runtime.supervisor import Supervisor
 from sample_profiler.timers import hierarchical_timer
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -140,16 +142,21 @@ def test_figures_that_cannot_be_had_do_not_keep_components_from_being_stopped(ca
 
 
 @pytest.fixture
-def config(monkeypatch):
-    """That of a small serial run."""
+def make_config(monkeypatch):
+    """That of a small run, serial or parallel."""
     monkeypatch.setattr(registry, "_makers", {})
     register_env("CartPole-v1", lambda name, *_, **__: gymnasium.make(name))
-    flags = ["--env=CartPole-v1", "--device=cpu", "--num_workers=1", "--serial_mode=True", "--async_rl=False"]
+    flags = ["--env=CartPole-v1", "--device=cpu", "--num_workers=1", "--async_rl=False"]
     flags += ["--num_envs_per_worker=2", "--rollout=8", "--batch_size=16", "--train_for_seconds=3"]
     timing = get_timing()
-    yield parse_config([*flags, "--encoder_mlp_layers", "8"])
+    yield lambda *more: parse_config([*flags, *more, "--encoder_mlp_layers", "8"])
     set_timing(timing, process_wide=True)
     torch.set_flush_denormal(False)  # as networks of a run want it
+
+
+@pytest.fixture
+def config(make_config):
+    return make_config("--serial_mode=True")
 
 
 def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path, monkeypatch, config):
@@ -163,12 +170,8 @@ def test_a_signal_between_the_last_look_and_the_loop_ends_a_serial_run(tmp_path,
     assert (result.reason, result.fps) == ("interrupted by SIGTERM", 0.0)
 
 
-def test_a_signal_before_there_is_a_runner_ends_a_run_in_order(tmp_path, monkeypatch, config):
-    def make_wiring(*arguments):
-        signal.raise_signal(TERM)
-        return SerialWiring(*arguments)
-
-    monkeypatch.setattr(run_module, "SerialWiring", make_wiring)
+def test_a_signal_before_anything_is_made_ends_a_run_in_order(tmp_path, monkeypatch, config):
+    monkeypatch.setattr(SerialWiring, "start", lambda _: signal.raise_signal(TERM))
     result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
     assert (result.reason, result.interrupted_by, result.fps) == ("interrupted by SIGTERM", TERM, 0.0)
     assert result.timings.keys() == {"Runner"}
@@ -192,7 +195,57 @@ def test_a_signal_while_components_are_made_is_acted_on_before_the_next_one_in_a
     assert result.timings.keys() == {"Runner", "Learner_0"}
     assert made[0] == "Learner_0"
     assert len(made) == 2, "the second one was only looked at"
-    assert "Ending all components: interrupted by SIGTERM; a second Ctrl+C or SIGTERM ends them at once" in caplog.text
+    assert "Ending all components: interrupted by SIGTERM; another Ctrl+C or SIGTERM ends them at once" in caplog.text
+
+
+def interrupted_after(num_started, number):
+    """Make a Supervisor in which a signal comes when so many children have just been started."""
+
+    class Interrupted(Supervisor):
+        def spawn(self, *arguments):
+            child = super().spawn(*arguments)
+            os.kill(child.pid, signal.SIGSTOP)  # surely it has not begun to work
+            if len(self.children) >= num_started:
+                signal.raise_signal(number)
+            return child
+
+    return Interrupted
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+def test_a_signal_while_processes_are_started_starts_no_more_and_waits_for_nobody(
+    number, tmp_path, monkeypatch, make_config, caplog
+):
+    monkeypatch.setattr(wiring_module, "Supervisor", interrupted_after(4, number))
+    config = make_config("--num_workers=8", "--serial_mode=False")
+    with caplog.at_level("INFO"):
+        result = execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    assert (result.interrupted_by, result.failure, result.fps) == (number, None, 0.0)
+    assert result.timings.keys() == {"Runner"}
+    messages = caplog.messages
+    assert len([message for message in messages if message.startswith("Started ")]) == 4
+    names = "Learner_0, Batcher_0, InferenceWorker_p0-w0, RolloutWorker_w0"
+    assert f"Ended before they had begun: {names}" in messages
+    assert f"Ending all components: {result.reason}; another Ctrl+C or SIGTERM ends them at once" in messages
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_second_signal_while_processes_are_started_ends_them_at_once(tmp_path, monkeypatch, make_config):
+    monkeypatch.setattr(ending_signals, "SAME_SIGNAL_S", -1.0)
+    supervisors = []
+
+    class Interrupted(interrupted_after(2, INT)):
+        def spawn(self, *arguments):
+            supervisors[:] = [self]
+            if len(self.children) == 1:
+                signal.raise_signal(INT)
+            return super().spawn(*arguments)
+
+    monkeypatch.setattr(wiring_module, "Supervisor", Interrupted)
+    config = make_config("--serial_mode=False")
+    with pytest.raises(KeyboardInterrupt, match="Interrupted again"):
+        execute_run(config, probe_env(config), "cpu", tmp_path, [])
+    assert [child.exit_code for child in supervisors[0].children] == [-signal.SIGKILL] * 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])

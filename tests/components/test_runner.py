@@ -81,7 +81,7 @@ def make_runner(tmp_path):
         observer, folder = Observer(), tmp_path / "my_run"
         start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
         observers = [*others, observer]
-        runner = Runner(config, counters, [LocalReports()], [], observers, start_s, folder, num_agents)
+        runner = Runner(config, counters, [LocalReports()], observers, start_s, folder, num_agents)
         runner.num_stops = 0
 
         def stop():
@@ -216,7 +216,7 @@ def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(mak
     runner = make_runner("--heartbeat_reporting_interval=20")
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    runner.guard.expect(["Batcher_0"])
+    runner.guard.expect("Batcher_0")
     runner.handle_reports([Heartbeat("Batcher_0")])
     if is_over:
         runner.interrupt("interrupted by SIGTERM")
@@ -448,7 +448,8 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
     assert warnings_after(100, "RolloutWorker_w0") == [], "nobody is expected to give signs of life"
-    runner.guard.expect(["Learner_0", "Batcher_0"])
+    for component in ("Learner_0", "Batcher_0"):
+        runner.guard.expect(component)
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(15, "Batcher_0") == []
     assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
@@ -500,10 +501,16 @@ def test_a_document_that_cannot_be_written_does_not_end_the_run_and_others_still
 
 
 def test_the_runner_listens_to_reports_and_ends_of_all_components(tmp_path):
-    config = parse_config(["--env=fake"])
-    reports, exits = [LocalReports() for _ in range(3)], ["exit a", "exit b"]
-    runner = Runner(config, Counters(1, 1), reports, exits, [], time.monotonic(), tmp_path, [1])
-    assert [i.source for i in runner.inputs()] == [*reports, *exits]
+    local, config = LocalReports(), parse_config(["--env=fake"])
+    runner = Runner(config, Counters(1, 1), [local], [], time.monotonic(), tmp_path, [1])
+    children = [FakeChild(name) for name in ("Learner_0", "Batcher_0")]
+    for child in children:
+        runner.watch(child)
+    told, ends = [child.reports for child in children], [child.exit for child in children]
+    assert [i.source for i in runner.inputs()] == [local, *told, *ends]
+    assert not runner.guard.has_begun("Batcher_0")
+    runner.handle_reports([Heartbeat("Batcher_0")])
+    assert [runner.guard.has_begun(child.name) for child in children] == [False, True]
     assert runner.wait_block() == "wait_components"
     assert runner.name == "Runner"
 
@@ -671,7 +678,7 @@ def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(wi
 
     runner.beat = beat
     runner.crew.members = [stuck]
-    runner.guard.expect([stuck.name])
+    runner.guard.expect(stuck.name)
     runner.handle_reports([Heartbeat(stuck.name)])
     runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
     runner._on_exits([FakeChild("RolloutWorker_w1")])
@@ -709,7 +716,7 @@ def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monke
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     child = runner.guard.rescue.children["Learner_0"] = FakeChild("Learner_0")
-    runner.guard.expect(["Learner_0"])
+    runner.guard.expect("Learner_0")
     runner.handle_reports([Heartbeat("Learner_0")])
     for _ in range(8):
         now_s += 1

@@ -69,8 +69,7 @@ def test_signals_are_held_for_a_while_in_the_main_thread():
 
 SPAWN = """
 import multiprocessing, signal
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, prepare_to_spawn, signals_held
-prepare_to_spawn()
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
 with signals_held():
     process = multiprocessing.get_context("spawn").Process(target=int)
     process.start()

@@ -54,16 +54,18 @@ def test_a_component_has_longer_for_its_first_sign_of_life(clock):
     assert [bool(lost) for _, lost in found] == [False] * (round(FIRST_SIGN_S) - 1) + [True]
 
 
-def test_who_has_shown_no_sign_of_life_yet_is_known(clock):
+def test_who_has_not_begun_to_work_yet_is_known(clock):
     silences = Silences(report_after_s=1000, lost_after_s=5)
     for component in ("Learner_0", "Batcher_0", "RolloutWorker_w0"):
         silences.expect(component)
     silences.hear(Heartbeat("Learner_0"))
+    silences.hear(Heartbeat("Learner_0", 60.0))
+    silences.hear(Heartbeat("RolloutWorker_w0", 60.0))  # makes its first environment
     silences.forget("Batcher_0")
-    assert silences.unheard == {"RolloutWorker_w0"}
+    assert silences.starting == {"RolloutWorker_w0"}
     silences.forget("Learner_0")
     silences.expect("Learner_0")  # another process in its place
-    assert silences.unheard == {"RolloutWorker_w0", "Learner_0"}
+    assert silences.starting == {"RolloutWorker_w0", "Learner_0"}
 
 
 def test_a_component_may_ask_for_patience_until_its_next_sign_of_life(clock):
