@@ -4,9 +4,10 @@ A soak is the ordinary training script in a process of its own. Every few second
 files and the memory of all its processes is added up (proportional share: what they share counts once). Memory may
 grow while everything is used for the first time; after that its slope is that of the least squares. Throughput is
 compared between the first and the last sixth of the time, and so is how long a fixed piece of work takes beside it:
-where that takes longer at last, it is the machine that became slower, which is told and excuses nothing. The exit
-status is 1 if memory grows by more than 1 MB a minute, if throughput changes by more than 5 %, or if the run does not
-end well.
+where that takes longer at last, it is the machine that became slower. In the end the run and a new one that goes on
+from its checkpoint take turns for some minutes: where both are equally fast, the run has not become slower, whatever
+the machine did. Both are told and excuse nothing. The exit status is 1 if memory grows by more than 1 MB a minute, if
+throughput changes by more than 5 %, or if the run does not end well.
 
 Tasks are trained one after the other, also if the first one fails. Each look adds a line to soak-TASK.jsonl as soon as
 it is taken, and the end another one with the exit status of the run and all problems. A soak that is there is not made
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ import psutil
 
 from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from benchmarks.measuring.machine_speed import FixedWork
+from benchmarks.measuring.old_and_new import TURNS_S, Turns, take_turns
+from benchmarks.measuring.paired import ratio_on_to_off
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session import read_session
@@ -83,33 +86,40 @@ class Soak:
         moments: what was seen.
         status: of its process; None: it did not end by itself.
         output: the end of what it said, if it has not ended well.
+        turns: what it and a new run in its place have done in turns; empty: that was not to be seen.
     """
 
     moments: Sequence[Moment]
     status: int | None
     output: str = ""
+    turns: Turns = field(default_factory=Turns)
 
 
 def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[Moment], None]) -> Soak:
-    """Run a command and look at it from time to time.
+    """Run a command and look at it from time to time; in the end let it and a new run take turns.
 
     Args:
-        command: of a run that writes to `folder/run`.
+        command: that trains for as long as its flags say; its folder is added.
         folder: for its files.
-        seconds: that it trains.
+        seconds: for which it is looked at; it may train for `TURNS_S` more.
         keep: is given each look as soon as it is taken.
     """
     moments: list[Moment] = []
+    turns: Turns | None = None
     log, work = folder / "output.txt", FixedWork()
     with log.open("w") as output:
-        process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        flags = (f"--train_dir={folder}", "--experiment=run")
+        process = psutil.Popen([*command, *flags], stdout=output, stderr=subprocess.STDOUT)
         begin_s = time.monotonic()
         try:
-            while process.poll() is None and time.monotonic() - begin_s < seconds + 2 * _SPARE_S:
+            while process.poll() is None and time.monotonic() - begin_s < seconds + TURNS_S + 2 * _SPARE_S:
                 time.sleep(_INTERVAL_S)
                 time_s = time.monotonic() - begin_s
-                if process.poll() is not None or time_s > seconds:
-                    continue  # what is about to end has let go of memory already
+                if process.poll() is not None:
+                    continue
+                if time_s > seconds:  # what is about to end has let go of memory already
+                    turns = turns or _take_turns(process, command, folder)
+                    continue
                 for moment in look(process, folder / "run", log, time_s, work):
                     moments.append(moment)
                     keep(moment)
@@ -118,7 +128,16 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
             with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
                 process.kill()  # the others notice, and end
             process.wait()
-    return Soak(moments, status, "" if status == 0 else log.read_text(errors="replace")[-_MOST_OUTPUT:])
+    said = "" if status == 0 else log.read_text(errors="replace")[-_MOST_OUTPUT:]
+    return Soak(moments, status, said, turns or Turns())
+
+
+def _take_turns(process: psutil.Process, command: Sequence[str], folder: Path) -> Turns:
+    try:
+        return take_turns(process, folder / "run", command, folder / "new")
+    except RuntimeError as error:
+        print(f"Nothing is known of a new run in the place of this one: {error}", file=sys.stderr)
+        return Turns()
 
 
 def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float, work: FixedWork) -> list[Moment]:
@@ -209,6 +228,9 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     except ValueError as error:
         figures = {}
         problems.append(str(error))
+    if soak.turns.new:
+        ratio = ratio_on_to_off(soak.turns.old, soak.turns.new)
+        figures |= {"old_to_new": ratio.estimate, "old_to_new_lower": ratio.lower, "old_to_new_upper": ratio.upper}
     return {"what": "end", "status": soak.status, "problems": problems, "figures": figures, "output": soak.output}
 
 
@@ -222,8 +244,8 @@ def make_soak(task: str, minutes: float, path: Path) -> None:
         append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
 
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
-        command = [sys.executable, "-m", *TASKS[task], f"--train_dir={name}", "--experiment=run"]
-        soak = watch([*command, f"--train_for_seconds={minutes * 60}"], Path(name), minutes * 60, keep)
+        command = [sys.executable, "-m", *TASKS[task], f"--train_for_seconds={minutes * 60 + TURNS_S:g}"]
+        soak = watch(command, Path(name), minutes * 60, keep)
     append_line(path, judge(soak, minutes) | {"task": task, "minutes": minutes} | origin)
 
 
@@ -247,6 +269,11 @@ def describe(end: dict[str, Any]) -> str:
         )
         if "work_last_to_first" in figures:  # soaks of an earlier version have none
             text += f"; a fixed piece of work took {figures['work_last_to_first']:.2f} times as long at last"
+        if "old_to_new" in figures:
+            text += (
+                f"; in turns with a new run: {figures['old_to_new']:.3f} of its throughput "
+                f"({figures['old_to_new_lower']:.3f} to {figures['old_to_new_upper']:.3f})"
+            )
     return "\n".join([text, *(f"FAILED: {problem}" for problem in end["problems"]), *filter(None, [end["output"]])])
 
 

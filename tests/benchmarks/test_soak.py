@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import soak
 from benchmarks.measuring.machine_speed import FixedWork
+from benchmarks.measuring.old_and_new import Turns
 from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, watch
 
 
@@ -50,6 +51,15 @@ def test_a_fixed_piece_of_work_takes_as_much_processor_time_as_its_passes(monkey
     now_s = iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0, 30.0, 39.0, 40.0, 41.0])
     monkeypatch.setattr("time.thread_time", lambda: next(now_s))
     assert FixedWork().measure() == 2.0
+
+
+def test_a_new_run_in_turns_is_told_and_excuses_nothing(capsys, monkeypatch, tmp_path):
+    looks = moments(lambda minute: 500, lambda minute: 1000 if minute < 30 else 900)
+    turns = Turns(old=[100.0, 110.0, 90.0], new=[100.0, 110.0, 90.0])
+    monkeypatch.setattr(soak, "watch", lambda *_: Soak(looks, 0, turns=turns))
+    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
+    assert "in turns with a new run: 1.000 of its throughput (1.000 to 1.000)" in capsys.readouterr().out
+    assert lines_of(tmp_path, "cartpole")[-1]["figures"]["old_to_new"] == pytest.approx(1)
 
 
 def test_what_is_too_short_says_nothing():
@@ -161,8 +171,24 @@ def test_a_process_that_does_not_end_is_killed_and_what_was_seen_is_there(monkey
     monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s, work: [Moment(time_s, 1.0, 2.0, 3.0, 4.0)])
     kept = []
     command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
+    monkeypatch.setattr(soak, "TURNS_S", 0.0)
+    taken = []
+    monkeypatch.setattr(soak, "take_turns", lambda *arguments: taken.append(arguments[1:]) or Turns([1.0], [2.0]))
     over = watch(command, tmp_path, 0.5, kept.append)
+    assert taken == [(tmp_path / "run", command, tmp_path / "new")], "once"
+    assert over.turns == Turns([1.0], [2.0])
     assert over.status is None and len(kept) > 2 and over.moments == kept
+
+
+def test_without_turns_a_soak_is_a_soak_all_the_same(monkeypatch, tmp_path, capsys):
+    def fail(*_):
+        raise RuntimeError("it does not train")
+
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.05)
+    monkeypatch.setattr(soak, "take_turns", fail)
+    over = watch([sys.executable, "-c", "import time; time.sleep(0.5)"], tmp_path, 0.1, lambda _: None)
+    assert (over.status, over.turns) == (0, Turns())
+    assert "Nothing is known of a new run in the place of this one: it does not train" in capsys.readouterr().err
 
 
 def test_the_output_of_a_run_that_fails_is_kept(monkeypatch, tmp_path):
@@ -174,6 +200,7 @@ def test_the_output_of_a_run_that_fails_is_kept(monkeypatch, tmp_path):
 def test_a_run_that_ends_or_has_ended_is_not_looked_at(monkeypatch, tmp_path):
     """It has let go of its memory, so that growth before would be taken for less."""
     monkeypatch.setattr(soak, "_INTERVAL_S", 0.02)
+    monkeypatch.setattr(soak, "take_turns", lambda *_: Turns())
     looks = []
 
     def look(process, folder, log, time_s, work):

@@ -1,0 +1,132 @@
+"""Tells whether a run that has gone on for long is slower than a new one that goes on from its latest checkpoint.
+
+Both take turns on the same cores, one suspended while the other works: a machine whose speed changes from minute to
+minute, as that of one that is shared does, changes it for both. To a run, being suspended is a pause of the machine; it
+has to be shorter than `--hang_timeout`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measuring.paired import is_on_in_phase
+from sample_profiler.errors import RecordError
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.session import live_folder
+
+__all__ = ["TURNS_S", "Turns", "read_rate", "take_turns"]
+
+_NUM_PAIRS = 6
+_START_S = 40.0  # that a new run has until it trains
+_SETTLE_S = 4.0
+_TURN_S = 25.0
+_POLL_S = 0.1
+
+TURNS_S = _START_S + 2 * _NUM_PAIRS * (_SETTLE_S + _TURN_S)
+"""What all turns take at most, with the start of the new run."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Frames a second in each turn.
+
+    Attributes:
+        old: of the run that was there.
+        new: of the other one; both have their turns in pairs of neighbours.
+    """
+
+    old: list[float] = field(default_factory=list)
+    new: list[float] = field(default_factory=list)
+
+
+def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], train_dir: Path) -> Turns:
+    """Let a run and a new one work in turns, and end the new one.
+
+    Args:
+        old: the run's main process.
+        run_folder: of that run.
+        command: that trains as it does; the new one's folder is added.
+        train_dir: a new folder for the new one's.
+
+    Raises:
+        RuntimeError: one of them does not train.
+    """
+    turns, folder = Turns(), train_dir / run_folder.name
+    folder.mkdir(parents=True)
+    _signal(old, signal.SIGSTOP)
+    try:
+        for checkpoints in run_folder.glob("checkpoint_p*"):
+            shutil.copytree(checkpoints, folder / checkpoints.name)
+        flags = (f"--train_dir={train_dir}", f"--experiment={folder.name}")
+        new = psutil.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            _wait_until_it_trains(folder)
+            for phase in range(2 * _NUM_PAIRS):
+                is_new = is_on_in_phase(phase)
+                _signal(old if is_new else new, signal.SIGSTOP)
+                _signal(new if is_new else old, signal.SIGCONT)
+                time.sleep(_SETTLE_S)
+                rate = read_rate(folder if is_new else run_folder, _TURN_S)
+                (turns.new if is_new else turns.old).append(rate)
+        finally:
+            _signal(new, signal.SIGKILL)
+            new.wait()
+    finally:
+        _signal(old, signal.SIGCONT)
+    return turns
+
+
+def read_rate(run_folder: Path, seconds: float) -> float:
+    """Return the frames a second that a run trains on, between the first and the last time that their number changes.
+
+    Raises:
+        RuntimeError: it changes less than twice.
+    """
+    end_s = time.monotonic() + seconds
+    latest, changes = _read_frames(run_folder), []
+    while (now_s := time.monotonic()) < end_s:
+        frames = _read_frames(run_folder)
+        if frames != latest:
+            latest = frames
+            changes.append((now_s, frames))
+        time.sleep(_POLL_S)
+    if len(changes) < 2:
+        raise RuntimeError(f"the run in {run_folder} does not train")
+    (first_s, first), (last_s, last) = changes[0], changes[-1]
+    return (last - first) / (last_s - first_s)
+
+
+def _wait_until_it_trains(run_folder: Path) -> None:
+    end_s = time.monotonic() + _START_S
+    begin = _read_frames(run_folder)
+    while _read_frames(run_folder) in (0.0, begin):
+        if time.monotonic() > end_s:
+            raise RuntimeError(f"the new run in {run_folder} does not train after {_START_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _read_frames(run_folder: Path) -> float:
+    """Return how many frames a run has trained on; 0: that is not known yet."""
+    for path in live_folder(run_folder, "").glob("Runner.*.rec"):
+        with contextlib.suppress(RecordError, OSError):  # it begins
+            gauge = read_record_file(path, with_histograms=False).gauges.get("Runner/frames")
+            if gauge is not None:
+                return gauge.value
+    return 0.0
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    """Send a signal to a process and everything that it has started, itself first: it does not wonder at the others."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
