@@ -231,7 +231,8 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     if soak.turns.new:
         ratio = ratio_on_to_off(soak.turns.old, soak.turns.new)
         figures |= {"old_to_new": ratio.estimate, "old_to_new_lower": ratio.lower, "old_to_new_upper": ratio.upper}
-    return {"what": "end", "status": soak.status, "problems": problems, "figures": figures, "output": soak.output}
+    facts = {"figures": figures, "turns": asdict(soak.turns), "output": soak.output}
+    return {"what": "end", "status": soak.status, "problems": problems, **facts}
 
 
 def make_soak(task: str, minutes: float, path: Path) -> None:

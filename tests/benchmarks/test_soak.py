@@ -59,7 +59,9 @@ def test_a_new_run_in_turns_is_told_and_excuses_nothing(capsys, monkeypatch, tmp
     monkeypatch.setattr(soak, "watch", lambda *_: Soak(looks, 0, turns=turns))
     assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
     assert "in turns with a new run: 1.000 of its throughput (1.000 to 1.000)" in capsys.readouterr().out
-    assert lines_of(tmp_path, "cartpole")[-1]["figures"]["old_to_new"] == pytest.approx(1)
+    end = lines_of(tmp_path, "cartpole")[-1]
+    assert end["figures"]["old_to_new"] == pytest.approx(1)
+    assert end["turns"]["old"] == [100.0, 110.0, 90.0]
 
 
 def test_what_is_too_short_says_nothing():
