@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -134,6 +135,11 @@ class Child:
         """End the process now, also when it is stopped or hangs."""
         self._process.kill()
 
+    def suspend(self) -> None:
+        """Have the process stand still, if it is alive, until it is killed."""
+        if self.is_alive():  # else another one may have its number
+            os.kill(self.pid, signal.SIGSTOP)
+
     def let_go_if_alive(self) -> None:
         """Have Python's exit not wait for a process that was killed and does not end."""
         if self.is_alive():
@@ -247,14 +253,24 @@ class Supervisor:
 
     def kill_now(self, children: Sequence[Child]) -> None:
         """Kill some of the children; whoever stops or kills all of them ends what these have started, too."""
-        self._note_belongings_surely()
+        # A game that starts makes named memory, and so does who starts it: nothing shall be new after the last look.
         for child in children:
+            child.suspend()
+        self.note_belongings()
+        for child in children:
+            for process in self._descendants.get(child.pid, ()):
+                with contextlib.suppress(psutil.Error):  # it has ended
+                    process.suspend()
+        self.note_belongings()  # again: somebody in between who ends during one look hides what it had started
+        for child in children:
+            # A game may end with its worker, and nobody would see any more what it has mapped.
+            games = [process.pid for process in self._descendants.get(child.pid, ())]
+            self._shared_memory[child.pid] |= mapped_shared_memory(games)
             child.kill()
 
     def bury(self, child: Child) -> None:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
-        self._note_belongings_surely()
-        child.kill()
+        self.kill_now([child])
         child._process.join(_END_S)
         self.children.remove(child)
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
@@ -274,10 +290,6 @@ class Supervisor:
             # Somebody in between may have ended, and what it had started has another parent now.
             earlier = self._descendants.get(pid, set())
             self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
-
-    def _note_belongings_surely(self) -> None:
-        for _ in range(2):  # somebody in between who ends during one look hides what it had started
-            self.note_belongings()
 
     def note_shared_memory(self, told: SharedMemoryNames) -> None:
         """Remember named shared memory that a child has told of: a game may begin and be gone between two looks."""
@@ -333,9 +345,7 @@ class Supervisor:
     def kill(self) -> list[Child]:
         """Kill the children that still live and everything that any child has left behind; return who was killed."""
         killed = [child for child in self.children if child.is_alive()]
-        self.note_belongings()
-        for child in killed:
-            child.kill()
+        self.kill_now(killed)
         for child in killed:
             child._process.join(_END_S)
             child.let_go_if_alive()

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
+import psutil
 import pytest
 import spawned_components as spawned
 from spawned_components import has_ended
@@ -103,6 +104,21 @@ def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(superviso
     child = supervisor.spawn(settings(), made)
     wait_until(lambda: not child.is_alive())
     assert child.exit_code == spawned.EndsWhoeverReads.STATUS
+
+
+def test_what_is_killed_stands_still_when_it_is_looked_at_for_the_last_time(supervisor, await_report, monkeypatch):
+    """A worker that starts its game, and the game, make named memory at any moment."""
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.start_games))
+    _, *games = await_report(child, lambda report: isinstance(report, list))
+    looks, note = [], supervisor.note_belongings
+
+    def note_and_look():
+        note()
+        looks.append([psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in (child.pid, *games)])
+
+    monkeypatch.setattr(supervisor, "note_belongings", note_and_look)
+    supervisor.kill_now([child])
+    assert looks[-1] == [True] * (1 + len(games))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EMFILE, "Too many open files")])
