@@ -35,11 +35,9 @@ import psutil
 
 from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import TURNS_S, Turns, take_turns
+from benchmarks.measuring.old_and_new import TURNS_S, Turns, read_frames, take_turns
 from benchmarks.measuring.paired import ratio_on_to_off
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
-from sample_profiler.errors import SessionError
-from sample_profiler.profiling.session import read_session
 from sample_profiler.runtime.machine import Machine
 
 TASKS = {
@@ -142,16 +140,12 @@ def _take_turns(process: psutil.Process, command: Sequence[str], folder: Path) -
 
 def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float, work: FixedWork) -> list[Moment]:
     """Return how a run and its machine are now; nothing if that cannot be seen, as while it starts and ends."""
-    try:
-        session = read_session(run_folder)
-    except SessionError:
-        return []
-    frames = [gauge.value for r in session.processes for name, gauge in r.gauges.items() if name == "Runner/frames"]
+    frames = read_frames(run_folder)
     memory = measure_memory(process, log)
     files_mib = sum(path.stat().st_size for path in run_folder.rglob("*") if path.is_file()) / 2**20
-    if not (frames and frames[0] and memory):
+    if not (frames and memory):
         return []
-    return [Moment(time_s, frames[0], memory[0].total, files_mib, 1000 * work.measure())]
+    return [Moment(time_s, frames, memory[0].total, files_mib, 1000 * work.measure())]
 
 
 def slope_per_minute(moments: Sequence[Moment]) -> float:

@@ -23,7 +23,7 @@ from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import live_folder
 
-__all__ = ["TURNS_S", "Turns", "read_rate", "take_turns"]
+__all__ = ["TURNS_S", "Turns", "read_frames", "read_rate", "take_turns"]
 
 _NUM_PAIRS = 12  # a turn of CartPole differs from the next by a tenth: eight pairs of 15 s left ±5 %
 _START_S = 40.0  # that a new run has until it trains
@@ -92,9 +92,9 @@ def read_rate(run_folder: Path, seconds: float) -> float:
         RuntimeError: it changes less than twice.
     """
     end_s = time.monotonic() + seconds
-    latest, changes = _read_frames(run_folder), []
+    latest, changes = read_frames(run_folder), []
     while (now_s := time.monotonic()) < end_s:
-        frames = _read_frames(run_folder)
+        frames = read_frames(run_folder)
         if frames != latest:
             latest = frames
             changes.append((now_s, frames))
@@ -107,14 +107,14 @@ def read_rate(run_folder: Path, seconds: float) -> float:
 
 def _wait_until_it_trains(run_folder: Path) -> None:
     end_s = time.monotonic() + _START_S
-    begin = _read_frames(run_folder)
-    while _read_frames(run_folder) in (0.0, begin):
+    begin = read_frames(run_folder)
+    while read_frames(run_folder) in (0.0, begin):
         if time.monotonic() > end_s:
             raise RuntimeError(f"the new run in {run_folder} does not train after {_START_S:g} s")
         time.sleep(_POLL_S)
 
 
-def _read_frames(run_folder: Path) -> float:
+def read_frames(run_folder: Path) -> float:
     """Return how many frames a run has trained on; 0: that is not known yet."""
     for path in live_folder(run_folder, "").glob("Runner.*.rec"):
         with contextlib.suppress(RecordError, OSError):  # it begins

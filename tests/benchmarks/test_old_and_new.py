@@ -75,11 +75,11 @@ def clock(monkeypatch):
 
 def test_a_rate_is_taken_between_two_changes(clock, tmp_path, monkeypatch):
     """A run writes its figures once a second: frames of a part of a second at each end would count for nothing."""
-    monkeypatch.setattr(old_and_new, "_read_frames", lambda _: 500.0 * int(clock[0] + 0.55))
+    monkeypatch.setattr(old_and_new, "read_frames", lambda _: 500.0 * int(clock[0] + 0.55))
     assert read_rate(tmp_path, 5.3) == pytest.approx(500)
 
 
 def test_a_run_that_stands_still_has_no_rate(clock, tmp_path, monkeypatch):
-    monkeypatch.setattr(old_and_new, "_read_frames", lambda _: 500.0)
+    monkeypatch.setattr(old_and_new, "read_frames", lambda _: 500.0)
     with pytest.raises(RuntimeError, match="does not train"):
         read_rate(tmp_path, 5.0)
