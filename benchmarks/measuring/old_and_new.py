@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.measuring.paired import is_on_in_phase
+from benchmarks.measuring.process_tree import signal_tree
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import live_folder
@@ -62,7 +63,7 @@ def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], tr
     """
     turns, folder = Turns(), train_dir / run_folder.name
     folder.mkdir(parents=True)
-    _signal(old, signal.SIGSTOP)
+    signal_tree(old, signal.SIGSTOP)
     try:
         for checkpoints in run_folder.glob("checkpoint_p*"):
             shutil.copytree(checkpoints, folder / checkpoints.name)
@@ -72,16 +73,16 @@ def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], tr
             _wait_until_it_trains(folder)
             for phase in range(2 * _NUM_PAIRS):
                 is_new = is_on_in_phase(phase)
-                _signal(old if is_new else new, signal.SIGSTOP)
-                _signal(new if is_new else old, signal.SIGCONT)
+                signal_tree(old if is_new else new, signal.SIGSTOP)
+                signal_tree(new if is_new else old, signal.SIGCONT)
                 time.sleep(_SETTLE_S)
                 rate = read_rate(folder if is_new else run_folder, _TURN_S)
                 (turns.new if is_new else turns.old).append(rate)
         finally:
-            _signal(new, signal.SIGKILL)
+            signal_tree(new, signal.SIGKILL)
             new.wait()
     finally:
-        _signal(old, signal.SIGCONT)
+        signal_tree(old, signal.SIGCONT)
     return turns
 
 
@@ -122,11 +123,3 @@ def read_frames(run_folder: Path) -> float:
             if gauge is not None:
                 return gauge.value
     return 0.0
-
-
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to a process and everything that it has started, itself first: it does not wonder at the others."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for each in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.send_signal(number)

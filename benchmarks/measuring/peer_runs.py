@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import psutil
 
 from benchmarks.measuring.comparison import Points
 from benchmarks.measuring.comparison_tasks import SCENARIO, Arm, Task
+from benchmarks.measuring.process_tree import signal_tree
 from sample_profiler.runtime.machine import Machine
 
 __all__ = [
@@ -184,18 +186,11 @@ def _execute(name: str, command: Sequence[str], seconds: float, folder: Path) ->
             status = "none: it did not end"
         finally:
             timer.cancel()
-            _kill(process)
+            signal_tree(process, signal.SIGKILL)
     points = folder / "points.json"
     if status or not points.exists():
         raise SystemExit(f"{name} ended with status {status}; the end of what it said:\n{log.read_text()[-3000:]}")
     return Measured(json.loads(points.read_text()), memory[0] if memory else None, load)
-
-
-def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.Error):
-        for left in [*process.children(recursive=True), process]:
-            with contextlib.suppress(psutil.Error):
-                left.kill()
 
 
 def measure_memory(process: psutil.Process, log: Path) -> list[Memory]:

@@ -10,7 +10,7 @@ import signal
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
@@ -256,12 +256,12 @@ class Supervisor:
         # A game that starts makes named memory, and so does who starts it: nothing shall be new after the last look.
         for child in children:
             child.suspend()
-        self.note_belongings()
+        self.note_belongings(children)
         for child in children:
             for process in self._descendants.get(child.pid, ()):
                 with contextlib.suppress(psutil.Error):  # it has ended
                     process.suspend()
-        self.note_belongings()  # again: somebody in between who ends during one look hides what it had started
+        self.note_belongings(children)  # again: somebody in between who ends during one look hides what it had started
         for child in children:
             # A game may end with its worker, and nobody would see any more what it has mapped.
             games = [process.pid for process in self._descendants.get(child.pid, ())]
@@ -281,9 +281,9 @@ class Supervisor:
         if still_used := set(filter(os.path.exists, left)):  # by who takes long to die: `kill` tries again
             self._shared_memory[child.pid] = still_used
 
-    def note_belongings(self) -> None:
-        """Remember what the children have started and what named shared memory they use, should they be killed."""
-        pids = [child.pid for child in self.children if child.is_alive()]
+    def note_belongings(self, children: Iterable[Child]) -> None:
+        """Remember what children have started and what named shared memory they use, should they be killed."""
+        pids = [child.pid for child in children if child.is_alive()]
         for pid in pids:
             self._shared_memory[pid] |= mapped_shared_memory([pid])
         for pid, found in descendants_of(pids).items():
@@ -301,7 +301,7 @@ class Supervisor:
         self.flush()
         if time.monotonic() >= self._next_note_s:
             self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
-            self.note_belongings()
+            self.note_belongings(self.children)
 
     def beating(self) -> AbstractContextManager[None]:
         """Show the children meanwhile that this process goes on, although it may have to wait for a file system."""
@@ -329,7 +329,7 @@ class Supervisor:
         return killed
 
     def _wait_for_ends(self, grace_s: float, while_waiting: Callable[[], None]) -> None:
-        self.note_belongings()
+        self.note_belongings(self.children)
         for child in self.children:
             if child.is_alive():
                 child.stop()

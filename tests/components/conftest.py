@@ -1,7 +1,8 @@
-"""Environments that follow a script, and the memory and groups of small runs."""
+"""Environments that follow a script, the memory and groups of small runs, and Runners without processes."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 from gymnasium import spaces
 
 from sample_profiler.components import blueprint as blueprints
+from sample_profiler.components.messages import Counters
+from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import plan_components
 from sample_profiler.config import SamplingOptions, parse_config
 from sample_profiler.envs import EnvSpec, export_registration, inspect_env, register_env, registry
@@ -21,6 +24,7 @@ from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+from tests.components.runner_doubles import Observer
 
 OBSERVATION_SPACE = spaces.Dict(
     {
@@ -289,3 +293,30 @@ def make_learner(make_blueprint, make_component):
         return LearnerRun(blueprint, *make_component(blueprint, "Learner_0"))
 
     return make
+
+
+@pytest.fixture
+def make_runner(tmp_path):
+    def make(*flags, started_s_ago=0.0, others=()):
+        config = parse_config(["--env=fake", "--num_workers=2", *flags])
+        counters = Counters(2, config.sampling.num_policies)
+        observer, folder = Observer(), tmp_path / "my_run"
+        start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
+        observers = [*others, observer]
+        runner = Runner(config, counters, [LocalReports()], observers, start_s, folder, num_agents)
+        runner.num_stops = 0
+
+        def stop():
+            runner.num_stops += 1
+
+        runner.stop_loop = stop
+        runner.counters, runner.observer = counters, observer
+        runner.introduce()
+        return runner
+
+    return make
+
+
+@pytest.fixture
+def runner(make_runner):
+    return make_runner()

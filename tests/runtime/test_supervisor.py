@@ -112,12 +112,13 @@ def test_what_is_killed_stands_still_when_it_is_looked_at_for_the_last_time(supe
     _, *games = await_report(child, lambda report: isinstance(report, list))
     looks, note = [], supervisor.note_belongings
 
-    def note_and_look():
-        note()
+    def note_and_look(children):
+        note(children)
         looks.append([psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in (child.pid, *games)])
 
-    monkeypatch.setattr(supervisor, "note_belongings", note_and_look)
-    supervisor.kill_now([child])
+    with monkeypatch.context() as patches:
+        patches.setattr(supervisor, "note_belongings", note_and_look)
+        supervisor.kill_now([child])
     assert looks[-1] == [True] * (1 + len(games))
 
 
@@ -245,7 +246,7 @@ def test_a_killed_child_is_noticed_although_its_games_live_on(supervisor, await_
     waiter = PipeWaiter([child.exit])
     assert waiter.wait(0) == []
     assert child.describe_exit() == "is still running"
-    supervisor.note_belongings()
+    supervisor.note_belongings(supervisor.children)
     os.kill(child.pid, signal.SIGKILL)
     assert waiter.wait(30) == [child.exit]
     assert child.exit.receive() == [child]
@@ -267,7 +268,7 @@ def test_what_one_child_has_started_is_not_ended_with_another(supervisor, await_
     start = partial(spawned.make_spawned, start=spawned.start_games)
     lost, good = (supervisor.spawn(settings(name), start) for name in ("Lost", "Good"))
     of_lost, of_good = (await_report(child, lambda report: isinstance(report, list))[1:] for child in (lost, good))
-    supervisor.note_belongings()
+    supervisor.note_belongings(supervisor.children)
     os.kill(lost.pid, signal.SIGKILL)
     wait_until(lambda: not lost.is_alive())
     supervisor.bury(lost)
@@ -279,7 +280,7 @@ def test_what_one_child_has_started_is_not_ended_with_another(supervisor, await_
 def test_shared_memory_that_a_child_leaves_behind_is_removed(is_killed, supervisor, await_report, names, wait_until):
     child = supervisor.spawn(settings(), partial(spawned.make_maps_files, new=names))
     await_report(child, lambda report: report == "mapped")
-    supervisor.note_belongings()
+    supervisor.note_belongings(supervisor.children)
     if is_killed:
         os.kill(child.pid, signal.SIGKILL)
         wait_until(lambda: not child.is_alive())
@@ -337,7 +338,7 @@ def test_shared_memory_of_the_living_stays_when_another_is_buried(
     for child in (lost, good):
         await_report(child, lambda report: report == "mapped")
         supervisor.note_shared_memory(SharedMemoryNames(frozenset({shared_name}), child.pid))
-    supervisor.note_belongings()
+    supervisor.note_belongings(supervisor.children)
     for child in (lost, good):  # it maps nothing from now on, and is not buried yet
         os.kill(child.pid, signal.SIGKILL)
         wait_until(lambda child=child: not child.is_alive())
@@ -392,7 +393,7 @@ def test_shared_memory_that_somebody_else_uses_stays(supervisor, await_report, n
 
 def test_the_beat_notes_shared_memory_now_and_then(supervisor, monkeypatch):
     notes = []
-    monkeypatch.setattr(supervisor, "note_belongings", lambda: notes.append(None))
+    monkeypatch.setattr(supervisor, "note_belongings", lambda _: notes.append(None))
     now_s = 1000.0
     monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now_s)
     for now_s in (1000.0, 1000.1, 1001.9, 1002.0, 1003.9, 1010.0, 1010.1):  # noqa: B007 (the clock reads it)

@@ -1,0 +1,102 @@
+"""What a Runner has to do with, without processes: its observers, its children, and who replaces them."""
+
+from __future__ import annotations
+
+from sample_profiler.components.observers import RunObserver
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.failure import Failure
+
+FAILURE = Failure("RolloutWorker_w1", "EnvError: environment 3 broke", "Traceback ...\nEnvError: environment 3 broke\n")
+
+
+class Observer(RunObserver):
+    def __init__(self):
+        self.events = []
+
+    def on_init(self, runner):
+        self.runner = runner
+
+    def on_start(self, runner):
+        assert runner is self.runner
+        self.events.append(("start", None))
+
+    def on_training_step(self, runner, training_iteration):
+        assert runner is self.runner
+        self.events.append(("training_step", training_iteration))
+
+    def on_status(self, status):
+        self.events.append(("status", status))
+
+    def on_summaries(self, status):
+        self.events.append(("summaries", status))
+
+    def on_stop(self, runner):
+        assert runner is self.runner
+        self.events.append(("stop", None))
+
+    def kinds(self):
+        return [kind for kind, _ in self.events]
+
+
+class EndedChild:
+    was_asked_to_end = False
+
+    def __init__(self, name, *last_words):
+        self.name = name
+        self.reports = LocalReports()
+        for report in last_words:
+            self.reports.send(report)
+
+    def describe_exit(self):
+        return "was killed by signal 9 (SIGKILL)"
+
+
+class FakeChild(EndedChild):
+    """A process that can be replaced."""
+
+    def __init__(self, name, pid=1, *last_words):
+        super().__init__(name, *last_words)
+        self.pid, self.exit, self.commands, self.num_kills = pid, object(), [], 0
+        self.lives = True
+
+    def send_command(self, command):
+        self.commands.append(command)
+
+    def is_alive(self):
+        return self.lives
+
+    def kill(self):
+        self.num_kills += 1
+
+
+class FakeRescue:
+    """Replaces what it is told to, as long as nobody objects."""
+
+    def __init__(self, objection=None, error=None):
+        self.replacements = self
+        self.objection, self.error = objection, error
+        self.noted, self.num_recent = [], 1
+        self.children = {}
+
+    def covers(self, component):
+        return component.startswith("RolloutWorker")
+
+    def find_objection(self, failure):
+        return self.objection
+
+    def note(self, failure):
+        self.noted.append(failure)
+
+    def replace(self, child, asked, names):
+        if self.error:
+            raise self.error
+        return FakeChild(child.name, child.pid + 1)
+
+    def find(self, component):
+        return self.children.get(component)
+
+    def locate(self, component):
+        return ""
+
+    def examine(self, child, silent_s):
+        return Failure(child.name, f"silent for {silent_s:.0f} s", "stacks")

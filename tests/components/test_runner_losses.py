@@ -1,0 +1,219 @@
+"""What a Runner does about components that are lost or silent."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+
+from sample_profiler.errors import CommandError
+from sample_profiler.runtime.child import Finished
+from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.heartbeats import Heartbeat
+from tests.components.runner_doubles import FAILURE, FakeChild, FakeRescue
+
+
+def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):
+    runner = make_runner("--heartbeat_reporting_interval=20")
+    status, *_ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def warnings_after(seconds, *heard):
+        nonlocal now_s
+        caplog.clear()
+        for second in range(seconds):
+            now_s += 1
+            if second == seconds - 1:
+                runner.handle_reports([Heartbeat(component) for component in heard])
+            status.callback()
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    assert warnings_after(100, "RolloutWorker_w0") == [], "nobody is expected to give signs of life"
+    for component in ("Learner_0", "Batcher_0"):
+        runner.guard.expect(component)
+    assert warnings_after(1, "Learner_0", "Batcher_0") == []
+    assert warnings_after(15, "Batcher_0") == []
+    assert warnings_after(5) == ["Learner_0 has shown no sign of life for 20 s"]
+    assert warnings_after(1, "Batcher_0") == []
+    assert warnings_after(19, "Batcher_0") == ["Learner_0 has shown no sign of life for 40 s"]
+    assert warnings_after(1, "Learner_0", "Batcher_0") == []
+    assert warnings_after(19) == []
+    assert runner.num_stops == 0, "it may only be slow"
+
+
+@pytest.fixture
+def with_rescue(make_runner):
+    def make(*flags, **options):
+        runner = make_runner(*flags)
+        runner.guard.rescue = FakeRescue(**options)
+        runner.num_refreshes = 0
+
+        def refresh():
+            runner.num_refreshes += 1
+
+        runner.refresh_loop = refresh
+        return runner
+
+    return make
+
+
+def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
+    runner = with_rescue()
+    lost = FakeChild("RolloutWorker_w1", 41)
+    runner._reports.append(lost.reports)
+    runner._exits.append(lost.exit)
+    runner.crew.members = [lost]
+    runner._on_exits([lost])
+    assert (runner.failure, runner.reason, runner.num_stops, runner.num_refreshes) == (None, "", 0, 1)
+    assert [member.pid for member in runner.crew.members] == [42]
+    sources = [entry.source for entry in runner.inputs()]
+    assert lost.reports not in sources and lost.exit not in sources
+    assert runner.crew.members[0].reports in sources and runner.crew.members[0].exit in sources
+    assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
+
+
+def test_the_recordings_of_lost_workers_do_not_become_more_and_more(with_rescue, monkeypatch):
+    runner, added_up = with_rescue(), []
+    monkeypatch.setattr(runner.records, "add_up_lost", added_up.append)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert added_up == ["RolloutWorker_w1"]
+
+
+def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
+    runner = with_rescue()
+    runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
+    assert runner.failure is None
+    assert not runner.knows_end_of("RolloutWorker_w1")
+    runner.handle_reports([Finished("RolloutWorker_w1", {"name": "y"})])
+    assert runner.timings == {"RolloutWorker_w1": {"name": "y"}}
+
+
+def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
+    runner = with_rescue()
+    runner.handle_reports([FAILURE])
+    assert runner.failure is None, "it is replaced when its process has ended"
+    assert "EnvError: environment 3 broke\nTraceback" in caplog.text
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.guard.rescue.noted == [FAILURE]
+
+
+def test_a_worker_that_may_not_be_replaced_ends_the_run_and_it_is_said_why(with_rescue):
+    runner = with_rescue(objection="too many")
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure.message == "its process was killed by signal 9 (SIGKILL) (it is not replaced: too many)"
+    assert runner.num_stops == 1
+
+
+def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue):
+    runner = with_rescue(error=CommandError("Batcher_0 did not answer"))
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert "it cannot be replaced: Batcher_0 did not answer" in runner.failure.message
+
+
+def test_a_worker_that_is_not_replaced_since_the_run_ends_meanwhile_is_no_failure(with_rescue, caplog):
+    runner = with_rescue()
+
+    def end_meanwhile(*_):
+        runner.interrupt("interrupted by SIGTERM")
+        raise CommandError("Batcher_0 cannot answer 'forget_worker' any more: interrupted by SIGTERM")
+
+    runner.guard.rescue.replace = end_meanwhile
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert (runner.failure, runner.reason) == (None, "interrupted by SIGTERM")
+    assert "RolloutWorker_w1 is lost while the run ends: its process was killed by signal 9" in caplog.text
+
+
+def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runner):
+    runner = make_runner()
+    beats, child = [], FakeChild("InferenceWorker_p0-w0")
+
+    def beat():
+        beats.append(None)
+        if len(beats) == 5:
+            (command,) = child.commands
+            child.reports.send(CommandResult(command.number, child.name, 7, None))
+
+    runner.beat = beat
+    runner._reports.append(child.reports)
+    runner.crew.members = [child]
+    assert runner.call("forget_worker") == {child.name: 7}
+    assert len(beats) >= 5
+
+
+def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, monkeypatch):
+    runner = with_rescue("--hang_timeout=60")
+    stuck = runner.guard.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def beat():
+        nonlocal now_s
+        now_s += 0.5
+        stuck.lives = not stuck.num_kills
+
+    runner.beat = beat
+    runner.crew.members = [stuck]
+    runner.guard.expect(stuck.name)
+    runner.handle_reports([Heartbeat(stuck.name)])
+    runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure == Failure(stuck.name, "silent for 60 s", "stacks")
+
+
+def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, monkeypatch):
+    runner = with_rescue()
+    now_s, looks = time.monotonic(), []
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    look = runner.guard.look
+    monkeypatch.setattr(runner.guard, "look", lambda: looks.append(look()))
+    for _ in range(20):
+        runner.take_reports()
+        now_s += 0.25
+    assert len(looks) == 5
+    runner.interrupt("enough")
+    now_s += 10
+    runner.take_reports()
+    assert len(looks) == 5, "nobody has to give signs of life any more"
+
+
+def test_the_loss_of_any_other_component_ends_the_run(with_rescue):
+    runner = with_rescue()
+    runner.handle_reports([Failure("Learner_0", "ValueError: x", "Traceback")])
+    assert runner.failure.component == "Learner_0"
+    runner = with_rescue()
+    runner._on_exits([FakeChild("Batcher_0")])
+    assert runner.failure.component == "Batcher_0"
+
+
+def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monkeypatch, caplog):
+    runner = with_rescue("--hang_timeout=5")
+    status, *_ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    child = runner.guard.rescue.children["Learner_0"] = FakeChild("Learner_0")
+    runner.guard.expect("Learner_0")
+    runner.handle_reports([Heartbeat("Learner_0")])
+    for _ in range(8):
+        now_s += 1
+        status.callback()
+    assert child.num_kills >= 1
+    assert caplog.text.count("Learner_0 failed: silent for 5 s\nstacks") == 1
+    assert runner.failure is None
+    runner._on_exits([child])
+    assert runner.failure == Failure("Learner_0", "silent for 5 s", "stacks")
+
+
+def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeypatch):
+    runner = with_rescue()
+    status, *_ = runner.timers()
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    child = runner.guard.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
+    runner.handle_reports([FAILURE])
+    for expected in (0, 0, 0, 1):
+        now_s += 1
+        status.callback()
+        assert child.num_kills == expected
