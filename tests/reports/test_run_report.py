@@ -39,7 +39,7 @@ def test_a_run_that_was_over_before_it_was_steady_is_told_so_and_shows_its_worke
 
 def test_a_run_without_records_has_a_report_that_says_so():
     report = make_report("empty", Session(0.0), Session(0.0))
-    assert report.verdict.headline == "There are no records of a training run's components"
+    assert report.verdict.headline == "No worker or no Learner has recorded anything"
 
 
 def test_timers_and_what_there_was_no_room_for_are_in_the_report(tmp_path):

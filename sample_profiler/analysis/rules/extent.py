@@ -18,7 +18,8 @@ def no_records(run: JudgedRun) -> Finding | None:
     """Recordings without workers or a Learner: of something else than a training run."""
     if run.facts.workers and run.facts.learners:
         return None
-    return Finding("not enough data", "", "There are no records of a training run's components", [], [])
+    evidence = ["the run ended before they had begun, or these recordings are not of a training run"]
+    return Finding("not enough data", "", "No worker or no Learner has recorded anything", evidence, [])
 
 
 def never_steady(run: JudgedRun) -> Finding | None:
