@@ -65,7 +65,9 @@ def play(plan: Plan, undisturbed: Undisturbed | None) -> Case:
     """Run one case in a folder of its own, and for a limited time."""
     folder = tempfile.TemporaryDirectory(prefix="sample_profiler_faults_", ignore_cleanup_errors=True)
     with folder as name, time_limit(_LONGEST_CASE_S):
-        return run_case(plan, Path(name), undisturbed)
+        case = run_case(plan, Path(name), undisturbed)
+    case.output = case.output.replace(name, "TRAIN_DIR")  # results do not tell of this machine's folders
+    return case
 
 
 def choose(wanted: Sequence[Plan], kept: dict[Key, Any], *, again: bool) -> list[Plan]:

@@ -148,7 +148,6 @@ SMALL_RUN = (
     *("--num_workers=1", "--num_envs_per_worker=4", "--worker_num_splits=1", "--rollout=16", "--batch_size=64"),
     *("--encoder_mlp_layers", "8", "--serial_mode=True", "--async_rl=False", "--train_for_env_steps=4000"),
 )
-RUN = "train_dir/default_experiment"
 TRACES = tuple(f"traces/worker_{worker}.json" for worker in range(2))
 USES = {  # by what is in the program and in no other
     "timing.timeit(": Use(prints="MyProfile tree view:"),
@@ -157,7 +156,7 @@ USES = {  # by what is in the program and in no other
     "@timed  #": Use(prints="3 4498500.0", leaves={"timers/mine.json": ('"simulate"', '"physics"', "three episodes")}),
     "class Watched(": Use(
         flags=SMALL_RUN,
-        leaves={f"{RUN}/summary/default_experiment_timers.json": ('"Watched.find_position"', '"Runner/position"')},
+        leaves={"train_dir/watched/summary/watched_timers.json": ('"Watched.find_position"', '"Runner/position"')},
     ),
     '@profile_range("Simulator': Use(leaves={"ranges.json": ('"Simulator.step"', '"Simulator.collide"')}),
     "with profile_session(": Use(leaves={"runs/mine/profile/session.json": ('"backward"',)}),
@@ -166,7 +165,8 @@ USES = {  # by what is in the program and in no other
         before=A_COLLECTOR, after=SOME_BATCHES, leaves=dict.fromkeys(TRACES, ("RolloutProfiler.rollout_end",))
     ),
     "class CaptureRollouts(": Use(
-        flags=SMALL_RUN, leaves={f"{RUN}/profile/worker_0.json": ("RolloutProfiler.rollout_end", "AgentsEnv.step")}
+        flags=SMALL_RUN,
+        leaves={"train_dir/captured/profile/worker_0.json": ("RolloutProfiler.rollout_end", "AgentsEnv.step")},
     ),
 }
 

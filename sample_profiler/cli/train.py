@@ -43,7 +43,8 @@ from sample_profiler.config import (
     save_config,
     wants_help,
 )
-from sample_profiler.errors import ConfigError, SampleProfilerError
+from sample_profiler.envs import EnvSpec
+from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.profiling.session import live_folder
@@ -143,7 +144,7 @@ def _train(
     is_new = not folder.exists()
     metadata = get_thread_stacks().current().metadata
     # What an earlier run has left is not touched for an environment that cannot be used.
-    env_spec, device = probe_env(config, takes_step=not is_new), choose_device(config)
+    env_spec, device = _probe_env(config, takes_step=not is_new), choose_device(config)
     check_spaces(config, env_spec)
     allow_processes(config)
     if not is_new:
@@ -169,6 +170,18 @@ def _train(
     _end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     _conclude(config, folder, result)
     return _exit_status(result)
+
+
+def _probe_env(config: Config, *, takes_step: bool) -> EnvSpec:
+    try:
+        return probe_env(config, takes_step=takes_step)
+    except UnknownEnvError as error:
+        if config.origin("env") != "saved":
+            raise
+        raise UnknownEnvError(
+            f"{error}. The run in {config.run.folder} was made with it: give this one an --experiment of its own, or "
+            "begin anew with --restart_behavior=overwrite"
+        ) from None
 
 
 def _remove_unfinished(folder: Path) -> None:

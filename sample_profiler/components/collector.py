@@ -47,12 +47,13 @@ class Collector(CapturesRollouts):
                 collector.update_policy_weights_()
 
     A batch is a dict of tensors on the processor that stay as they are. `[trajectories, steps, ...]`: `observations` (a
-    dict by key of the observation space), `states` (recurrent), `actions`, `action_parameters`, `log_probabilities`,
-    `values` (as the network gives them), `rewards`, `terminated`, `truncated`, `final_values` (of the final observation
-    where an episode was truncated before the last step, whatever ``--value_bootstrap``), `starts_episode`,
-    `policy_versions`, and `valid` (to be trained on: not older than ``--max_policy_lag`` versions, not of an inactive
+    dict by key of the observation space), `states` (recurrent, `[…, state size]`), `actions` (`[…, width]`, in the type
+    of the action space), `action_parameters` (`[…, number]`), `log_probabilities`, `values` (as the network gives
+    them), `rewards`, `final_values` (of the final observation where an episode was truncated before the last step,
+    whatever ``--value_bootstrap``), all float32; `policy_versions` (int64); and bool `terminated`, `truncated`,
+    `starts_episode`, and `valid` (to be trained on: not older than ``--max_policy_lag`` versions, not of an inactive
     agent, and not touched by numbers that were not finite). `[trajectories, ...]`: `last_observations` and
-    `last_states`, which follow the last step, and `workers`, who sampled it. There are ``--batch_size`` ×
+    `last_states`, which follow the last step, and `workers` (int64), who sampled it. There are ``--batch_size`` ×
     ``--num_batches_per_epoch`` steps in it.
 
     With ``--async_rl=False`` sampling waits while the caller has a batch, so the next one is all of the weights that

@@ -28,7 +28,7 @@ class SummaryWriter(Protocol):
 class RunObserver:
     """Somebody who is told how a run goes; override what is of interest.
 
-    All methods are called in the thread of the Runner, which listens to all components meanwhile not: take a few
+    All methods are called in the thread of the Runner, which listens to no component meanwhile: take a few
     milliseconds at most. An exception ends the run as a failure of the Runner; whoever raised it is told of nothing
     more but `on_stop`. The Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
     """

@@ -35,7 +35,8 @@ def register_policy_mapping(policy_of_agent: PolicyOfAgent) -> None:
 
     Args:
         policy_of_agent: called for every agent as `policy_of_agent(env_index, agent_index, num_policies)`, where
-            environments are counted over the run; returns the number of a policy. Called in the main process alone.
+            environments are counted over the run; returns the number of a policy, below num_policies (another one is a
+            `ConfigError` when the run begins). Called in the main process alone.
 
     Raises:
         ConfigError: it cannot be called.

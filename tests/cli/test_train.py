@@ -137,6 +137,19 @@ def test_a_run_gets_its_configuration_folder_and_observers(start, runs, tmp_path
     assert len(observers) == 2
 
 
+def test_a_program_that_meets_the_run_of_another_one_under_the_same_name_says_how_to_go_on(
+    start, runs, tmp_path, monkeypatch, caplog
+):
+    assert start() == 0
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("other", lambda *_, **__: Still())
+    flags = [f"--train_dir={tmp_path}", "--experiment=mine", "--device=cpu"]
+    assert train(flags, defaults={"env": "other"}) == 2
+    assert "'still'; there are other. Register your own with register_env(name, make) before training" in caplog.text
+    assert f"The run in {tmp_path / 'mine'} was made with it: give this one an --experiment of its own" in caplog.text
+    assert len(runs) == 1
+
+
 def test_a_run_leaves_its_configuration_and_a_log_with_trees_and_accounts_behind(start, tmp_path, capsys):
     assert start() == 0
     folder = tmp_path / "mine"

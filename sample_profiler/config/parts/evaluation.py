@@ -26,7 +26,7 @@ class EvaluationOptions:
     eval_env_frameskip: int | None = option(None, minimum=1)
     """Frames between two pictures; divides env_frameskip, for which each action still counts. None: env_frameskip, as
     in training. So it is, unless given, where frames are stacked (env_framestack), whatever the family's default: a
-    stack then holds the frames that it held in training."""
+    stack then holds the frames that it held in training. enjoy_vizdoom has 1, a picture of every tic."""
 
     no_render: bool = False
     """Show no window. Where there is no display, none is shown anyway."""
