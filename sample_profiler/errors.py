@@ -11,7 +11,8 @@
     ├── RecordError            a record file that cannot be read
     ├── SessionError           a session, or a run's folder, that cannot be read
     ├── CommandError           a command to a component that failed there, or was not answered
-    │   └── RunEndedError      a component is asked for something, and the run has ended
+    │   ├── RunEndedError      a component is asked for something, and the run has ended
+    │   └── ComponentLostError a component is asked for something, and its process has ended
     ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
     ├── ModelError             a part of a network of one's own that cannot be used
@@ -95,6 +96,10 @@ class CommandError(SampleProfilerError):
 
 class RunEndedError(CommandError):
     """A component is asked for something, and the run has ended."""
+
+
+class ComponentLostError(CommandError):
+    """A component is asked for something, and its process has ended."""
 
 
 class CaptureError(SampleProfilerError):

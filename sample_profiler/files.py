@@ -19,6 +19,7 @@ __all__ = ["expand_home", "make_folder", "read_at_once", "read_small_text", "rem
 _PARTIAL = ".partial_"
 _MOST_BYTES = 64 << 20
 _PAGE_BYTES = 4096
+_NO_FILE = "it is no file but a folder, a pipe or a device"
 
 
 @contextlib.contextmanager
@@ -37,9 +38,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         Where to write it: beside `path`, with the same ending. Whatever is raised meanwhile leaves `path` as it was.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written, or is something else than a file.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():  # a device would be replaced; a folder such as "." has no name
+        raise OSError(errno.EINVAL, _NO_FILE, str(path))
     # The ending stays: some writers look at it, to see whether to compress.
     partial = path.with_name(f"{_PARTIAL}{threading.get_native_id()}_{path.name}")
     try:
@@ -99,7 +102,7 @@ def read_small_text(path: str | os.PathLike[str], most_bytes: int = _MOST_BYTES)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no file but a folder, a pipe or a device", os.fspath(path))
+            raise OSError(errno.EINVAL, _NO_FILE, os.fspath(path))
         if status.st_size > most_bytes:
             problem = f"it has {status.st_size:,} bytes, and {most_bytes:,} are the most that are read"
             raise OSError(errno.EFBIG, problem, os.fspath(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -125,7 +126,8 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         is_parallel |= named_ns - wall_ns > _READING_NS
         work, waits = _scale(work, waits, wall_ns, named_ns)
         named_ns = sum(work.values()) + sum(waits.values())
-    run_delay = record.gauges.get(_RUN_DELAY)
+    delay = record.gauges.get(_RUN_DELAY)
+    delay_ns = delay.value * NS_PER_S if delay is not None and delay.count else math.nan
     return ComponentAccount(
         component=component,
         process=record.name,
@@ -134,7 +136,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         work_ns=work,
         waits_ns=waits,
         unaccounted_ns=wall_ns - named_ns,
-        run_delay_ns=round(run_delay.value * NS_PER_S) if run_delay is not None and run_delay.count else None,
+        run_delay_ns=round(delay_ns) if math.isfinite(delay_ns) else None,
         is_parallel=is_parallel,
     )
 

@@ -16,6 +16,7 @@ __all__ = ["ComponentLoad", "RunFacts", "mean_share", "median_of_others", "run_f
 
 _LOOP = "main_loop"
 _MOST = 2**31  # of what a flag counts
+_HUGE = 2.0**63  # no figure of a run is
 _KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")
 
 
@@ -153,7 +154,7 @@ def run_facts(session: Session) -> RunFacts:
     busy_s = runner.gauges.get("machine_busy_s") if runner else None
     return RunFacts(
         seconds=seconds,
-        start_s=float(session.run.get("start_s", 0.0)),
+        start_s=float(session.run.get("start_s") or 0.0),
         fps=frames / seconds if frames is not None and seconds else None,
         num_cores=num_cores,
         machine_busy=min(1.0, busy_s / (seconds * num_cores)) if busy_s is not None and seconds and num_cores else None,
@@ -187,10 +188,14 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
 
 
 def _gauges(record: ProcessRecord, component: str) -> dict[str, float]:
-    """Return a component's gauges and those of its process, and no others: an environment may name its own alike."""
+    """Return a component's gauges and those of its process, and no others: an environment may name its own alike.
+
+    What is no number to count with, such as an infinite one, is as good as unknown.
+    """
     own = {short: key for key, (owner, short) in record.gauge_owners().items() if owner == component}
     keys = own | {key: key for key in PROCESS_GAUGES if key in record.gauges}
-    return {short: record.gauges[key].value for short, key in keys.items() if record.gauges[key].count}
+    gauges = {short: record.gauges[key] for short, key in keys.items()}
+    return {short: gauge.value for short, gauge in gauges.items() if gauge.count and abs(gauge.value) < _HUGE}
 
 
 def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, int], dict[str, float]]:

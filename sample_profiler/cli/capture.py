@@ -46,11 +46,9 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         Exit status: 0: there is a document; 2: there is none, and standard error says why.
     """
     console = Console(soft_wrap=True, highlight=False, stderr=True)
-    if output is not None and output.is_dir():
-        problem = f"sample-profiler capture: --output={output} is a folder: name a file in it"
-        print(printable(problem), file=sys.stderr)
-        return _BAD_USAGE
     try:
+        if output is not None and output.is_dir():
+            raise CaptureError(f"--output={output} is a folder: name a file in it")
         with interruption() as interrupted, _progress(console, request) as on_progress:
             document, lines = _capture(run_dir, request, output, interrupted, on_progress)
     except (SampleProfilerError, ValueError) as error:  # ValueError: a part is not what its tool writes

@@ -22,7 +22,7 @@ from sample_profiler.analysis.cost_changes import (
 from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.files import read_small_text, written_whole
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, steady_path
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
@@ -80,9 +80,9 @@ def compare(request: CompareRequest) -> int:
         print(printable_text(f"sample-profiler compare: {error}"), file=sys.stderr)
         return _BAD_USAGE
     except KeyboardInterrupt:
-        print(f"The runs that are complete are kept in {request.output}", file=sys.stderr)
+        print(printable(f"The runs that are complete are kept in {request.output}"), file=sys.stderr)
         return 130
-    print(f"\n{conclusion}")
+    print(f"\n{printable_text(conclusion)}")
     return 0
 
 
@@ -134,7 +134,7 @@ class _Runs:
         mark = folder / "compared.json"
         if _is_made_by(command, mark):
             made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
-            print(f"{folder}: kept from {made}", flush=True)
+            print(printable(f"{folder}: kept from {made}"), flush=True)
         else:
             _train(command, folder)
             with written_whole(mark) as partial:
@@ -159,16 +159,14 @@ class _Runs:
 def _is_made_by(command: Sequence[str], mark: Path) -> bool:
     try:
         made_by: object = json.loads(read_small_text(mark))
-    except (OSError, ValueError):  # not there, or cut off
+    except (OSError, ValueError, RecursionError):  # not there, cut off, or not of ours
         return False
     return made_by == command
 
 
 def _train(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(
-        [*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    last = "\n".join(done.stdout.splitlines()[-15:])
+    done = subprocess.run([*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
     if done.returncode:
         raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")
     if not steady_path(folder).exists():

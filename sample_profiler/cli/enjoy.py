@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,14 +18,15 @@ import numpy as np
 
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.making import make_network
+from sample_profiler.components.run import find_problems_of_network
 from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.reports.video import VideoWriter
-from sample_profiler.runtime.ending_signals import write_to_nowhere
+from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising, write_to_nowhere
 from sample_profiler.runtime.machine import draw_seed
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["enjoy"]
 
 _BAD_USAGE = 2
-_INTERRUPTED = 130
+_KILLED_BY_SIGNAL = 128
 _DEFAULT_FPS = 30.0
 
 
@@ -51,8 +54,8 @@ def enjoy(
         defaults: values the family has instead of the flags' own defaults, by flag.
 
     Returns:
-        Exit status: 0: all episodes were played; 2: the run, its flags or the environment cannot be used; 130: Ctrl+C
-        ended it.
+        Exit status: 0: all episodes were played; 2: the run, its flags or the environment cannot be used; 129,
+        130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it.
     """
     argv = sys.argv[1:] if argv is None else argv
     parts = (*extra_parts, EvaluationOptions)
@@ -63,14 +66,22 @@ def enjoy(
     status = 0
     try:
         try:
-            config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
-            _check(config)
-            _play(config, episodes)
-        except SampleProfilerError as error:
+            with signals_raising():
+                config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
+                _check(config)
+                _play(config, episodes)
+        except BrokenPipeError:
+            raise
+        except (SampleProfilerError, OSError) as error:
             print(printable_text(str(error)), file=sys.stderr)
             return _BAD_USAGE
-        except KeyboardInterrupt:
-            status = _INTERRUPTED
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            print(f"There is not enough memory: {printable_text(str(error))}", file=sys.stderr)
+            return _BAD_USAGE
+        except KeyboardInterrupt as error:
+            status = _KILLED_BY_SIGNAL + (error.number if isinstance(error, EndedBySignal) else signal.SIGINT)
         print(describe_episodes(episodes), flush=True)
     except BrokenPipeError:  # whoever read our output has seen enough
         write_to_nowhere(1)
@@ -93,7 +104,7 @@ def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
     for key in sorted({key for episode in episodes for key in episode.extra} - {"reward", "len"}):
         values = [episode.extra[key] for episode in episodes if key in episode.extra]
         with np.errstate(all="ignore"):
-            lines.append(f"Mean {key} {np.mean(values):.3f}")
+            lines.append(f"Mean {printable(key)} {np.mean(values):.3f}")
     return "\n".join(lines)
 
 
@@ -129,7 +140,7 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     seed = draw_seed() if config.run.seed is None else config.run.seed
     with env_probed(make, config.run.env) as probe:
         spec = inspect_env(probe, config.run.env)
-        fps = options.fps or float(getattr(probe, "metadata", {}).get("render_fps") or _DEFAULT_FPS) / frameskip
+        fps = options.fps or _read_render_fps(probe) / frameskip
     # Only now: what is wrong is known sooner without PyTorch.
     from sample_profiler.components.evaluation import Places, play
 
@@ -158,6 +169,12 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
             print(f"Episode {len(episodes)}: reward {reward}, {episode.num_frames:,} frames", flush=True)
             if places.are_taken:
                 break
+
+
+def _read_render_fps(env: Any) -> float:
+    metadata = getattr(env, "metadata", None)
+    fps = metadata.get("render_fps") if isinstance(metadata, Mapping) else None
+    return float(fps) if isinstance(fps, int | float) and 0 < fps < math.inf else _DEFAULT_FPS
 
 
 def _choose_frameskip(config: Config) -> int:
@@ -254,6 +271,8 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
     from sample_profiler.storage.misfit import describe_misfit
 
     options = config.part(EvaluationOptions)
+    if problems := find_problems_of_network(config, spec, num_policies=1, num_copies=1):
+        raise ConfigError(problems)
     model = make_network(config, spec)
     folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
     kind = config.saving.load_checkpoint_kind

@@ -18,10 +18,13 @@ from sample_profiler.cli.trace import trace
 from sample_profiler.cli.watch import watch
 from sample_profiler.cli.whatif import STAGES, whatif
 from sample_profiler.components.selection import KINDS
+from sample_profiler.profiling.render import printable
+from sample_profiler.runtime.ending_signals import write_to_nowhere
 from sample_profiler.runtime.slowdown import MOST_SHARE
 
 __all__ = ["main"]
 
+_BAD_USAGE = 2
 _MOST_SECONDS = 86_400  # a day; clocks and sleeps raise at numbers far above
 
 _STATUS_EXAMPLES = """\
@@ -115,6 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         return 0
+    except OSError as error:  # of standard output: commands tell of all others themselves
+        problem = f"sample-profiler {arguments.command}: cannot write what there is to say: {error}"
+        print(printable(problem), file=sys.stderr)
+        write_to_nowhere(1)
+        return _BAD_USAGE
 
 
 def _join_flags(argv: Sequence[str]) -> list[str]:

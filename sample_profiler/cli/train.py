@@ -53,6 +53,7 @@ from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.storage.checkpoint_names import newest_steps
@@ -110,6 +111,7 @@ def train(
     handlers = [log_to_console(console)]
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_handlers, handlers)
+        stack.enter_context(signals_raising())
         try:
             return _train(argv, extra_parts, defaults, observers, console, handlers, stack, started_ns)
         except ConfigError as error:
@@ -125,7 +127,7 @@ def train(
             return _BAD_USAGE
         except KeyboardInterrupt as error:  # without a message it came before the run or after it
             logger.error("%s", str(error) or "Interrupted")
-            return _KILLED_BY_SIGNAL + signal.SIGINT
+            return _KILLED_BY_SIGNAL + (error.number if isinstance(error, EndedBySignal) else signal.SIGINT)
 
 
 def _train(

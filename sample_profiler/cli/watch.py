@@ -42,7 +42,8 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
     Returns:
         Exit status: 0; or 2: the folder is no run's, or the run is over.
     """
-    show = _show_in_place if sys.stdout.isatty() else _show_below
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    show = _show_in_place if is_terminal else _show_below
     readings: deque[Session] = deque()
     has_looked = has_shown = False
     try:

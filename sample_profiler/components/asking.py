@@ -50,8 +50,9 @@ class AsksComponents(CapturesRollouts):
             timeout_s: for all answers together.
 
         Raises:
-            CommandError: a component raised, has died, did not answer in time or is not there.
+            CommandError: a component raised, did not answer in time or is not there.
             RunEndedError: the run has ended; that is a CommandError, too. One that leaves an observer is a warning.
+            ComponentLostError: the process of one has ended; the same holds for it.
             ValueError: the arguments cannot be sent to another process.
         """
         names = self.crew.names() if components is None else components

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.errors import RunEndedError
+from sample_profiler.errors import ComponentLostError, RunEndedError
 
 if TYPE_CHECKING:
     from sample_profiler.components.runner import Runner
@@ -26,7 +26,7 @@ class Audience:
     """Observers and message handlers of a run.
 
     What a user has written may raise. Whoever does is told of nothing more, but that the run ends. Who asks components
-    for something when the run has ended is not to blame: nobody can know that before.
+    for something when the run has ended, or one of them is lost, is not to blame: nobody can know that before.
 
     Args:
         observers: who is told how the run goes.
@@ -79,7 +79,7 @@ class Audience:
     def _survive(self, call: Callable[[], None]) -> bool:
         try:
             call()
-        except RunEndedError as error:
+        except (RunEndedError, ComponentLostError) as error:  # a lost worker is replaced, others end the run
             logger.warning("An observer or message handler asked too late: %s", error)
         except Exception as error:
             self._fail(error)

@@ -206,6 +206,6 @@ class SerialBackend(LocalBackend):
             super()._run_until(is_satisfied)
         except CollectorError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = self._caller.failure = Failure.from_exception(self._loop.active.name, error)
             raise CollectorError(f"{failure.component} failed: {failure.message}") from error

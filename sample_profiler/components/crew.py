@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from sample_profiler.errors import CommandError, RunEndedError
+from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.commands import Command, Commanded, CommandResult, run_command
@@ -16,6 +16,8 @@ from sample_profiler.runtime.commands import Command, Commanded, CommandResult, 
 __all__ = ["Crew", "CrewMember", "LocalMember"]
 
 _POLL_S = 0.002
+_LASTING = frozenset({"set_post_collect_hook", "set_profiling_enabled", "set_recording_enabled"})
+"""Commands whose effect a component keeps, and whoever takes its place has to have, too."""
 
 
 class CrewMember(Protocol):
@@ -86,14 +88,17 @@ class Crew:
         self._end_reason = end_reason
         self._timing = timing
         self._answers: dict[int, dict[str, CommandResult]] = {}
+        self._settings: dict[str, dict[str, tuple[Any, ...]]] = {}
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the names of components that begin with `prefix`."""
         return [member.name for member in self.members if member.name.startswith(prefix)]
 
     def replace(self, member: CrewMember) -> None:
-        """Ask this component from now on, instead of the one of the same name."""
+        """Ask this component from now on, instead of the one of the same name, of which it gets all settings."""
         self.members = [member if each.name == member.name else each for each in self.members]
+        for method, arguments in self._settings.get(member.name, {}).items():
+            member.send_command(Command(next(self.numbers), method, arguments))
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
         """Call a method of some components, and wait for what it returns.
@@ -104,8 +109,9 @@ class Crew:
             timeout_s: for all of them together; a component answers between two turns.
 
         Raises:
-            CommandError: there is no such component, it raised, has died, or did not answer in time.
+            CommandError: there is no such component, it raised, or did not answer in time.
             RunEndedError: the run is over.
+            ComponentLostError: its process has ended.
         """
         self._check_goes_on(method, arguments)
         unknown = set(arguments) - set(self.names())
@@ -116,9 +122,7 @@ class Crew:
         try:
             # A component of this process answers while it is sent the command: that is waiting for it, too.
             with self._timing.add_time("wait_components"):
-                for member in self.members:
-                    if member.name in arguments:
-                        member.send_command(Command(number, method, arguments[member.name]))
+                self._send(number, method, arguments)
                 self._wait(answers, arguments, method, timeout_s)
         finally:
             del self._answers[number]
@@ -131,9 +135,7 @@ class Crew:
         """Ask without waiting; returns the number by which `answers` knows the request, until `forget`."""
         number = next(self.numbers)
         self._answers[number] = {}
-        for member in self.members:
-            if member.name in arguments:
-                member.send_command(Command(number, method, arguments[member.name]))
+        self._send(number, method, arguments)
         return number
 
     def answers(self, number: int) -> Mapping[str, CommandResult]:
@@ -149,6 +151,13 @@ class Crew:
         if result.number in self._answers:
             self._answers[result.number][result.component] = result
 
+    def _send(self, number: int, method: str, arguments: Mapping[str, tuple[Any, ...]]) -> None:
+        for member in self.members:
+            if member.name in arguments:
+                if method in _LASTING:
+                    self._settings.setdefault(member.name, {})[method] = arguments[member.name]
+                member.send_command(Command(number, method, arguments[member.name]))
+
     def _wait(
         self, answers: Mapping[str, CommandResult], arguments: Mapping[str, Any], method: str, timeout_s: float
     ) -> None:
@@ -157,7 +166,7 @@ class Crew:
         while missing := [component for component in arguments if component not in answers]:
             self._check_goes_on(method, missing)
             if lost := [component for component in missing if component in dead]:
-                raise CommandError(f"{', '.join(lost)} cannot answer {method!r} any more: the process has ended")
+                raise ComponentLostError(f"{', '.join(lost)} cannot answer {method!r} any more: the process has ended")
             if time.monotonic() > deadline_s:
                 raise CommandError(
                     f"{', '.join(missing)} did not answer {method!r} within {timeout_s:g} s: a component answers "

@@ -18,6 +18,7 @@ import torch
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import SampleProfilerError
 from sample_profiler.model import ActorCritic
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime.channels import Reports
@@ -132,6 +133,18 @@ def play(
         EnvError: the environment raised.
         EnvContractError: it returned what is not of its spaces, or numbers that are not finite, which is to end this.
     """
+    try:
+        yield from _play(env, player, frames_per_step, repeats, bad_numbers)
+    except SampleProfilerError:
+        raise
+    except Exception:
+        env.check_returned()
+        raise
+
+
+def _play(
+    env: AgentsEnv, player: Player, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
+) -> Iterator[PlayedEpisode | None]:
     timing = get_timing()
     agents = range(env.num_agents)
     with timing.add_time("env_reset"):

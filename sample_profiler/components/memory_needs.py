@@ -18,7 +18,7 @@ from sample_profiler.profiling.machine_facts import memory_gib
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 
-__all__ = ["find_excess_of_trajectories", "find_excess_of_weights"]
+__all__ = ["find_excess_of_trajectories", "find_excess_of_weights", "num_copies_in_training"]
 
 _BYTES_PER_WEIGHT = 4
 _PUBLISHED = 2  # copies in shared memory: one to read, one to write
@@ -38,7 +38,12 @@ def find_excess_of_trajectories(config: Config, env_spec: EnvSpec, plan: Samplin
 
 
 def find_excess_of_weights(
-    config: Config, seen: Mapping[str, gymnasium.Space[Any]], action_space: gymnasium.Space[Any], *, on_cpu: bool
+    config: Config,
+    seen: Mapping[str, gymnasium.Space[Any]],
+    action_space: gymnasium.Space[Any],
+    *,
+    num_policies: int,
+    num_copies: int,
 ) -> list[str]:
     """Find networks that the machine's memory cannot hold.
 
@@ -46,22 +51,31 @@ def find_excess_of_weights(
         config: of the run.
         seen: spaces of what a policy sees, by key, without an action mask; images are large enough.
         action_space: of one agent.
-        on_cpu: whether networks stay in the machine's memory; else they are only made there.
+        num_policies: that are in memory.
+        num_copies: of the weights of each.
     """
     num = num_weights(config.model, seen, action_space, registered_parts(config))
-    num_policies, num_copies = config.sampling.num_policies, _num_copies(config, on_cpu=on_cpu)
     num_bytes = _BYTES_PER_WEIGHT * num * num_policies * num_copies
     if _fits(num_bytes):
         return []
+    copies = (
+        f", {num_copies} times in memory (for training, inference and what goes between them) for each of "
+        f"--num_policies={num_policies},"
+    )
     return [
-        f"{num:,} weights of a network, {num_copies} times in memory (for training, inference and what goes between "
-        f"them) for each of --num_policies={num_policies}, take {num_bytes >> 30:,} GiB, more than the machine has: "
-        "use a smaller --rnn_size, --rnn_num_layers, --encoder_mlp_layers, --encoder_conv_mlp_layers, "
+        f"{num:,} weights of a network{copies if num_copies > 1 else ''} take {num_bytes >> 30:,} GiB, more than the "
+        "machine has: use a smaller --rnn_size, --rnn_num_layers, --encoder_mlp_layers, --encoder_conv_mlp_layers, "
         "--decoder_mlp_layers or --policy_workers_per_policy"
     ]
 
 
-def _num_copies(config: Config, *, on_cpu: bool) -> int:
+def num_copies_in_training(config: Config, *, on_cpu: bool) -> int:
+    """Return how often the weights of each policy of a run are in the machine's memory.
+
+    Args:
+        config: of the run.
+        on_cpu: whether networks stay there; else they are only made there.
+    """
     if not on_cpu:
         return _PUBLISHED + 1
     sampling = config.sampling

@@ -58,6 +58,7 @@ class Rescue:
 
         Raises:
             CommandError: another component does not answer.
+            OSError: the system has no room for another process.
         """
         worker = rollout_worker_index(child.name)
         assert worker is not None

@@ -14,7 +14,11 @@ from typing import Any
 import gymnasium
 
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
-from sample_profiler.components.memory_needs import find_excess_of_trajectories, find_excess_of_weights
+from sample_profiler.components.memory_needs import (
+    find_excess_of_trajectories,
+    find_excess_of_weights,
+    num_copies_in_training,
+)
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
@@ -113,7 +117,8 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         problems += error.problems
     else:
         problems += find_excess_of_trajectories(config, env_spec, plan)
-    problems += _find_problems_of_network(config, env_spec)
+    num_copies = num_copies_in_training(config, on_cpu=is_surely_on_cpu(config.run.device))
+    problems += find_problems_of_network(config, env_spec, config.sampling.num_policies, num_copies)
     if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
         problems.append(
             f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
@@ -123,8 +128,15 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
         raise ConfigError(problems)
 
 
-def _find_problems_of_network(config: Config, env_spec: EnvSpec) -> list[str]:
-    """Find what the network could not make of the observations, and whether it is too large."""
+def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: int, num_copies: int) -> list[str]:
+    """Find what the network could not make of the observations, and whether it is too large.
+
+    Args:
+        config: of the run.
+        env_spec: of its environment.
+        num_policies: that are in memory.
+        num_copies: of the weights of each.
+    """
     try:
         seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
     except ConfigError as error:
@@ -139,8 +151,10 @@ def _find_problems_of_network(config: Config, env_spec: EnvSpec) -> list[str]:
     if registered_parts(config).encoder is None:  # the user's own takes what it likes
         architecture = config.model.encoder_conv_architecture
         too_small = list(filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items())))
-    on_cpu = is_surely_on_cpu(config.run.device)
-    return problems + (too_small or find_excess_of_weights(config, seen, env_spec.action_space, on_cpu=on_cpu))
+    return problems + (
+        too_small
+        or find_excess_of_weights(config, seen, env_spec.action_space, num_policies=num_policies, num_copies=num_copies)
+    )
 
 
 def allow_processes(config: Config) -> None:
@@ -155,7 +169,10 @@ def allow_processes(config: Config) -> None:
     per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
     per_policy += bool(config.evaluation.eval_every_steps)
     num_processes = sampling.num_workers + sampling.num_policies * per_policy
-    if obstacle := allow_open_files(_FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE):
+    num_files = _FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE
+    if sampling.inference == "worker":  # a pipe from each policy's Learner to each worker, for the first weights
+        num_files += 2 * sampling.num_workers * sampling.num_policies
+    if obstacle := allow_open_files(num_files):
         raise ConfigError(
             [
                 f"a run of {num_processes:,} processes cannot begin: {obstacle}: use a smaller --num_workers with a "
@@ -267,7 +284,7 @@ def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
     try:
         with wiring.runner.timing.add_time("main_loop"):
             wiring.run()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # whoever calls sys.exit() shall not take the others along
         wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))
 
 

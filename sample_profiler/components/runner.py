@@ -242,9 +242,9 @@ class Runner(AsksComponents):
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
                         self._end("all policies have been trained for as many frames as asked")
-                case Failure() if self.reason:
-                    self.fail(report)
                 case Failure():
+                    if self.reason:
+                        self._failed.add(report.component)
                     self.guard.take_failure(report)
                 case Finished():
                     self.timings[report.component] = report.timing
@@ -321,7 +321,7 @@ class Runner(AsksComponents):
         self._exits = [source for source in self._exits if source is not lost.exit]
         try:
             child = rescue.replace(lost, self, self.crew.names())
-        except CommandError as error:
+        except (CommandError, OSError) as error:  # OSError: there is no room for another process
             if self.reason:  # meanwhile: nobody has to answer any more
                 logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
                 return

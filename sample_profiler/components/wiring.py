@@ -158,7 +158,7 @@ class SerialWiring:
         turns.join(runner.name, runner.timing)
         try:
             self._make_components()
-        except Exception as error:  # observers see the run all the same: they are told of its end
+        except (Exception, SystemExit) as error:  # observers see the run all the same: they are told of its end
             runner.fail(Failure.from_exception(self._active, error))
         turns.begin(runner.name)
         answers = LocalReports()

@@ -122,7 +122,7 @@ class AgentsEnv:
                 result = self._env.step([self._to_action(action) for action in actions])
         except EnvContractError:  # of a vector
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
         self._returned["step"] = result
         try:  # not `blames_contracts`, as above
@@ -302,7 +302,7 @@ class AgentsEnv:
     def _named(self, where: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
 
 

@@ -48,6 +48,8 @@ __all__ = [
     "read_episode_statistics",
 ]
 
+_MOST_AGENTS = 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvPlacement:
@@ -95,7 +97,7 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
         env = make()
     except SampleProfilerError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvError(f"the environment {name} raised in its constructor: {type(error).__name__}: {error}") from error
     try:
         yield env
@@ -304,6 +306,10 @@ def _read_num_agents(env: Any, name: str) -> int:
         raise EnvContractError(
             f"environment {name}: num_agents is {num_agents!r}; it is the number of agents, 1 or more, and may be left "
             "out for one"
+        )
+    if num_agents > _MOST_AGENTS:
+        raise EnvContractError(
+            f"environment {name}: num_agents is {num_agents:,}; an environment may have {_MOST_AGENTS:,} agents"
         )
     return int(num_agents)
 

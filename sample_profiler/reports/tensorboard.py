@@ -40,8 +40,8 @@ class SummaryFile:
             values: by tag.
             step: frames trained on.
         """
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._write(Event(wall_time=time.time(), step=step, summary=summary))
+        scalars = [Summary.Value(tag=_writable(tag), simple_value=value) for tag, value in values.items()]
+        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=scalars)))
 
     def add_scalar(self, tag: str, value: float, global_step: int) -> None:
         """Write one value at a step."""
@@ -52,7 +52,7 @@ class SummaryFile:
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
         tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode(errors="backslashreplace")], tensor_shape=shape)
         metadata = create_summary_metadata(display_name="", description="")
-        summary = Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=tensor)])
+        summary = Summary(value=[Summary.Value(tag=_writable(tag), metadata=metadata, tensor=tensor)])
         self._write(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
@@ -75,3 +75,8 @@ class SummaryFile:
         except OSError as error:
             self._writer = None
             logger.warning("Cannot write figures for TensorBoard to %s: %s", self._folder, error.strerror or error)
+
+
+def _writable(tag: str) -> str:
+    """Return a name, which environments may choose, without what UTF-8 has no bytes for."""
+    return tag.encode(errors="backslashreplace").decode()

@@ -27,7 +27,7 @@ from sample_profiler.reports.chrome_trace import NS_PER_US, named, to_json, writ
 from sample_profiler.reports.timeline_captures import CapturedTraces
 from sample_profiler.reports.timeline_counters import RUN, Counter, gauge_events
 from sample_profiler.reports.timeline_flows import FlowPoints
-from sample_profiler.reports.timeline_tracks import TIMERS_OF_THREAD, Tracks, track_name
+from sample_profiler.reports.timeline_tracks import MAX_THREAD, TIMERS_OF_THREAD, Tracks, track_name
 
 __all__ = ["Timeline"]
 
@@ -124,13 +124,17 @@ class Timeline:
         is_in_window = (last_ns >= begin_ns) & (rows["start"] <= end_ns)
         rows = rows if is_in_window.all() else rows[is_in_window]
         open_rows = self._open_rows(record)
-        return np.concatenate([rows, np.array(open_rows, _EVENT)]) if open_rows else rows
+        rows = np.concatenate([rows, np.array(open_rows, _EVENT)]) if open_rows else rows
+        if len(rows) and rows["thread"].max() > MAX_THREAD:  # a file from elsewhere can say any number
+            rows = rows.copy()
+            np.minimum(rows["thread"], MAX_THREAD, out=rows["thread"])
+        return rows
 
     def _open_rows(self, record: ProcessRecord) -> list[tuple[int, int, int, int, int]]:
         nodes = {path: node for node, path in enumerate(record.paths)}
         begin_ns, end_ns = self._window
         return [
-            (block.since_ns, record.read_ns, node, block.thread, _OPEN)
+            (block.since_ns, record.read_ns, node, min(block.thread, MAX_THREAD), _OPEN)
             for block in record.open_blocks
             if (node := nodes.get((block.component, *block.path))) is not None
             and block.since_ns <= end_ns

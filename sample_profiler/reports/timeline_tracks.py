@@ -7,11 +7,13 @@ from typing import Any
 
 from sample_profiler.reports.chrome_trace import NS_PER_US, named
 
-__all__ = ["TIMERS_OF_THREAD", "Tracks", "track_name"]
+__all__ = ["MAX_THREAD", "TIMERS_OF_THREAD", "Tracks", "track_name"]
 
 _ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
 _MAX_TRACKS = 1024
-_CAPTURED = 1 << 24  # where the tracks of captures begin: threads have at most 2^14 numbers
+MAX_THREAD = (1 << 14) - 1
+"""The largest number that a thread of a process has."""
+_CAPTURED = 1 << 24  # where the tracks of captures begin, behind those of all threads
 TIMERS_OF_THREAD = 1 << 20
 """Added to the number of a thread: the tracks with its timers. They lie behind those of captures."""
 

@@ -17,10 +17,12 @@ __all__ = [
     "ENDING_SIGNALS",
     "SAME_SIGNAL_S",
     "EndRequests",
+    "EndedBySignal",
     "drop_dead_terminal",
     "prepare_for_signals",
     "signals_calling",
     "signals_held",
+    "signals_raising",
     "write_to_nowhere",
 ]
 
@@ -61,6 +63,44 @@ def signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class EndedBySignal(KeyboardInterrupt):
+    """SIGTERM or SIGHUP came.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"Ended by {signal.Signals(number).name}")
+        self.number = number
+
+
+@contextlib.contextmanager
+def signals_raising() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise, as Ctrl+C does: what is open, such as an environment, is closed on the way out.
+
+    Not where they are ignored, or somebody else handles them already.
+    """
+    owner = os.getpid()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if os.getpid() != owner:  # somebody has forked, and ends what he has
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        drop_dead_terminal()
+        raise EndedBySignal(number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in _TO_A_CHILD if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

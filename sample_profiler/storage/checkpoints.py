@@ -34,9 +34,12 @@ FORMAT_VERSION = 1
 _MILESTONES = "milestones"
 _NOT_NOW = {
     errno.EACCES,
+    errno.EHOSTDOWN,
+    errno.EIO,  # also of a network's file system that does not answer
     errno.EMFILE,
     errno.ENFILE,
     errno.ENOMEM,
+    errno.ENOTCONN,
     errno.EPERM,
     errno.ESTALE,
     errno.ETIMEDOUT,

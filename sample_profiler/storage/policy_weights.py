@@ -99,6 +99,9 @@ class PolicyWeights:
         views = []
         offset = copy * num_bytes
         for tensor in state.values():
+            if not tensor.numel():  # of which torch makes no view
+                views.append(torch.empty_like(tensor, device="cpu"))
+                continue
             flat = torch.frombuffer(self._block.memory, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
             views.append(flat.view(tensor.shape))
             offset += _padded_bytes(tensor)

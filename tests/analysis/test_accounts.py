@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from sample_profiler.analysis.accounts import account, accounts
@@ -137,3 +139,8 @@ def test_components_that_share_a_process_have_an_account_each_and_timers_have_no
     assert found[0].waits_ns == {"Learner_0": 4 * MS}
     with pytest.raises(KeyError):
         account(record, "Oracle")
+
+
+@pytest.mark.parametrize("value", [1e300, -1e308, math.inf, math.nan])
+def test_a_run_delay_that_no_clock_can_show_is_unknown(value):
+    assert account_of(make_tree(100), run_delay_s=value).run_delay_s is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from sample_profiler.analysis.facts import run_facts
@@ -65,3 +67,13 @@ def test_a_flag_that_no_run_can_have_counts_as_not_known(value):
 
 def test_zero_is_a_number_where_it_may_be_one():
     assert run_facts(Session(0.0, config={"max_policy_lag": 0})).flag("max_policy_lag", 1000, least=0) == 0
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, 1e300])
+def test_a_gauge_that_is_no_number_to_count_with_is_unknown(value):
+    record = make_record({"Learner_0": make_node("", 1000, 1)}, cpu_s=value, **{"Learner_0/policy_lag": value})
+    for gauge in record.gauges.values():
+        gauge.count = 1
+    facts = run_facts(Session(0.0, processes=[record], run={"start_s": None}))
+    assert facts.start_s == 0.0
+    assert facts.components[0].gauges == {}

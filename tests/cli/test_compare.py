@@ -102,6 +102,13 @@ def test_kept_runs_are_told_and_a_mark_that_was_cut_off_counts_as_none(compare, 
     assert len(told) == 1 and told[0].startswith(f"{tmp_path / 'out' / 'a_00'}: kept from 2")
 
 
+def test_a_mark_of_somebody_else_counts_as_none(compare, tmp_path, capsys):
+    mark = tmp_path / "out" / "a_00" / "compared.json"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("[" * 100_000)
+    assert compare("--speed 100", "--speed 200", num_pairs=1) == 0
+
+
 def test_kept_runs_of_another_machine_are_compared_only_if_asked(compare, capsys):
     flags = ("--speed=1000", "--speed=900 --host=there")
     assert compare(*flags, num_pairs=1) == 2
@@ -156,3 +163,9 @@ def test_flags_whose_quotes_are_not_closed_are_refused_before_anything_runs(comp
     error = capsys.readouterr().err
     assert f'--{which} cannot be split into flags: No closing quotation in "--speed=\'1"' in error
     assert not (tmp_path / "out").exists()
+
+
+def test_what_a_run_says_may_be_any_bytes(tmp_path, capsys):
+    command = ["compare", "--runs=1", f"--output={tmp_path}", "--", "sh", "-c", "printf '\\377'; exit 3"]
+    assert main(command) == 2
+    assert "ended with status 3:\n\\xff" in capsys.readouterr().err

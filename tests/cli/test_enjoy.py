@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.cli.enjoy import describe_episodes, enjoy
 from sample_profiler.cli.train import train
+from sample_profiler.components import memory_needs
 from sample_profiler.components.evaluation import PlayedEpisode, Player
 from sample_profiler.components.making import make_network
 from sample_profiler.envs import register_env, registry
@@ -263,3 +264,25 @@ def test_playing_ends_quietly_when_nobody_reads_its_output(then, status):
         playing.stdin.close()
         assert playing.stderr.read() == ""
         assert playing.wait(60) == status
+
+
+def test_a_name_that_is_too_long_is_one_error(capsys):
+    assert enjoy(["--env=clock", f"--train_dir={'a' * 300}"]) == 2
+    assert "File name too long" in capsys.readouterr().err
+
+
+def test_a_network_that_no_machine_can_hold_is_refused_before_it_is_made(clock_run, monkeypatch, capsys):
+    monkeypatch.setattr(memory_needs, "memory_gib", lambda: 1.0)
+    assert enjoy([*clock_run, "--no_render=True", "--encoder_mlp_layers", "65536", "65536"]) == 2
+    assert "weights of a network take 16 GiB, more than the machine has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("metadata", [None, {"render_fps": "fast"}, {"render_fps": 0}, {}])
+def test_an_environment_may_say_anything_of_its_speed(clock_run, monkeypatch, metadata):
+    monkeypatch.setattr(Clock, "metadata", metadata)
+    assert enjoy([*clock_run, "--no_render=True", "--max_num_episodes=1"]) == 0
+
+
+def test_names_of_statistics_are_printed_as_a_terminal_may_show_them():
+    extra = {"a\x1b[2J\ud800": 1.0}
+    assert "Mean a\\x1b[2J\\ud800 1.000" in describe_episodes([PlayedEpisode((1.0,), 8, extra)])

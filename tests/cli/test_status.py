@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from sample_profiler.cli import status as status_module
@@ -69,3 +72,14 @@ def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys, name):
     assert captured.out == ""
     assert captured.err.startswith("sample-profiler status: ")
     assert "{train_dir}/{experiment}" in captured.err
+
+
+def test_where_nothing_can_be_written_it_is_one_error(tmp_path):
+    (tmp_path / "profile").mkdir()
+    make_session().save(session_path(tmp_path))
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "sample_profiler", "status", str(tmp_path)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    problem = "cannot write what there is to say: [Errno 28] No space left on device\n"
+    assert done.stderr == f"sample-profiler status: {problem}"

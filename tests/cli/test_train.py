@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import threading
 from types import SimpleNamespace
 
@@ -654,3 +655,14 @@ def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):
     start()
     start("--rollout=0")
     assert logging.getLogger().handlers == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_the_environment_is_looked_at_ends_in_order(start, still, runs, monkeypatch, number):
+    closed = []
+    monkeypatch.setattr(Still, "close", lambda self: closed.append(self), raising=False)
+    monkeypatch.setattr(train_module, "check_spaces", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr(Still, "num_agents", property(lambda self: signal.raise_signal(number)), raising=False)
+    assert start() == 128 + number
+    assert closed == [still]
+    assert runs == []

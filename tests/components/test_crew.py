@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from sample_profiler.components.crew import Crew
-from sample_profiler.errors import CommandError, RunEndedError
+from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.commands import CommandResult
 
@@ -21,10 +21,11 @@ class Member:
 
     def __init__(self, name, dies=False, answers=True):
         self.name, self.dies, self.answers = name, dies, answers
-        self.reports = []
+        self.reports, self.asked = [], []
         self.lives = True
 
     def send_command(self, command):
+        self.asked.append((command.method, command.arguments))
         if self.answers:
             self.reports.append(CommandResult(command.number, self.name, 7, None))
         self.lives = not self.dies
@@ -49,7 +50,8 @@ def ask(crew):
 
 def test_who_dies_before_answering_is_named_at_once():
     crew = make_crew(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True, answers=False))
-    with pytest.raises(CommandError, match=r"^RolloutWorker_w1 cannot answer 'look' any more: the process has ended$"):
+    message = r"^RolloutWorker_w1 cannot answer 'look' any more: the process has ended$"
+    with pytest.raises(ComponentLostError, match=message):
         ask(crew)
 
 
@@ -79,3 +81,15 @@ def test_asking_is_a_wait_for_components(answers):
         ask(crew)
     root = timing.snapshot()
     assert {key: block.statistics.count for key, block in root.children.items()} == {"wait_components": 1}
+
+
+def test_whoever_takes_a_place_has_the_settings_of_the_one_before():
+    lost, other, successor = Member("RolloutWorker_w1"), Member("RolloutWorker_w0"), Member("RolloutWorker_w1")
+    crew = make_crew(lost, other, successor)
+    crew.members = [lost, other]
+    for value in (True, False):
+        crew.call("set_profiling_enabled", {"RolloutWorker_w1": (value,)}, LONG_S)
+    crew.call("set_post_collect_hook", {"RolloutWorker_w0": (print,)}, LONG_S)
+    crew.call("look", dict.fromkeys(crew.names(), ()), LONG_S)
+    crew.replace(successor)
+    assert successor.asked == [("set_profiling_enabled", (False,))]

@@ -338,3 +338,19 @@ def test_a_reward_that_is_not_finite_counts_as_0_and_such_statistics_are_left_ou
 def test_a_reward_that_is_not_finite_ends_the_playing_if_that_is_wanted(model):
     with pytest.raises(EnvContractError, match=r"the reward nan in step 2 of .*--on_bad_numbers=skip to count it as 0"):
         play_unpaid(model, stops=True)
+
+
+class Breaks(Push):
+    """Keeps its contract for three steps."""
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return (np.zeros(2, np.float32) if self.num_steps == 4 else observation), reward, *rest
+
+
+def test_an_environment_that_breaks_its_contract_later_is_blamed_for_what_follows(model):
+    env = AgentsEnv(Breaks, inspect_env(Breaks()), "push", 0, 1)
+    played = play(env, Player(model, 1, None), 1, 1, PLAYED)
+    with pytest.raises(EnvContractError, match=r"environment 0 \(push\).*shape"):
+        for _ in range(10):
+            next(played)

@@ -266,3 +266,14 @@ def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path,
     assert [path.name for path in record.parent.iterdir()] == [record.name]
     assert record.read_text() == "of the earlier run"
     assert not get_thread_stacks().main.recording.timing.is_shown, "the next recording of this process has the timers"
+
+
+@pytest.mark.parametrize(
+    ("flags", "num_files"),
+    [((), 12 * (64 + 4 * 3) + 64), (("--inference=worker",), 12 * (64 + 4 * 2) + 64 + 2 * 64 * 4)],
+)
+def test_as_many_files_are_asked_for_as_the_pipes_of_a_run_take(monkeypatch, flags, num_files):
+    asked = []
+    monkeypatch.setattr(run_module, "allow_open_files", lambda number: asked.append(number) or "")
+    run_module.allow_processes(parse_config(["--env=mine", "--num_workers=64", "--num_policies=4", *flags]))
+    assert asked == [num_files]

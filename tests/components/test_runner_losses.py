@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from sample_profiler.errors import CommandError
+from sample_profiler.components.messages import TargetReached
+from sample_profiler.errors import CommandError, ComponentLostError
 from sample_profiler.runtime.child import Finished
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.failure import Failure
@@ -107,10 +108,12 @@ def test_a_worker_that_may_not_be_replaced_ends_the_run_and_it_is_said_why(with_
     assert runner.num_stops == 1
 
 
-def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue):
-    runner = with_rescue(error=CommandError("Batcher_0 did not answer"))
+@pytest.mark.parametrize("error", [CommandError("Batcher_0 did not answer"), BlockingIOError("no more processes")])
+def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue, error):
+    runner = with_rescue(error=error)
     runner._on_exits([FakeChild("RolloutWorker_w1")])
-    assert "it cannot be replaced: Batcher_0 did not answer" in runner.failure.message
+    assert "was killed by signal 9" in runner.failure.message
+    assert f"it cannot be replaced: {error}" in runner.failure.message
 
 
 def test_a_worker_that_is_not_replaced_since_the_run_ends_meanwhile_is_no_failure(with_rescue, caplog):
@@ -217,3 +220,23 @@ def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeyp
         now_s += 1
         status.callback()
         assert child.num_kills == expected
+
+
+def test_a_worker_that_fails_while_the_run_ends_is_told_and_costs_nothing(with_rescue, caplog):
+    """As one that is killed then."""
+    runner = with_rescue()
+    runner.handle_reports([TargetReached(0), FAILURE])
+    assert runner.failure is None
+    assert "EnvError: environment 3 broke" in caplog.text
+    assert runner.knows_end_of(FAILURE.component)
+
+
+def test_who_asks_a_component_that_is_lost_is_not_to_blame(make_runner, caplog):
+    def ask(runner, _):
+        raise ComponentLostError("RolloutWorker_w1 cannot answer")
+
+    runner = make_runner()
+    runner.register_message_handler(TargetReached, ask)
+    runner.handle_reports([TargetReached(0), TargetReached(0)])
+    assert runner.failure is None
+    assert caplog.text.count("asked too late: RolloutWorker_w1 cannot answer") == 2

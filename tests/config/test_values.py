@@ -71,6 +71,8 @@ def test_words_are_read(annotation: Any, words: list[str], value: object):
         (float, "nan"),
         (float, "inf"),
         (float, "1e999"),
+        (float, "1e39"),
+        (float, "-1e-300"),
         (float, "True"),
         (Literal["gru", "lstm"], "GRU"),
         (tuple[int, ...], "1 x"),

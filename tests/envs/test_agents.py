@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -160,6 +162,16 @@ def test_errors_of_an_environment_name_it_and_keep_their_cause(make, where):
     with pytest.raises(EnvError, match=rf"environment 5 \(my_env\) raised in {where}: ZeroDivisionError") as caught:
         env.reset() if where == "reset" else env.step(actions(0))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_environment_that_exits_is_an_error_like_any_other(make, monkeypatch, where):
+    """With status 0 a run that has not done what it was asked to would end well."""
+    env, inside = make()
+    env.reset()
+    monkeypatch.setattr(inside, where, lambda *_, **__: sys.exit(0))
+    with pytest.raises(EnvError, match=rf"environment 5 \(my_env\) raised in {where}: SystemExit: 0"):
+        env.reset() if where == "reset" else env.step(actions(0))
 
 
 def test_an_error_in_the_constructor_names_the_environment():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import gymnasium
 import numpy as np
@@ -13,11 +14,12 @@ from sample_profiler.envs.contract import (
     EnvSpec,
     check_reset_result,
     check_step_result,
+    env_probed,
     inspect_env,
     name_of_env,
     read_episode_statistics,
 )
-from sample_profiler.errors import EnvContractError
+from sample_profiler.errors import EnvContractError, EnvError
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
 
@@ -104,7 +106,7 @@ def test_unsupported_action_space(space):
         inspect_env(FakeEnv(action_space=space), "mine")
 
 
-@pytest.mark.parametrize("num_agents", [0, -1, 1.5, "two", True])
+@pytest.mark.parametrize("num_agents", [0, -1, 1.5, "two", True, 10**9])
 def test_bad_num_agents(num_agents):
     with pytest.raises(EnvContractError, match="environment mine: num_agents is"):
         inspect_env(FakeEnv(num_agents=num_agents), "mine")
@@ -217,3 +219,9 @@ def test_an_episode_tells_numbers_by_name():
 def test_an_episode_that_tells_something_else(info, message):
     with pytest.raises(EnvContractError, match=r"environment 3 \(mine\): " + message):
         read_episode_statistics(info, "environment 3 (mine)")
+
+
+def test_an_environment_that_exits_in_its_constructor_is_an_error_like_any_other():
+    message = "the environment mine raised in its constructor: SystemExit: 0"
+    with pytest.raises(EnvError, match=message), env_probed(lambda: sys.exit(0), "mine"):
+        pass

@@ -68,3 +68,11 @@ def test_whole_numbers_become_scalars(tmp_path, value):
     writer.write({"x": value}, step=1)
     writer.close()
     assert read(tmp_path) == {"x": [(1, float(value))]}
+
+
+def test_a_tag_of_which_utf_8_has_no_bytes_is_written_with_what_it_has(tmp_path):
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
+    writer.write({"a\ud800": 1.5}, step=3)
+    writer.add_text("b\ud800", "text", step=3)
+    writer.close()
+    assert read(tmp_path) == {"a\\ud800": [(3, 1.5)]}

@@ -228,3 +228,11 @@ def test_a_hundred_thousand_events_never_become_objects_all_at_once(tmp_path):
     # As lines they are 100 bytes each and more, as objects 200; a window and an order over them take some 40.
     assert most_bytes < 140 * num_events
     assert (tmp_path / "trace.json").stat().st_size > 100 * num_events
+
+
+def test_a_thread_of_any_number_has_a_track():
+    record = make_record(
+        events=[(5_000, 9_000, 1, 2**23, 0), (9_500, FLOW_POINT, 1, 2**32 - 1, flow_point(REQUEST, START, 7))],
+        open_blocks=[OpenBlock("RolloutWorker_w0", ("env_step",), 9_000, 2**63)],
+    )
+    assert len(of_phase(list(timeline_events([record])), "X")) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import threading
 
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
+import pytest
+
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, EndedBySignal, signals_held, signals_raising
 
 WRITE = "print('before'); input(); print('begun', end=''); drop_dead_terminal(); print('nowhere')"
 SCRIPT = f"from sample_profiler.runtime.ending_signals import drop_dead_terminal; {WRITE}"
@@ -69,7 +72,7 @@ def test_signals_are_held_for_a_while_in_the_main_thread():
 
 SPAWN = """
 import multiprocessing, signal
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, EndedBySignal, signals_held, signals_raising
 with signals_held():
     process = multiprocessing.get_context("spawn").Process(target=int)
     process.start()
@@ -94,3 +97,37 @@ def test_in_another_thread_nothing_is_held():
     thread.start()
     thread.join()
     assert held == [set()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_where_signals_raise_what_is_open_is_closed(number):
+    closed = []
+    with contextlib.ExitStack() as stack, pytest.raises(EndedBySignal) as caught, signals_raising():
+        stack.callback(closed.append, True)
+        signal.raise_signal(number)
+    assert (caught.value.number, str(caught.value)) == (number, f"Ended by {number.name}")
+    assert closed == [True]
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_signals_that_are_ignored_or_handled_stay_so(monkeypatch):
+    seen = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: seen.append(True))
+    try:
+        with signals_raising():
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+        assert seen == [True]
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+
+
+def test_a_process_that_was_forked_where_signals_raise_dies_of_them():
+    """Vectors of environments fork, and end their processes by SIGTERM."""
+    with signals_raising():
+        if not (pid := os.fork()):
+            signal.raise_signal(signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+    assert os.WTERMSIG(status) == signal.SIGTERM

@@ -45,6 +45,7 @@ def test_tensors_of_all_shapes_and_types_survive():
         "half": torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
         "transposed": torch.arange(6.0).reshape(2, 3).T,
         "needs_grad": torch.ones(5, requires_grad=True),
+        "empty": torch.ones(0, 3),
     }
     weights = PolicyWeights()
     weights.publish(state, 1)

@@ -26,7 +26,7 @@ class MachineOptions:
     experiment_summaries_interval: float = option(10.0, above=0)
     """Seconds between two points of the TensorBoard summaries."""
 
-    flush_summaries_interval: float = option(30.0, above=0)
+    flush_summaries_interval: float = option(30.0, above=0, maximum=86_400)
     """Seconds between two writes of the TensorBoard summaries to disk."""
 
     stats_avg: int = option(100, minimum=1, maximum=1_000_000)

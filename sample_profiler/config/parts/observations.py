@@ -14,7 +14,7 @@ class ObservationOptions:
     obs_subtract_mean: float = 0.0
     """Number subtracted from the observation `obs` (entries of other names have units of their own)."""
 
-    obs_scale: float = option(1.0, above=0)
+    obs_scale: float = option(1.0, minimum=1e-6)
     """Number by which the observation `obs` is divided, after the subtraction; 255 suits images."""
 
     normalize_input: bool = True

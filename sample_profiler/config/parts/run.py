@@ -10,7 +10,7 @@ from sample_profiler.config.limits import NOT_EMPTY, TEXT_RULE_KEY, TextRule, op
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home
 
-_LONGEST_FOLDER_NAME_BYTES = 255
+_LONGEST_FOLDER_NAME_BYTES = 200  # names of files in it are up to 55 longer, and 255 are allowed
 
 
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
