@@ -106,7 +106,9 @@ def test_a_mark_of_somebody_else_counts_as_none(compare, tmp_path, capsys):
     mark = tmp_path / "out" / "a_00" / "compared.json"
     mark.parent.mkdir(parents=True)
     mark.write_text("[" * 100_000)
-    assert compare("--speed 100", "--speed 200", num_pairs=1) == 0
+    assert compare("--speed=100", "--speed=200", num_pairs=1) == 0
+    assert "kept from" not in capsys.readouterr().out
+    assert json.loads(mark.read_text()), "made anew"
 
 
 def test_kept_runs_of_another_machine_are_compared_only_if_asked(compare, capsys):

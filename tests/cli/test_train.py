@@ -146,7 +146,7 @@ def test_a_program_that_meets_the_run_of_another_one_under_the_same_name_says_ho
     register_env("other", lambda *_, **__: Still())
     flags = [f"--train_dir={tmp_path}", "--experiment=mine", "--device=cpu"]
     assert train(flags, defaults={"env": "other"}) == 2
-    assert "'still'; there are other. Register your own with register_env(name, make) before training" in caplog.text
+    assert "no environment is registered as 'still'" in caplog.text
     assert f"The run in {tmp_path / 'mine'} was made with it: give this one an --experiment of its own" in caplog.text
     assert len(runs) == 1
 
