@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sample_profiler.config import FlagDescription, describe_parts
 from sample_profiler.config.parts import EvaluationOptions
+from sample_profiler.config.values import LARGEST_FLOAT, SMALLEST_FLOAT
 from sf_examples.atari.atari_env import ATARI_DEFAULTS
 from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
@@ -16,15 +17,15 @@ FAMILIES = {"ViZDoom": VIZDOOM_DEFAULTS, "MuJoCo": MUJOCO_DEFAULTS, "Atari": ATA
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # Configuration
 
 This page is made from the options in `sample_profiler/config/parts` by `make docs`; change it there.
 
 Options are written `--flag=value` or `--flag value`. A bare `--flag` means `True`; booleans take `True`, `False`, `1`,
-`0`, `yes` and `no`; whole numbers may be written `1e7`; lists take several words (`--encoder_mlp_layers 512 512`) or
-none. Of a flag given twice the last counts. A flag that does not exist is an error, never ignored, and one error lists
-all problems of a command line.
+`0`, `yes` and `no`; whole numbers may be written `1e7`, others be 0 or of a size from {SMALLEST_FLOAT:g} to
+{LARGEST_FLOAT:g}; lists take several words (`--encoder_mlp_layers 512 512`) or none. Of a flag given twice the last
+counts. A flag that does not exist is an error, never ignored, and one error lists all problems of a command line.
 
 A value comes from the command line, else from the `config.json` of the run that is resumed, else from the defaults of
 the environment family, else from the default below. `config.json` in the run's folder keeps every value and where it

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session_checks import MAX_SECONDS
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
 
@@ -127,7 +127,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         work, waits = _scale(work, waits, wall_ns, named_ns)
         named_ns = sum(work.values()) + sum(waits.values())
     delay = record.gauges.get(_RUN_DELAY)
-    delay_ns = delay.value * NS_PER_S if delay is not None and delay.count else math.nan
+    delay_s = delay.value if delay is not None and delay.count else -1.0
     return ComponentAccount(
         component=component,
         process=record.name,
@@ -136,7 +136,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         work_ns=work,
         waits_ns=waits,
         unaccounted_ns=wall_ns - named_ns,
-        run_delay_ns=round(delay_ns) if math.isfinite(delay_ns) else None,
+        run_delay_ns=round(delay_s * NS_PER_S) if 0 <= delay_s <= MAX_SECONDS else None,
         is_parallel=is_parallel,
     )
 

@@ -84,6 +84,9 @@ def ceiling(facts: RunFacts, stage: str, speedup: float) -> Ceiling:
         speedup: how many times as fast the stage becomes.
     """
     saved = 1 - 1 / speedup
+    if facts.is_serial:  # one thing after the other: what a stage takes less, a frame takes less
+        own = sum(load.blocks.get(STAGE_BLOCKS[stage].get(load.kind, ""), 0.0) for load in facts.components)
+        return Ceiling(1 / max(1 - saved * own, _LEAST) - 1, "the rest of the process")
     needs: dict[str, float] = {}
     others = _cores_of_others(facts)
     cores = others - (_cores_of_games(facts, others) * saved if stage == "env" else 0.0)
@@ -126,12 +129,7 @@ def _cores_of_others(facts: RunFacts) -> float:
 
 
 def _cores_without_stage(facts: RunFacts) -> float:
-    """Return how many cores the Runner and Evaluators use, as much as before whichever stage is faster.
-
-    In serial mode they share one process with the stages, whose cores count with these.
-    """
-    if facts.is_serial:
-        return 0.0
+    """Return how many cores the Runner and Evaluators use, as much as before whichever stage is faster."""
     return sum(load.cpu or 0.0 for load in facts.components if load.kind not in _KINDS)
 
 

@@ -70,9 +70,7 @@ def enjoy(
                 config = parse_run_config(argv, extra_parts=parts, defaults=defaults)
                 _check(config)
                 _play(config, episodes)
-        except BrokenPipeError:
-            raise
-        except (SampleProfilerError, OSError) as error:
+        except SampleProfilerError as error:
             print(printable_text(str(error)), file=sys.stderr)
             return _BAD_USAGE
         except (MemoryError, RuntimeError) as error:
@@ -85,6 +83,14 @@ def enjoy(
         print(describe_episodes(episodes), flush=True)
     except BrokenPipeError:  # whoever read our output has seen enough
         write_to_nowhere(1)
+    except OSError as error:  # of folders and files of the run, or of standard output
+        print(printable_text(str(error)), file=sys.stderr)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
+            write_to_nowhere(1)
+        return _BAD_USAGE
     return status
 
 
@@ -173,8 +179,11 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
 
 def _read_render_fps(env: Any) -> float:
     metadata = getattr(env, "metadata", None)
-    fps = metadata.get("render_fps") if isinstance(metadata, Mapping) else None
-    return float(fps) if isinstance(fps, int | float) and 0 < fps < math.inf else _DEFAULT_FPS
+    try:
+        fps = float(metadata["render_fps"]) if isinstance(metadata, Mapping) else _DEFAULT_FPS
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return _DEFAULT_FPS
+    return fps if 0 < fps < math.inf else _DEFAULT_FPS
 
 
 def _choose_frameskip(config: Config) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -79,50 +80,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0: done; 2: it cannot be done, and standard error says why; 130: interrupted.
     """
     arguments = _make_parser().parse_args(_join_flags(sys.argv[1:] if argv is None else argv))
+    exit_status = 0
     try:
-        if arguments.command == "status":
-            return status(arguments.run_dir, watch=arguments.watch)
-        if arguments.command == "compare":
-            command = arguments.training[1:] if arguments.training[:1] == ["--"] else arguments.training
-            return compare(
-                CompareRequest(
-                    command=command,
-                    flags=(arguments.a, arguments.b),
-                    num_pairs=arguments.runs,
-                    blocks=arguments.blocks,
-                    margin=arguments.margin,
-                    output=arguments.output,
-                    allow_different_machines=arguments.allow_different_machines,
-                )
-            )
-        if arguments.command == "diff":
-            return diff(
-                arguments.run_a,
-                arguments.run_b,
-                arguments.fail_over,
-                allow_different_machines=arguments.allow_different_machines,
-            )
-        if arguments.command == "whatif":
-            options = (arguments.stages, arguments.slower, arguments.seconds, arguments.settle, arguments.rounds)
-            return whatif(arguments.run_dir, *options)
-        if arguments.command == "trace":
-            return trace(arguments.run_dir, arguments.output, arguments.seconds)
-        if arguments.command == "watch":
-            return watch(arguments.run_dir, arguments.window, arguments.interval)
-        if arguments.command == "report":
-            return report(arguments.run_dirs, arguments.format, arguments.output)
-        request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
-        return capture(arguments.run_dir, request, arguments.output)
+        exit_status = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what cannot be written is found out here, not by Python on its way out
+        return exit_status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
-        return 0
+        write_to_nowhere(1)
+        return exit_status
     except OSError as error:  # of standard output: commands tell of all others themselves
         problem = f"sample-profiler {arguments.command}: cannot write what there is to say: {error}"
         print(printable(problem), file=sys.stderr)
         write_to_nowhere(1)
         return _BAD_USAGE
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "status":
+        return status(arguments.run_dir, watch=arguments.watch)
+    if arguments.command == "compare":
+        command = arguments.training[1:] if arguments.training[:1] == ["--"] else arguments.training
+        return compare(
+            CompareRequest(
+                command=command,
+                flags=(arguments.a, arguments.b),
+                num_pairs=arguments.runs,
+                blocks=arguments.blocks,
+                margin=arguments.margin,
+                output=arguments.output,
+                allow_different_machines=arguments.allow_different_machines,
+            )
+        )
+    if arguments.command == "diff":
+        return diff(
+            arguments.run_a,
+            arguments.run_b,
+            arguments.fail_over,
+            allow_different_machines=arguments.allow_different_machines,
+        )
+    if arguments.command == "whatif":
+        options = (arguments.stages, arguments.slower, arguments.seconds, arguments.settle, arguments.rounds)
+        return whatif(arguments.run_dir, *options)
+    if arguments.command == "trace":
+        return trace(arguments.run_dir, arguments.output, arguments.seconds)
+    if arguments.command == "watch":
+        return watch(arguments.run_dir, arguments.window, arguments.interval)
+    if arguments.command == "report":
+        return report(arguments.run_dirs, arguments.format, arguments.output)
+    request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
+    return capture(arguments.run_dir, request, arguments.output)
 
 
 def _join_flags(argv: Sequence[str]) -> list[str]:
@@ -181,7 +190,7 @@ def _add_capture(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--workers", type=_indices, metavar="N,N", help="of the rollout workers, only these")
     parser.add_argument("--seconds", type=_seconds, default=5.0, help="how long, at most 3600; default: 5")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
+        "--output", type=_file, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
     )
 
 
@@ -248,7 +257,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help="folders of runs")
     parser.add_argument("--format", choices=FORMATS, default="html", help="default: html, one file that works offline")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: RUN_DIR/report.html; of text and json standard output"
+        "--output", type=_file, metavar="FILE", help="default: RUN_DIR/report.html; of text and json standard output"
     )
 
 
@@ -274,7 +283,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "captures with torch have left in the run's folder are beside the blocks.",
     )
     _add_run_dir(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz")
+    parser.add_argument("-o", "--output", type=_file, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz")
     parser.add_argument("--seconds", type=_seconds, help="only the last so many; default: all there is")
 
 
@@ -315,6 +324,11 @@ def _add_whatif(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--rounds", type=_count, default=10, metavar="N", help="measurements of each stage; default: 10"
     )
+
+
+def _file(text: str) -> Path:
+    """Return where a link to a file leads to, such as /dev/stdout: it stays a link, and the file is replaced."""
+    return Path(os.path.realpath(text) if os.path.islink(text) and os.path.isfile(text) else text)
 
 
 def _stages(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
@@ -36,25 +36,17 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> i
     if output is not None and len(run_dirs) > 1:
         print(f"sample-profiler report: --output={output} is for one run; {len(run_dirs)} are given", file=sys.stderr)
         return _BAD_USAGE
-    try:
-        if format_name == "json":
-            documents = [report_to_dict(load_report(run_dir)) for run_dir in run_dirs]
-            # A reader of JSON takes one document: of several runs it is a list.
-            _show(json.dumps(documents if len(documents) > 1 else documents[0], indent=1), output)
+    texts = _make(run_dirs, format_name, output)
+    while True:
+        try:
+            text = next(texts, None)
+        except (SessionError, OSError) as error:
+            reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+            print(printable_text(f"sample-profiler report: {reason}"), file=sys.stderr)
+            return _BAD_USAGE
+        if text is None:
             return 0
-        for run_dir in run_dirs:
-            loaded = load_report(run_dir)
-            if format_name == "html":
-                path = run_dir / "report.html" if output is None else output
-                write_page(loaded, path)
-                print(printable(str(path)))
-            else:
-                _show(format_text(loaded), output)
-    except (SessionError, OSError) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(printable_text(f"sample-profiler report: {reason}"), file=sys.stderr)
-        return _BAD_USAGE
-    return 0
+        print(text)  # out here: an error of standard output is none of a report
 
 
 def load_report(run_dir: Path) -> RunReport:
@@ -79,12 +71,28 @@ def write_page(loaded: RunReport, path: Path) -> None:
     _write(path, format_html(loaded))
 
 
-def _show(text: str, output: Path | None) -> None:
+def _make(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> Iterator[str]:
+    """Write reports; yields what is to be shown of each: where it is, or itself."""
+    if format_name == "json":
+        documents = [report_to_dict(load_report(run_dir)) for run_dir in run_dirs]
+        # A reader of JSON takes one document: of several runs it is a list.
+        yield _write_or_return(json.dumps(documents if len(documents) > 1 else documents[0], indent=1), output)
+        return
+    for run_dir in run_dirs:
+        loaded = load_report(run_dir)
+        if format_name == "html":
+            path = run_dir / "report.html" if output is None else output
+            write_page(loaded, path)
+            yield printable(str(path))
+        else:
+            yield _write_or_return(format_text(loaded), output)
+
+
+def _write_or_return(text: str, output: Path | None) -> str:
     if output is None:
-        print(text)
-    else:
-        _write(output, text + "\n")
-        print(printable(str(output)))
+        return text
+    _write(output, text + "\n")
+    return printable(str(output))
 
 
 def _write(path: Path, text: str) -> None:

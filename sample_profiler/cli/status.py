@@ -31,7 +31,7 @@ def status(run_dir: Path, *, watch: bool) -> int:
     try:
         while True:
             session = read_session(run_dir, with_events=False, with_histograms=False)
-            clear = _CLEAR if watch and sys.stdout.isatty() else ""
+            clear = _CLEAR if watch and sys.stdout is not None and sys.stdout.isatty() else ""
             print(clear + format_status(session), flush=True)
             if not watch or not is_running(session):
                 return 0

@@ -30,10 +30,10 @@ class Audience:
 
     Args:
         observers: who is told how the run goes.
-        fail: told of every exception; ends the run.
+        fail: told of every exception, and of `sys.exit`; ends the run.
     """
 
-    def __init__(self, observers: Sequence[RunObserver], fail: Callable[[Exception], None]) -> None:
+    def __init__(self, observers: Sequence[RunObserver], fail: Callable[[BaseException], None]) -> None:
         self._observers = tuple(observers)
         self._listening = list(observers)
         self._handlers: defaultdict[type, list[MessageHandler]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Audience:
             call()
         except (RunEndedError, ComponentLostError) as error:  # a lost worker is replaced, others end the run
             logger.warning("An observer or message handler asked too late: %s", error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._fail(error)
             return False
         return True

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two minutes
 _FORMAT = 2  # of what is sealed: the first, which had dicts as they were, does not say so
+_ARRAY_KINDS = "biufcSU"  # numbers and text
+_MT19937_WORDS = 624
 _ARRAY, _DICT = "array", "dict"  # every dict in packed data is one of ours, and has one of these keys
 _PLAIN = (type(None), bool, int, float, str)
 
@@ -164,7 +166,7 @@ class _Course:
                 self._loop.begin_with([*self._first_weights, *unhandled])
             state, numpy_state = course["random"]
             random.setstate(state)
-            np.random.set_state(numpy_state)
+            _set_numpy_state(numpy_state)
             _set_torch_states(course.get("torch_random", []))  # checkpoints of earlier versions have none
         except EnvError:
             raise
@@ -192,6 +194,12 @@ def _torch_states() -> list[Any]:
 
     gpu_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     return [torch.get_rng_state(), *gpu_states]
+
+
+def _set_numpy_state(state: Any) -> None:
+    if not 0 <= state[2] <= _MT19937_WORDS:  # numpy would read behind the key
+        raise ValueError(f"{state[2]!r:.80} is no position in numpy's random numbers")
+    np.random.set_state(state)
 
 
 def _set_torch_states(states: Sequence[Any]) -> None:
@@ -250,7 +258,7 @@ def _pack(value: Any) -> Any:
     import torch
 
     if isinstance(value, np.generic) or type(value) is np.ndarray:
-        if value.dtype.kind in "biufcSU":
+        if value.dtype.kind in _ARRAY_KINDS:
             data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)
             is_scalar = isinstance(value, np.generic)
             return {_ARRAY: data, "dtype": value.dtype.str, "shape": value.shape, "is_scalar": is_scalar}
@@ -280,8 +288,10 @@ def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
         if _DICT in value:
             return {_unpack(key): _unpack(item) for key, item in value[_DICT]}
-        data = value[_ARRAY].numpy().tobytes()
-        array: Any = np.ndarray(tuple(value["shape"]), np.dtype(value["dtype"]), data).copy()
+        data, dtype = value[_ARRAY].numpy().tobytes(), np.dtype(value["dtype"])
+        if dtype.kind not in _ARRAY_KINDS:  # of others, such as objects, the bytes would be taken for pointers
+            raise ValueError(f"an array of {value['dtype']!r:.80} in it")
+        array: Any = np.ndarray(tuple(value["shape"]), dtype, data).copy()
         return array[()] if value["is_scalar"] else array
     if isinstance(value, list):
         return list(map(_unpack, value))

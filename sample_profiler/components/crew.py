@@ -88,7 +88,7 @@ class Crew:
         self._end_reason = end_reason
         self._timing = timing
         self._answers: dict[int, dict[str, CommandResult]] = {}
-        self._settings: dict[str, dict[str, tuple[Any, ...]]] = {}
+        self._settings: dict[str, dict[str, tuple[int, tuple[Any, ...]]]] = {}
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the names of components that begin with `prefix`."""
@@ -97,7 +97,7 @@ class Crew:
     def replace(self, member: CrewMember) -> None:
         """Ask this component from now on, instead of the one of the same name, of which it gets all settings."""
         self.members = [member if each.name == member.name else each for each in self.members]
-        for method, arguments in self._settings.get(member.name, {}).items():
+        for method, (_, arguments) in self._settings.get(member.name, {}).items():
             member.send_command(Command(next(self.numbers), method, arguments))
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
@@ -123,7 +123,10 @@ class Crew:
             # A component of this process answers while it is sent the command: that is waiting for it, too.
             with self._timing.add_time("wait_components"):
                 self._send(number, method, arguments)
-                self._wait(answers, arguments, method, timeout_s)
+                try:
+                    self._wait(answers, arguments, method, timeout_s)
+                finally:
+                    self._keep_settings(number, method, arguments, answers)
         finally:
             del self._answers[number]
         for component in arguments:
@@ -154,9 +157,26 @@ class Crew:
     def _send(self, number: int, method: str, arguments: Mapping[str, tuple[Any, ...]]) -> None:
         for member in self.members:
             if member.name in arguments:
-                if method in _LASTING:
-                    self._settings.setdefault(member.name, {})[method] = arguments[member.name]
                 member.send_command(Command(number, method, arguments[member.name]))
+
+    def _keep_settings(
+        self,
+        number: int,
+        method: str,
+        arguments: Mapping[str, tuple[Any, ...]],
+        answers: Mapping[str, CommandResult],
+    ) -> None:
+        """Keep what was asked, for successors; what a component has refused, its successor would refuse, too.
+
+        Whoever is told of messages may ask for something else while answers are waited for: the later one counts.
+        """
+        if method not in _LASTING:
+            return
+        for component, given in arguments.items():
+            settings = self._settings.setdefault(component, {})
+            is_refused = component in answers and answers[component].error is not None
+            if not is_refused and settings.get(method, (0, ()))[0] < number:
+                settings[method] = number, given
 
     def _wait(
         self, answers: Mapping[str, CommandResult], arguments: Mapping[str, Any], method: str, timeout_s: float

@@ -350,9 +350,19 @@ class Learner:
 
     @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset) -> None:
-        """Learn the statistics of observations, after training: inference and learner saw the same normalization."""
+        """Learn the statistics of observations, after training: inference and learner saw the same normalization.
+
+        What fills the places of agents that have no part, and of numbers that were not finite, says nothing of others.
+        """
+        active = ~dataset.inactive.flatten()
+        leaves_some_out = not active.all()
+        first = 0
         for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+            behind = first + len(next(iter(observations.values())))
+            if leaves_some_out:
+                observations = {key: values[active[first:behind]] for key, values in observations.items()}
             self._trainer.model.update_normalizer(observations)
+            first = behind
 
     @profile_range("Learner.publish")
     def _publish(self) -> None:

@@ -58,14 +58,17 @@ def find_excess_of_weights(
     num_bytes = _BYTES_PER_WEIGHT * num * num_policies * num_copies
     if _fits(num_bytes):
         return []
-    copies = (
-        f", {num_copies} times in memory (for training, inference and what goes between them) for each of "
-        f"--num_policies={num_policies},"
-    )
+    copies, fewer = "", ""
+    if num_copies > 1:
+        copies = (
+            f", {num_copies} times in memory (for training, inference and what goes between them) for each of "
+            f"--num_policies={num_policies},"
+        )
+        of_inference = "num_workers" if config.sampling.inference == "worker" else "policy_workers_per_policy"
+        fewer = f", or fewer --{of_inference} or --num_policies"
     return [
-        f"{num:,} weights of a network{copies if num_copies > 1 else ''} take {num_bytes >> 30:,} GiB, more than the "
-        "machine has: use a smaller --rnn_size, --rnn_num_layers, --encoder_mlp_layers, --encoder_conv_mlp_layers, "
-        "--decoder_mlp_layers or --policy_workers_per_policy"
+        f"{num:,} weights of a network{copies} take {num_bytes >> 30:,} GiB, more than the machine has: use a smaller "
+        "--rnn_size, --rnn_num_layers, --encoder_mlp_layers, --encoder_conv_mlp_layers or --decoder_mlp_layers" + fewer
     ]
 
 

@@ -40,7 +40,15 @@ from sample_profiler.runtime.recording import Recording
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 
-__all__ = ["RunResult", "allow_processes", "check_spaces", "choose_device", "execute_run", "probe_env"]
+__all__ = [
+    "RunResult",
+    "allow_processes",
+    "check_spaces",
+    "choose_device",
+    "execute_run",
+    "find_problems_of_network",
+    "probe_env",
+]
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from sample_profiler.config.limits import NO_LIMITS, Limits, TextRule
 _TRUE_WORDS = ("true", "1", "yes")
 _FALSE_WORDS = ("false", "0", "no")
 _LARGEST_INT = 2**63 - 1
-_LARGEST_FLOAT = 1e30  # networks count in 32 bits, whose numbers end at 3e38
+SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30  # networks count in 32 bits, whose numbers end at 3e38
 _TOO_LARGE = f"is beyond the largest whole number, {_LARGEST_INT}"
 
 _NAME_OF_ONE = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}
@@ -126,8 +126,8 @@ class ValueType:
             raise DisallowedValueError(_TOO_LARGE)
         if isinstance(value, int | float) and not self.limits.allows(value):
             raise DisallowedValueError("is out of range")
-        if isinstance(value, float) and value and not 1 / _LARGEST_FLOAT <= abs(value) <= _LARGEST_FLOAT:
-            raise DisallowedValueError(f"is beyond {_LARGEST_FLOAT:g}, or closer to 0 than 1e-30")
+        if isinstance(value, float) and value and not SMALLEST_FLOAT <= abs(value) <= LARGEST_FLOAT:
+            raise DisallowedValueError(f"is beyond {LARGEST_FLOAT:g}, or closer to 0 than {SMALLEST_FLOAT:g}")
         if self.choices and value not in self.choices:
             nearest = difflib.get_close_matches(str(value), self.choices, n=1)
             raise DisallowedValueError(

@@ -242,7 +242,7 @@ class AgentsEnv:
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""
         if self._env is not None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 self._env.close()
             self._env = None
 

@@ -102,7 +102,7 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
     try:
         yield env
     finally:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             env.close()
 
 
@@ -309,7 +309,7 @@ def _read_num_agents(env: Any, name: str) -> int:
         )
     if num_agents > _MOST_AGENTS:
         raise EnvContractError(
-            f"environment {name}: num_agents is {num_agents:,}; an environment may have {_MOST_AGENTS:,} agents"
+            f"environment {name}: num_agents is {num_agents:,}; an environment may have at most {_MOST_AGENTS:,} agents"
         )
     return int(num_agents)
 

@@ -28,6 +28,7 @@ from sample_profiler.profiling.recorder import Recorder
 from sample_profiler.profiling.thread_names import thread_names
 from sample_profiler.profiling.timer_nodes import GaugeNode, gauge_number
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.usable_cores import num_usable_cores
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -78,7 +79,8 @@ class RecordFile:
         self._attached: dict[str, Timing] = {}
         self._writers: dict[str, TreeWriter] = {}
         self._has_told_of_gauge = False
-        text = json.dumps({"process_name": process_name, "host": host_name(), **(metadata or {})}).encode()
+        own = {"process_name": process_name, "host": host_name(), "num_cpus": str(num_usable_cores())}
+        text = json.dumps(own | dict(metadata or {})).encode()
         sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
         started_ns = process_start_ns() if process_started_ns is None else process_started_ns
         # Others see it once it is whole.

@@ -13,7 +13,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ KEPT_EVENTS_S = 10.0
 """Of how many seconds before a process's end a saved session has events."""
 
 _SUFFIX = ".rec"
+_MOST_DIGITS = 7  # of a number of cores
 _MOST_BYTES = 2 << 30  # of a saved session: events of ten seconds of hundreds of processes
 
 
@@ -280,8 +281,15 @@ def _read_live(folder: Path, with_events: bool, with_histograms: bool, latest_s:
             session.processes.append(record)
     session.processes.sort(key=_start)
     if any(record.host == host_name() for record in session.processes):
-        session.machine = describe_machine()
+        session.machine = describe_machine() | _cores_of(session.processes)
     return session
+
+
+def _cores_of(records: Sequence[ProcessRecord]) -> dict[str, int]:
+    """Return how many cores processes may use, as they say: whoever reads may use more, or fewer."""
+    told = [record.metadata.get("num_cpus", "") for record in records]
+    known = [int(text) for text in told if text.isdecimal() and len(text) <= _MOST_DIGITS and int(text)]
+    return {"num_cpus": max(known)} if known else {}
 
 
 @contextlib.contextmanager

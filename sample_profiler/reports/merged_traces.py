@@ -19,6 +19,8 @@ __all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]
 BLOCK_CATEGORY = "sample_profiler"
 """Of passes of blocks, which are no operators."""
 
+_FIRST_TRACK = 1 << 30  # of blocks: no thread of the system has such a number, and Perfetto takes none below 0
+
 
 def merge_chrome_traces(
     parts: Mapping[str, Path],
@@ -116,7 +118,7 @@ def _blocks(
     start_ns, end_ns = window
     shown = [component] if component in record.components else record.components
     timers = record.timers if record.components[:1] == shown[:1] else []
-    threads = {name: -number for number, name in enumerate([*shown, *timers])}
+    threads = {name: _FIRST_TRACK + number for number, name in enumerate([*shown, *timers])}
     for name, thread in threads.items():
         title = name if name in timers else "blocks" if len(shown) == 1 else f"blocks of {name}"
         yield named("thread_name", pid, thread, title)

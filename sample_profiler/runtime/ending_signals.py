@@ -81,16 +81,23 @@ class EndedBySignal(KeyboardInterrupt):
 def signals_raising() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise, as Ctrl+C does: what is open, such as an environment, is closed on the way out.
 
-    Not where they are ignored, or somebody else handles them already.
+    One order may come twice, SIGHUP several times, and what closes then is not interrupted: only by a SIGTERM after
+    `SAME_SIGNAL_S`. Not where they are ignored, or somebody else handles them already.
     """
     owner = os.getpid()
+    first_s = math.inf  # when the first one came
 
     def handle(number: int, _: FrameType | None) -> None:
+        nonlocal first_s
         if os.getpid() != owner:  # somebody has forked, and ends what he has
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         drop_dead_terminal()
-        raise EndedBySignal(number)
+        now_s = time.monotonic()
+        is_first = first_s == math.inf
+        first_s = min(first_s, now_s)
+        if is_first or (number != signal.SIGHUP and now_s - first_s > SAME_SIGNAL_S):
+            raise EndedBySignal(number)
 
     is_main = threading.current_thread() is threading.main_thread()
     taken = [number for number in _TO_A_CHILD if is_main and signal.getsignal(number) is signal.SIG_DFL]

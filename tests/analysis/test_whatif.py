@@ -174,6 +174,18 @@ def test_other_programs_need_their_processors_also_where_environments_are_faster
     assert bound.gain == pytest.approx(4 / (left + 2 * worker + 0.5) - 1)
 
 
+@pytest.mark.parametrize(("stage", "share"), [("env", 0.2 + 0.1), ("inference", 0.1), ("learner", 0.4)])
+def test_in_one_process_the_share_of_a_stage_is_what_it_can_give(stage, share):
+    facts = make_facts(env=0.1, inference=0.1, learner=0.4, cpu=1.0, num_cores=2, machine_busy=0.6)
+    first, second, *others = facts.components
+    second = replace(second, blocks={"env_step": 0.2})
+    serial = replace(facts, is_serial=True, components=(first, second, *others))
+    for speedup, saved in ((2.0, 0.5), (math.inf, 1.0)):
+        bound = ceiling(serial, stage, speedup)
+        assert bound.gain == pytest.approx(1 / (1 - saved * share) - 1)
+        assert bound.limit == "the rest of the process"
+
+
 @pytest.mark.parametrize("name", ["Evaluator_0", "Runner"])
 def test_components_without_a_stage_need_their_processors_too(name):
     shared = make_facts(env=0.5, inference=0.1, learner=0.5, cpu=0.3, num_cores=2, machine_busy=1.0, games=(0.0, 0.0))

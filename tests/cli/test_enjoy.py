@@ -241,7 +241,8 @@ def test_a_checkpoint_of_another_network_is_one_error_that_says_why(clock_run, c
 
 
 PLAYS_ON = """
-import itertools
+import itertools, signal
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 from sample_profiler.cli import enjoy
 enjoy.parse_run_config, enjoy._check = lambda *_, **__: None, lambda _: None
 def play(*_):
@@ -253,7 +254,10 @@ raise SystemExit(enjoy.enjoy([]))
 """
 
 
-@pytest.mark.parametrize(("then", "status"), [("input()", 0), ("input(); raise KeyboardInterrupt", 130)])
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [("input()", 0), ("input(); raise KeyboardInterrupt", 130), ("input(); signal.raise_signal(signal.SIGTERM)", 143)],
+)
 def test_playing_ends_quietly_when_nobody_reads_its_output(then, status):
     script = PLAYS_ON.format(then=then)
     pipe = subprocess.PIPE
@@ -277,10 +281,21 @@ def test_a_network_that_no_machine_can_hold_is_refused_before_it_is_made(clock_r
     assert "weights of a network take 16 GiB, more than the machine has" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("metadata", [None, {"render_fps": "fast"}, {"render_fps": 0}, {}])
-def test_an_environment_may_say_anything_of_its_speed(clock_run, monkeypatch, metadata):
+@pytest.mark.parametrize(
+    ("metadata", "fps"),
+    [(None, 30), ({"render_fps": "fast"}, 30), ({"render_fps": 0}, 30), ({}, 30), ({"render_fps": np.int64(50)}, 50)],
+)
+def test_an_environment_may_say_anything_of_its_speed(clock_run, videos, monkeypatch, metadata, fps):
     monkeypatch.setattr(Clock, "metadata", metadata)
-    assert enjoy([*clock_run, "--no_render=True", "--max_num_episodes=1"]) == 0
+    assert enjoy([*clock_run, "--save_video=True", "--max_num_episodes=1"]) == 0
+    assert [video.fps for video in videos] == [fps / 4], "a picture of every step"
+
+
+def test_where_nothing_can_be_written_it_is_one_error():
+    command = [sys.executable, "-c", PLAYS_ON.format(then="pass")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "[Errno 28] No space left on device\n")
 
 
 def test_names_of_statistics_are_printed_as_a_terminal_may_show_them():

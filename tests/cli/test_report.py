@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -165,6 +167,35 @@ def test_output_is_a_file_of_ones_own(run_dir, tmp_path, capsys):
 def test_a_page_that_cannot_be_written_is_an_error_of_one_line(run_dir, tmp_path, output, capsys):
     assert main(["report", str(run_dir), "--output", str(tmp_path / output)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("format_name", ["html", "text", "json"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_where_nothing_can_be_printed_it_is_one_error(run_dir, format_name, unbuffered):
+    command = [sys.executable, "-m", "sample_profiler", "report", str(run_dir), f"--format={format_name}"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    problem = "cannot write what there is to say: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, f"sample-profiler report: {problem}")
+
+
+def test_who_reads_only_the_beginning_is_told_of_no_error(run_dir):
+    command = [sys.executable, "-m", "sample_profiler", "report", *[str(run_dir)] * 40, "--format=text"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reporting:
+        assert reporting.stdout.readline()
+        reporting.stdout.close()
+        assert (reporting.stderr.read(), reporting.wait(60)) == ("", 0)
+
+
+def test_an_output_that_is_a_link_stays_one(run_dir, tmp_path):
+    (tmp_path / "there").mkdir()
+    page, link = tmp_path / "there" / "page.html", tmp_path / "link.html"
+    page.touch()
+    link.symlink_to(page)
+    assert main(["report", str(run_dir), f"--output={link}"]) == 0
+    assert link.is_symlink()
+    assert "<html" in page.read_text()
 
 
 def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import gymnasium
@@ -658,10 +659,11 @@ def test_handlers_are_gone_in_the_end_however_it_ends(start, runs):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_while_the_environment_is_looked_at_ends_in_order(start, still, runs, monkeypatch, number):
+def test_a_signal_while_the_environment_is_looked_at_ends_in_order(start, still, runs, monkeypatch, request, number):
     closed = []
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    request.addfinalizer(partial(signal.signal, number, signal.signal(number, default)))
     monkeypatch.setattr(Still, "close", lambda self: closed.append(self), raising=False)
-    monkeypatch.setattr(train_module, "check_spaces", lambda *_: signal.raise_signal(number))
     monkeypatch.setattr(Still, "num_agents", property(lambda self: signal.raise_signal(number)), raising=False)
     assert start() == 128 + number
     assert closed == [still]

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
-from sample_profiler.components.course import _open, _seal
+from sample_profiler.components.course import _open, _seal, _set_numpy_state, _unpack
 
 
 class Pair(NamedTuple):
@@ -55,3 +56,18 @@ def test_what_comes_back_is_what_went_in(state):
 def test_what_would_come_back_as_something_else_is_refused(state):
     with pytest.raises(TypeError, match="in it, which is neither a number, text"):
         _seal({"state": [state]})
+
+
+@pytest.mark.parametrize("dtype", ["O", "V8", "M8[s]"])
+def test_bytes_that_somebody_made_up_are_never_taken_for_pointers(dtype):
+    made_up = {"array": torch.full((8,), 65, dtype=torch.uint8), "dtype": dtype, "shape": (1,), "is_scalar": False}
+    with pytest.raises(ValueError, match="an array of"):
+        _unpack(made_up)
+
+
+@pytest.mark.parametrize("position", [-1, 625, 10**6])
+def test_random_numbers_are_never_read_from_behind_the_key(position):
+    before = np.random.get_state()
+    with pytest.raises(ValueError, match="is no position"):
+        _set_numpy_state((*before[:2], position, *before[3:]))
+    assert np.random.get_state()[2] == before[2]

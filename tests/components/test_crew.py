@@ -19,15 +19,15 @@ class Member:
 
     pid = 1
 
-    def __init__(self, name, dies=False, answers=True):
-        self.name, self.dies, self.answers = name, dies, answers
+    def __init__(self, name, dies=False, answers=True, error=None):
+        self.name, self.dies, self.answers, self.error = name, dies, answers, error
         self.reports, self.asked = [], []
         self.lives = True
 
     def send_command(self, command):
         self.asked.append((command.method, command.arguments))
         if self.answers:
-            self.reports.append(CommandResult(command.number, self.name, 7, None))
+            self.reports.append(CommandResult(command.number, self.name, 7, self.error))
         self.lives = not self.dies
 
     def is_alive(self):
@@ -93,3 +93,45 @@ def test_whoever_takes_a_place_has_the_settings_of_the_one_before():
     crew.call("look", dict.fromkeys(crew.names(), ()), LONG_S)
     crew.replace(successor)
     assert successor.asked == [("set_profiling_enabled", (False,))]
+
+
+def test_what_was_asked_last_counts_also_where_it_was_asked_while_answers_were_waited_for():
+    member, successor = Member("RolloutWorker_w1"), Member("RolloutWorker_w1")
+
+    def take_reports():
+        if len(member.asked) == 1:
+            crew.call("set_profiling_enabled", {member.name: (False,)}, LONG_S)
+        while member.reports:
+            crew.take(member.reports.pop())
+
+    crew = Crew([member], take_reports, lambda: "", Timing("Runner profile"))
+    crew.call("set_profiling_enabled", {member.name: (True,)}, LONG_S)
+    assert [arguments for _, arguments in member.asked] == [(True,), (False,)]
+    crew.replace(successor)
+    assert successor.asked == [("set_profiling_enabled", (False,))]
+
+
+def ask_and_replace(member, method, argument):
+    """Return what a successor is asked to do after a member was asked for something, which fails."""
+    crew, successor = make_crew(member), Member(member.name)
+    with pytest.raises((CommandError, TypeError)):
+        crew.call(method, {member.name: (argument,)}, LONG_S)
+    crew.replace(successor)
+    return successor.asked
+
+
+def test_a_setting_that_the_lost_one_could_not_answer_any_more_is_its_successors():
+    lost = Member("RolloutWorker_w1", dies=True, answers=False)
+    assert ask_and_replace(lost, "set_profiling_enabled", False) == [("set_profiling_enabled", (False,))]
+
+
+def test_a_setting_that_was_refused_is_nobodys():
+    assert ask_and_replace(Member("RolloutWorker_w1", error="TypeError: x"), "set_post_collect_hook", 3) == []
+
+
+def test_a_setting_that_could_not_be_sent_is_nobodys():
+    class Refusing(Member):
+        def send_command(self, command):
+            raise TypeError("cannot pickle this")
+
+    assert ask_and_replace(Refusing("RolloutWorker_w1"), "set_post_collect_hook", open) == []

@@ -255,6 +255,23 @@ def test_returns_of_steps_that_are_not_trained_on_are_in_no_statistic(make_learn
     assert statistics.mean.item() == pytest.approx((0 + 3 + 5) / 3)
 
 
+@pytest.mark.parametrize("inactive", [[], [0], [2, 5], list(range(8))])
+def test_what_fills_places_of_agents_without_a_part_is_in_no_statistic_of_observations(make_learner, inactive):
+    run = make_learner("--recurrence=2").start()
+    observations = run.memory.observations["obs"][:2, :4]
+    observations[:] = np.random.default_rng(3).normal(3.0, 1.0, observations.shape)
+    steps = observations.reshape(8, -1)
+    seen = np.delete(steps, inactive, axis=0)
+    for step in inactive:
+        run.memory.inactive[divmod(step, 4)] = True
+        observations[divmod(step, 4)] = 9999.0
+    run.hand_over(0, 1)
+    (statistics,) = (entry.statistics for entry in run.learner._trainer.model.observation_normalizer.entries)
+    # It begins as if it had seen one observation of mean 0.
+    assert statistics.count.item() == 1 + len(seen)
+    assert statistics.mean.numpy().ravel() == pytest.approx(seen.sum(0) / (1 + len(seen)), abs=1e-5)
+
+
 def test_rewards_are_scaled_and_clipped(make_learner):
     run = make_learner(
         "--rollout=1", "--batch_size=2", "--normalize_returns=False", "--reward_scale=2", "--reward_clip=5",

@@ -161,7 +161,8 @@ def test_observers_see_the_last_figures_before_they_let_go(runner):
 class RaisingObserver(RunObserver):
     """Raises whenever it is told of one thing, and counts all it is told."""
 
-    def __init__(self, event):
+    def __init__(self, event, error=None):
+        self.error = error or ValueError(f"broken {event}")
         self.num_calls = dict.fromkeys(("on_init", "on_start", "on_training_step", "on_status", "on_summaries"), 0)
         self.num_calls["on_stop"] = 0
         for name in self.num_calls:
@@ -170,7 +171,7 @@ class RaisingObserver(RunObserver):
     def take(self, name, raises, *_):
         self.num_calls[name] += 1
         if raises:
-            raise ValueError(f"broken {name}")
+            raise self.error
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,13 @@ def test_what_an_observer_raises_fails_the_run_once_and_others_are_told_on(make_
     expected = ["start", "training_step", *["status", "summaries"] * 3, "stop"]
     assert runner.observer.kinds() == expected
     assert runner.num_stops >= 1
+
+
+def test_an_observer_that_exits_fails_the_run_like_one_that_raises(make_runner):
+    """With status 0 a run that has not done what it was asked to would end well."""
+    runner = make_runner(others=[RaisingObserver("on_start", SystemExit(0))])
+    runner.start()
+    assert runner.failure.message == "SystemExit: 0"
 
 
 def test_what_a_message_handler_raises_fails_the_run_once_and_others_get_the_message(runner, caplog):

@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from sample_profiler.components.messages import (
-    TargetReached,
-)
+from sample_profiler.components.messages import TargetReached
 from sample_profiler.runtime.child import Finished
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat

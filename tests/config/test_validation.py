@@ -90,7 +90,7 @@ def test_each_group_of_a_worker_gets_one_vector():
     assert parse("--batched_sampling=True --num_envs_per_worker=3").num_envs_per_worker == 3
 
 
-@pytest.mark.parametrize("name", ["a", "my_run", "group/run", "a.b", "..a", "run-1", "Ünï", "a/"])
+@pytest.mark.parametrize("name", ["a", "my_run", "group/run", "a.b", "..a", "run-1", "Ünï", "a/", "x" * 200])
 def test_experiments_inside_the_folder_of_runs(name: str):
     assert parse_config(["--env=x", f"--experiment={name}"]).experiment == name
 
@@ -98,7 +98,7 @@ def test_experiments_inside_the_folder_of_runs(name: str):
 @pytest.mark.parametrize(
     "name",
     ["", " ", ".", "..", "../x", "a/../../x", "a/..", "./a", "/abs", "//abs", "~", "~/x", "a//b", "a\\b", "a\nb",
-     "a\0b", "x" * 256, "ä" * 200, "a/ ../b"],
+     "a\0b", "x" * 201, "ä" * 101, "a/ ../b"],
 )  # fmt: skip
 def test_experiments_that_leave_the_folder_of_runs_are_refused(name: str):
     with pytest.raises(ConfigError) as caught:
@@ -132,6 +132,8 @@ def test_zero_is_refused_where_it_has_no_meaning(flag: str):
     "word",
     ["seed=-1", "gamma=1.01", "gamma=-0.1", "gae_lambda=2", "adam_beta1=1", "adam_beta2=1", "default_niceness=20",
      "default_niceness=-21", "max_policy_lag=-1", "max_grad_norm=-1", "kl_loss_coeff=-1", "save_milestones_sec=-2",
+     "obs_scale=9e-7", "initial_stddev=9e-5", "initial_stddev=2e4",
+     "flush_summaries_interval=86401", "learning_rate=9e-31", "reward_scale=1.1e30",
      "recurrence=-2", "decorrelate_experience_max_seconds=-1", "continuous_tanh_scale=-1", "optimizer=sgd"],
 )  # fmt: skip
 def test_values_beyond_their_limits_are_refused(word: str):
@@ -141,7 +143,8 @@ def test_values_beyond_their_limits_are_refused(word: str):
 
 @pytest.mark.parametrize(
     "word",
-    ["seed=0", "gamma=1", "gamma=0", "max_grad_norm=0", "max_policy_lag=0", "save_milestones_sec=-1", "seed=None"],
-)
+    ["seed=0", "gamma=1", "gamma=0", "max_grad_norm=0", "max_policy_lag=0", "save_milestones_sec=-1", "seed=None",
+     "obs_scale=1e-6", "flush_summaries_interval=86400", "learning_rate=1e-30", "reward_scale=1e30"],
+)  # fmt: skip
 def test_values_at_their_limits_are_accepted(word: str):
     assert parse(f"--{word}").origin(word.partition("=")[0]) == "command line"

@@ -23,7 +23,7 @@ class Scripted(gymnasium.Env):
         self.seeds, self.actions = [], []
         self.is_closed = False
         self.step_number = 0
-        self.fails_in = ""
+        self.fails_in, self.failure = "", ZeroDivisionError("division by zero")
 
     def reset(self, *, seed=None, options=None):
         self._fail_if_in("reset")
@@ -47,7 +47,7 @@ class Scripted(gymnasium.Env):
 
     def _fail_if_in(self, where):
         if self.fails_in == where:
-            raise ZeroDivisionError("division by zero")
+            raise self.failure
 
 
 class TwoAgents(Scripted):
@@ -270,9 +270,10 @@ def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make):
         env.reset()
 
 
-def test_closing_is_done_once_and_never_raises(make):
+@pytest.mark.parametrize("failure", [ZeroDivisionError(), SystemExit(0)])
+def test_closing_is_done_once_and_never_raises(make, failure):
     env, inside = make()
-    inside.fails_in = "close"
+    inside.fails_in, inside.failure = "close", failure
     env.close()
     assert inside.is_closed
     inside.is_closed = False

@@ -225,3 +225,17 @@ def test_an_environment_that_exits_in_its_constructor_is_an_error_like_any_other
     message = "the environment mine raised in its constructor: SystemExit: 0"
     with pytest.raises(EnvError, match=message), env_probed(lambda: sys.exit(0), "mine"):
         pass
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError(), SystemExit(0)])
+def test_what_an_environment_that_was_looked_at_raises_when_it_is_closed_is_of_no_use(failure):
+    closed = []
+
+    def close():
+        closed.append(True)
+        raise failure
+
+    env = FakeEnv(close=close)
+    with env_probed(lambda: env, "mine") as probe:
+        assert probe is env
+    assert closed == [True]

@@ -15,6 +15,7 @@ from record_writer import RecordWriter, S, find_dead_pid
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing, session_documents
 from sample_profiler.profiling.events import Event
+from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session, live_folder, read_live, read_session, session_path
 from sample_profiler.profiling.timer_nodes import GaugeNode
@@ -196,6 +197,16 @@ def test_a_run_that_goes_on_is_read_from_its_record_files(run_dir):
     ]
     assert session.config == {"rollout": 32}
     assert session.machine["host"] == os.uname().nodename
+
+
+def test_the_cores_of_a_run_are_those_that_its_processes_may_use_and_not_the_readers(run_dir, monkeypatch):
+    write_record(run_dir)
+    monkeypatch.setattr("sample_profiler.profiling.machine_facts.num_usable_cores", lambda: 64)
+    assert read_session(run_dir).machine["num_cpus"] == 64, "where they do not say"
+    for name, cores in (("Runner", 3), ("RolloutWorker_w0", 1)):
+        monkeypatch.setattr("sample_profiler.profiling.record_file.num_usable_cores", lambda cores=cores: cores)
+        RecordFile(live_folder(run_dir) / f"{name}.1.rec", process_name=name, ring_bytes=0).close()
+    assert read_session(run_dir).machine["num_cpus"] == 3
 
 
 def test_a_run_that_has_ended_is_read_from_its_session(run_dir):

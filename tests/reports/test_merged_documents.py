@@ -167,6 +167,7 @@ def test_a_trace_without_operators_says_so_and_flows_keep_to_their_process(tmp_p
     assert "Batcher_0" in document["metadata"]["note"]
     flows = [event for event in document["traceEvents"] if event["ph"] == "s"]
     assert len({event["id"] for event in flows}) == 2
+    assert all(type(event["id"]) is int and 0 <= event["id"] < 2**53 for event in flows), "Perfetto drops others"
     assert [event["ts"] for event in flows] == [0.0, 3.0]
     (tmp_path / "a").write_text("[]")
     with pytest.raises(ValueError, match="is no trace"):

@@ -100,7 +100,8 @@ def test_captured_operators_are_beside_the_blocks_of_their_component(captures):
     tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert tracks[operators["aten::mm"]["tid"]] == "captured: thread 4242 (python)"
     assert tracks[operators["aten::sum"]["tid"]] == "captured: 4242", "nobody has named it"
-    assert [event["id"] for event in of_phase(events, "s")] == ["torch_1:3"]
+    (flow,) = of_phase(events, "s")
+    assert type(flow["id"]) is int
 
 
 def test_blocks_that_the_timeline_has_are_not_taken_from_captures_too(captures):

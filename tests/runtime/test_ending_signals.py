@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from sample_profiler.runtime import ending_signals
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, EndedBySignal, signals_held, signals_raising
 
 WRITE = "print('before'); input(); print('begun', end=''); drop_dead_terminal(); print('nowhere')"
@@ -72,7 +73,7 @@ def test_signals_are_held_for_a_while_in_the_main_thread():
 
 SPAWN = """
 import multiprocessing, signal
-from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, EndedBySignal, signals_held, signals_raising
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS, signals_held
 with signals_held():
     process = multiprocessing.get_context("spawn").Process(target=int)
     process.start()
@@ -99,10 +100,20 @@ def test_in_another_thread_nothing_is_held():
     assert held == [set()]
 
 
+@pytest.fixture
+def default_signals():
+    """Signals do what they do by default, whatever they did to whoever began the tests."""
+    before = [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)]
+    yield
+    for number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_where_signals_raise_what_is_open_is_closed(number):
     closed = []
-    with contextlib.ExitStack() as stack, pytest.raises(EndedBySignal) as caught, signals_raising():
+    with pytest.raises(EndedBySignal) as caught, signals_raising(), contextlib.ExitStack() as stack:
         stack.callback(closed.append, True)
         signal.raise_signal(number)
     assert (caught.value.number, str(caught.value)) == (number, f"Ended by {number.name}")
@@ -110,19 +121,50 @@ def test_where_signals_raise_what_is_open_is_closed(number):
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
-def test_signals_that_are_ignored_or_handled_stay_so(monkeypatch):
-    seen = []
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: seen.append(True))
-    try:
-        with signals_raising():
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM), (signal.SIGTERM, signal.SIGHUP)],
+)
+def test_what_closes_is_not_interrupted_by_more_of_one_order(monkeypatch, numbers):
+    monkeypatch.setattr(ending_signals.time, "monotonic", lambda: 100.0)
+    closed = []
+
+    def close():
+        for number in numbers[1:]:
+            signal.raise_signal(number)
+        closed.append(True)
+
+    with pytest.raises(EndedBySignal) as caught, signals_raising(), contextlib.ExitStack() as stack:
+        stack.callback(close)
+        signal.raise_signal(numbers[0])
+    assert caught.value.number == numbers[0]
+    assert closed == [True]
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize(("later", "raises"), [(signal.SIGTERM, True), (signal.SIGHUP, False)])
+def test_another_order_after_a_while_interrupts_what_closes_but_no_hangup(monkeypatch, later, raises):
+    with signals_raising():
+        with pytest.raises(EndedBySignal):
             signal.raise_signal(signal.SIGHUP)
-            signal.raise_signal(signal.SIGTERM)
-        assert seen == [True]
-    finally:
-        signal.signal(signal.SIGHUP, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+        monkeypatch.setattr(ending_signals, "SAME_SIGNAL_S", -1.0)
+        with pytest.raises(EndedBySignal) if raises else contextlib.nullcontext():
+            signal.raise_signal(later)
 
 
+@pytest.mark.usefixtures("default_signals")
+def test_signals_that_are_ignored_or_handled_stay_so():
+    seen = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: seen.append(True))
+    with signals_raising():
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+    assert seen == [True]
+
+
+@pytest.mark.usefixtures("default_signals")
 def test_a_process_that_was_forked_where_signals_raise_dies_of_them():
     """Vectors of environments fork, and end their processes by SIGTERM."""
     with signals_raising():

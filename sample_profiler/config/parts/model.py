@@ -57,7 +57,7 @@ class ModelOptions:
     continuous_tanh_scale: float = option(0.0, minimum=0)
     """Continuous actions: bound means to plus or minus this value with tanh; 0 leaves them unbounded."""
 
-    initial_stddev: float = option(1.0, above=0)
+    initial_stddev: float = option(1.0, minimum=1e-4, maximum=1e4)
     """Continuous actions: standard deviation at the start of training."""
 
     @property
