@@ -239,6 +239,8 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
             stack.enter_context(folder_locked(folder))
             for checkpoints in filter(Path.is_dir, sorted(folder.glob("checkpoint_p*"))):
                 stay_until_unlocked(checkpoints, _LEARNER_S)
+            if config.run.restart_behavior != "resume":
+                _check_holds_no_other_run(config)
             if config.run.restart_behavior == "overwrite":
                 _check_is_of_a_run(folder, expand_home(config.run.train_dir, "--train_dir", ConfigError))
                 _empty(folder)
@@ -258,6 +260,22 @@ def _take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -
     except OSError as error:
         problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
         raise ConfigError([problem]) from error
+
+
+def _check_holds_no_other_run(config: Config) -> None:
+    """Refuse to delete or rename a folder that other runs are in, which may go on: names may have a slash.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    folder = config.run.folder
+    for path in folder.glob(f"*/**/{config_path(folder).name}"):
+        if (path.parent / LOG).exists():
+            behavior = f"--restart_behavior={config.run.restart_behavior}"
+            problem = (
+                f"{behavior}: another run is in {path.parent}: nothing is changed; use another --experiment, or move"
+            )
+            raise ConfigError([f"{problem} that one"])
 
 
 def _rename(folder: Path) -> None:

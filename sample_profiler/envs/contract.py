@@ -292,16 +292,23 @@ def _count_entries(space: gymnasium.Space[Any]) -> int:
 
 def _check_action_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
     try:
-        action_width(space)
+        width = action_width(space)
     except EnvContractError as error:
         raise EnvContractError(f"environment {name}: {error}") from None
+    if not width:
+        raise EnvContractError(
+            f"environment {name}: action_space {space} has no number to choose; it needs at least one"
+        )
     return space
 
 
 def _read_num_agents(env: Any, name: str) -> int:
     # gymnasium's wrappers do not pass on attributes of the environment inside.
     inner = getattr(env, "unwrapped", env)
-    num_agents = getattr(env, "num_agents", getattr(inner, "num_agents", 1))
+    try:
+        num_agents = getattr(env, "num_agents", getattr(inner, "num_agents", 1))
+    except Exception as error:
+        raise EnvContractError(f"environment {name}: num_agents raised {type(error).__name__}: {error}") from error
     if isinstance(num_agents, bool) or not isinstance(num_agents, int | np.integer) or num_agents < 1:
         raise EnvContractError(
             f"environment {name}: num_agents is {num_agents!r}; it is the number of agents, 1 or more, and may be left "
@@ -370,7 +377,8 @@ def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:
 
 def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
     """Whether the array survives as another type; floats of another width are common and harmless."""
-    if np.can_cast(array.dtype, dtype, "same_kind"):
+    are_whole = array.dtype.kind in "iu" and dtype.kind in "iu"  # those of fewer bits would wrap
+    if np.can_cast(array.dtype, dtype, "safe" if are_whole else "same_kind"):
         return True
     return array.dtype.kind in "iu" and bool((array.astype(dtype) == array).all())
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.errors import ModelError
+from sample_profiler.errors import ModelError, SampleProfilerError, is_out_of_memory
 from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
@@ -28,6 +28,17 @@ from sample_profiler.spaces import ACTION_MASK_KEY, split_action_mask
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
 
+def _made(name: str, make: Callable[[Any], nn.Module], inputs: Any) -> nn.Module:
+    try:
+        return make(inputs)
+    except SampleProfilerError:
+        raise
+    except (Exception, SystemExit) as error:
+        if is_out_of_memory(error):
+            raise
+        raise ModelError(f"the registered {name} raised in its constructor: {type(error).__name__}: {error}") from error
+
+
 class _Trunk(nn.Module):
     """Encoder, core and decoder: what actor and critic share, or have one each of."""
 
@@ -39,20 +50,20 @@ class _Trunk(nn.Module):
         if parts.encoder is None:
             self.encoder = ObservationEncoder(observation_spaces, options)
         else:
-            self.encoder = parts.encoder(spaces.Dict(dict(observation_spaces)))
+            self.encoder = _made("encoder", parts.encoder, spaces.Dict(dict(observation_spaces)))
         self.encoded_size = _output_size(self.encoder, "encoder")
         self.core: Core
         if parts.core is None or not options.use_rnn:
             self.core = make_core(self.encoded_size, options)
         else:
-            self.core = cast("Core", parts.core(self.encoded_size))
+            self.core = cast("Core", _made("core", parts.core, self.encoded_size))
             _output_size(self.core, "core")
         self.decoder: nn.Module
         if parts.decoder is None:
             self.decoder = Mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
             self.output_size = options.decoder_mlp_layers[-1] if options.decoder_mlp_layers else self.core.output_size
         else:
-            self.decoder = parts.decoder(self.core.output_size)
+            self.decoder = _made("decoder", parts.decoder, self.core.output_size)
             self.output_size = _output_size(self.decoder, "decoder")
 
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 __all__ = ["best_name", "checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
 
-_MOST_CHARACTERS = 100
+_MOST_CHARACTERS = 100  # of one byte each: names of files have 255
+_HUGE = 1e15
 _NAME = re.compile(
     r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_(?P<metric>.+)_(?P<value>[-\d.einf]+))?\.pth"
 )
@@ -37,7 +38,8 @@ def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
 
 def best_name(num_steps: int, num_frames: int, metric: str, value: float) -> str:
     """Return the name of a best checkpoint, which tells by which metric it is the best, and its value."""
-    return f"best_{num_steps:09}_{num_frames}_{_as_text_of_name(metric)}_{value:.3f}.pth"
+    digits = f"{value:.3f}" if abs(value) < _HUGE else f"{value:.3e}".replace("+", "")
+    return f"best_{num_steps:09}_{num_frames}_{_as_text_of_name(metric)}_{digits}.pth"
 
 
 def metric_in_name(path: Path, metric: str) -> float:
@@ -64,7 +66,7 @@ def has_trained(run_folder: Path) -> bool:
 
 def _as_text_of_name(metric: str) -> str:
     """Return the name of a metric, which may have any characters, as part of the name of a file."""
-    return re.sub(r"[^\w.-]", "-", metric)[:_MOST_CHARACTERS]
+    return re.sub(r"[^\w.-]", "-", metric, flags=re.ASCII)[:_MOST_CHARACTERS]
 
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:

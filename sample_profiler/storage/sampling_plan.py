@@ -179,9 +179,12 @@ def _make_groups(sampling: SamplingOptions, num_agents: int, policy_of_agent: Po
         for split in range(splits):
             num_envs = sampling.num_envs_per_worker // splits + (split < sampling.num_envs_per_worker % splits)
             envs = range(first_env, first_env + num_envs)
-            policies = tuple(
-                policy_of_agent(env, agent, sampling.num_policies) for env in envs for agent in range(num_agents)
-            )
+            try:
+                policies = tuple(
+                    policy_of_agent(env, agent, sampling.num_policies) for env in envs for agent in range(num_agents)
+                )
+            except (Exception, SystemExit) as error:
+                raise ConfigError([f"the registered mapping raised {type(error).__name__}: {error}"]) from error
             unknown = [policy for policy in policies if policy not in range(sampling.num_policies)]
             if unknown:
                 problem = f"the registered mapping gives policy {unknown[0]!r}; there are policies 0 to "

@@ -429,6 +429,21 @@ def test_overwriting_removes_no_folder_that_no_run_has_made(start, runs, tmp_pat
     assert runs == []
 
 
+@pytest.mark.parametrize("behavior", ["overwrite", "restart"])
+def test_a_folder_that_another_run_is_in_stays_as_it_is(start, runs, tmp_path, caplog, behavior):
+    fill(tmp_path / "mine")
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    (tmp_path / "mine" / "group").mkdir()
+    other = tmp_path / "mine" / "group" / "other"
+    fill(other)
+    (other / "config.json").write_text("{}")
+    (other / "log.txt").touch()
+    assert start(f"--restart_behavior={behavior}") == 2
+    assert f"--restart_behavior={behavior}: another run is in {other}: nothing is changed" in caplog.text
+    assert (other / "old.txt").read_text() == (tmp_path / "mine" / "old.txt").read_text() == "old"
+    assert runs == []
+
+
 def test_overwriting_takes_an_empty_folder(start, tmp_path):
     (tmp_path / "mine").mkdir()
     assert start("--restart_behavior=overwrite") == 0

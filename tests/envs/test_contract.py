@@ -136,6 +136,7 @@ ZEROS = np.zeros(3, np.float32)
         (SPEC, ([0.0, 0.0, 0.0], {})),
         (SPEC, (np.full(3, np.nan, np.float32), {})),  # what becomes of them is for whoever samples to decide
         (IMAGE_SPEC, ({"image": np.zeros((3, 2, 2), np.int64)}, {})),
+        (IMAGE_SPEC, ({"image": np.full((3, 2, 2), 255, np.uint16)}, {})),
         (TWO_AGENTS, ([ZEROS, ZEROS], [{}, {}])),
         (TWO_AGENTS, (np.zeros((2, 3), np.float32), ({}, {}))),
         (DISCRETE, ({"room": -1}, {})),
@@ -155,6 +156,11 @@ def test_good_reset(spec, result):
         (SPEC, (np.zeros(4, np.float32), {}), r"'obs' of shape \(4,\); observation_space says \(3,\)"),
         (IMAGE_SPEC, ({"image": np.zeros((3, 2, 2), np.float32)}, {}), "of type float32; observation_space says uint8"),
         (IMAGE_SPEC, ({"image": np.full((3, 2, 2), 256)}, {}), "of type int64; observation_space says uint8"),
+        (
+            IMAGE_SPEC,
+            ({"image": np.full((3, 2, 2), 256, np.uint16)}, {}),
+            "of type uint16; observation_space says uint8",
+        ),
         (
             IMAGE_SPEC,
             ({"picture": np.zeros((3, 2, 2), np.uint8)}, {}),
@@ -239,3 +245,18 @@ def test_what_an_environment_that_was_looked_at_raises_when_it_is_closed_is_of_n
     with env_probed(lambda: env, "mine") as probe:
         assert probe is env
     assert closed == [True]
+
+
+def test_an_action_without_any_number_is_refused():
+    with pytest.raises(EnvContractError, match=r"environment mine: action_space .* has no number to choose"):
+        inspect_env(FakeEnv(action_space=spaces.MultiDiscrete([])), "mine")
+
+
+def test_a_number_of_agents_that_cannot_be_read_is_an_error():
+    class Unready(FakeEnv):
+        @property
+        def num_agents(self):
+            raise ValueError("not yet")
+
+    with pytest.raises(EnvContractError, match="environment mine: num_agents raised ValueError: not yet"):
+        inspect_env(Unready(), "mine")

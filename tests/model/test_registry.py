@@ -100,6 +100,7 @@ def test_own_parts_are_used_with_the_configuration_and_the_spaces(flags):
     ("make", "part_of_message"),
     [
         (lambda cfg, space: 5, "torch.nn.Module"),
+        (lambda cfg, space: space["nothing"], "the registered encoder raised in its constructor: KeyError: 'nothing'"),
         (lambda cfg, space: nn.Linear(2, 2), "output_size None"),
         (lambda cfg, space: OwnEncoder(3, 5), "fails with two observations: RuntimeError"),
         (lambda cfg, space: OwnDecoder(3, 5), "fails with two observations: TypeError"),

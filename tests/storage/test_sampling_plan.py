@@ -322,3 +322,10 @@ def test_a_mapping_to_a_policy_that_is_not_there_is_an_error(answer):
     register_policy_mapping(lambda *_: answer)
     with pytest.raises(ConfigError, match=rf"gives policy {answer}; there are policies 0 to 1"):
         make_sampling_plan(sampling, num_agents=1)
+
+
+@pytest.mark.usefixtures("_own_mapping")
+def test_a_mapping_that_raises_is_an_error():
+    register_policy_mapping(lambda *_: {}["nothing"])
+    with pytest.raises(ConfigError, match="the registered mapping raised KeyError: 'nothing'"):
+        make_sampling_plan(OPTIONS, num_agents=1)
