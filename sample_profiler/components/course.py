@@ -197,8 +197,9 @@ def _torch_states() -> list[Any]:
 
 
 def _set_numpy_state(state: Any) -> None:
-    if not 0 <= state[2] <= _MT19937_WORDS:  # numpy would read behind the key
-        raise ValueError(f"{state[2]!r:.80} is no position in numpy's random numbers")
+    position = state["state"]["pos"]
+    if not 0 <= position <= _MT19937_WORDS:  # numpy would read behind the key
+        raise ValueError(f"{position!r:.80} is no position in numpy's random numbers")
     np.random.set_state(state)
 
 
