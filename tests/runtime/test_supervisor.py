@@ -106,20 +106,27 @@ def test_a_child_that_dies_before_it_has_read_what_it_needs_is_no_wait(superviso
     assert child.exit_code == spawned.EndsWhoeverReads.STATUS
 
 
-def test_what_is_killed_stands_still_when_it_is_looked_at_for_the_last_time(supervisor, await_report, monkeypatch):
+def test_what_is_killed_stands_still_when_it_is_looked_at_for_the_last_time(
+    supervisor, await_report, wait_until, monkeypatch
+):
     """A worker that starts its game, and the game, make named memory at any moment."""
     child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.start_games))
     _, *games = await_report(child, lambda report: isinstance(report, list))
     looks, note = [], supervisor.note_belongings
 
+    def are_stopped():
+        return all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in (child.pid, *games))
+
     def note_and_look(children):
         note(children)
-        looks.append([psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in (child.pid, *games)])
+        looks.append(1)
+        if len(looks) == 2:
+            wait_until(are_stopped)  # the signal is on its way, and it does nothing more in between
 
     with monkeypatch.context() as patches:
         patches.setattr(supervisor, "note_belongings", note_and_look)
         supervisor.kill_now([child])
-    assert looks[-1] == [True] * (1 + len(games))
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EMFILE, "Too many open files")])
