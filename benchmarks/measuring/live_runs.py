@@ -24,9 +24,10 @@ from benchmarks.measuring.alternation import Sample
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.processor_time import processor_time_s
 from sample_profiler.components import wiring
+from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run, probe_env
+from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import Config, config_path, save_config
 from sample_profiler.profiling.session import read_session

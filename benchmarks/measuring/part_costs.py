@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.processes import run_processes
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
-from sample_profiler.components.run import probe_env
+from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.topology import plan_components
 from sample_profiler.envs import export_registration
 from sample_profiler.runtime.channels import LocalChannel, LocalReports

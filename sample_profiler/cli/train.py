@@ -24,6 +24,7 @@ from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.run_folder import LOG, check_links, find_link_to
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
+from sample_profiler.components.env_probe import EnvProbe, begin_probe
 from sample_profiler.components.making import check_own_parts
 from sample_profiler.components.observers import RunObserver, check_observers
 from sample_profiler.components.run import (
@@ -32,7 +33,6 @@ from sample_profiler.components.run import (
     check_spaces,
     choose_device,
     execute_run,
-    probe_env,
 )
 from sample_profiler.config import (
     Config,
@@ -43,7 +43,6 @@ from sample_profiler.config import (
     save_config,
     wants_help,
 )
-from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
 from sample_profiler.profiling.process_clock import process_start_ns
@@ -55,6 +54,7 @@ from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
+from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import Machine, draw_seed
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -142,11 +142,16 @@ def _train(
 ) -> int:
     config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
     config = _with_absolute_profile_dir(_with_seed(config))
-    folder = config.run.folder
+    folder = config.run.folder  # what is absolute stays where it is, whatever an environment does
     is_new = not folder.exists()
+    left_behind = LeftBehind(config.faults.hang_timeout)
+    if config.sampling.serial_mode:
+        stack.callback(left_behind.let_go)
     metadata = get_thread_stacks().current().metadata
     # What an earlier run has left is not touched for an environment that cannot be used.
-    env_spec, device = _probe_env(config, takes_step=not is_new), choose_device(config)
+    probe = _begin_probe(config, stack, takes_step=not is_new)
+    device = choose_device(config)
+    env_spec = probe.spec()
     check_spaces(config, env_spec)
     allow_processes(config)
     if not is_new:
@@ -165,18 +170,21 @@ def _train(
     )
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
-        result = execute_run(config, env_spec, device, folder, [*observers, progress, summaries], started_ns, metadata)
+        told = [*observers, progress, summaries]
+        result = execute_run(config, env_spec, device, folder, told, started_ns, metadata, probe)
     except BaseException:  # a second Ctrl+C, too
         _end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise
     _end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     _conclude(config, folder, result)
-    return _exit_status(result)
+    left_behind.exit_status = _exit_status(result)
+    return left_behind.exit_status
 
 
-def _probe_env(config: Config, *, takes_step: bool) -> EnvSpec:
+def _begin_probe(config: Config, stack: contextlib.ExitStack, *, takes_step: bool) -> EnvProbe:
+    """Begin to try the environment; what is left of it ends with the stack."""
     try:
-        return probe_env(config, takes_step=takes_step)
+        probe = begin_probe(config, takes_step=takes_step)
     except UnknownEnvError as error:
         if config.origin("env") != "saved":
             raise
@@ -184,6 +192,8 @@ def _probe_env(config: Config, *, takes_step: bool) -> EnvSpec:
             f"{error}. The run in {config.run.folder} was made with it: give this one an --experiment of its own, or "
             "begin anew with --restart_behavior=overwrite"
         ) from None
+    stack.callback(probe.end)
+    return probe
 
 
 def _remove_unfinished(folder: Path) -> None:

@@ -17,10 +17,11 @@ from sample_profiler.components.blueprint import Blueprint, frames_per_step, mak
 from sample_profiler.components.collector_backends import CollectorBackend, SerialBackend
 from sample_profiler.components.collector_batch import Batch
 from sample_profiler.components.collector_processes import ProcessBackend
+from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.making import make_model
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.rollout_captures import ANSWER_S, CapturesRollouts
-from sample_profiler.components.run import allow_processes, check_spaces, choose_device, probe_env
+from sample_profiler.components.run import allow_processes, check_spaces, choose_device
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError

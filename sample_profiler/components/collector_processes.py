@@ -33,7 +33,8 @@ class ProcessBackend(LocalBackend):
         self._number = 0
         try:
             for plan in plan_sampling(blueprint):
-                self._supervisor.spawn(plan.settings, plan.make)
+                child = self._supervisor.spawn(plan.settings, plan.make)
+                logger.info("Started %s as process %d", child.name, child.pid)
         except BaseException:  # this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise

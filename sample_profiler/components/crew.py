@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.commands import Command, Commanded, CommandResult, run_command
+from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Commanded, CommandResult, run_command
+from sample_profiler.runtime.heartbeats import CAPTURE_S
 
 __all__ = ["Crew", "CrewMember", "LocalMember"]
 
@@ -44,17 +45,24 @@ class LocalMember:
     Args:
         component: who is asked.
         reports: where the answer goes.
+        beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
     """
 
-    def __init__(self, component: Commanded, reports: LocalReports) -> None:
+    def __init__(
+        self, component: Commanded, reports: LocalReports, beat: Callable[[float], None] = lambda _: None
+    ) -> None:
         self.name = component.name
         self.pid = os.getpid()
         self._component = component
         self._reports = reports
+        self._beat = beat
 
     def send_command(self, command: Command) -> None:
         """Run the command, and report the answer."""
+        if command.method in CAPTURE_COMMANDS:
+            self._beat(CAPTURE_S)
         self._reports.send(run_command(self._component, command))
+        self._beat(0.0)
 
     def is_alive(self) -> bool:
         """Tell that its process, this one, runs."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import Config
+from sample_profiler.profiling.usable_cores import num_usable_cores
 from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat, Silences
 from sample_profiler.runtime.supervisor import Child
@@ -56,7 +57,9 @@ class Guard:
         self._failure_log = failure_log
         self._doomed: dict[str, _Doomed] = {}
         self._next_look_s = 0.0
-        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout)
+        # All make and reset their first environments at the same time, and share the cores.
+        start_s = config.faults.hang_timeout * max(1.0, config.sampling.num_workers / num_usable_cores())
+        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout, start_s)
 
     def expect(self, component: str) -> None:
         """Watch for signs of life of a component from now on."""

@@ -94,6 +94,12 @@ class Rescue:
         record = self._read_record(child, with_events=False) if child else None
         return describe_place(record, time.perf_counter_ns()) if record else ""
 
+    def describe_end(self, child: Child) -> str:
+        """Return where a component is that does not end: its block, and the line of its main thread."""
+        _, _, stack = child.dump_stacks().partition("Current thread")  # which has got the signal
+        line = next((line.strip() for line in stack.splitlines() if line.startswith("  File ")), "")
+        return "; ".join(filter(None, (self.locate(child.name), line)))
+
     def _read_record(self, child: Child, *, with_events: bool) -> ProcessRecord | None:
         folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
         if folder is None:

@@ -37,7 +37,7 @@ from sample_profiler.profiling.rollout_profiler import (
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.heartbeats import START_S, Pulse
+from sample_profiler.runtime.heartbeats import Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
@@ -129,13 +129,13 @@ class RolloutWorker:
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
         self._first_env = first_env = plan.groups_of(index)[0].envs.start
-        self.beat(START_S)
+        self.beat(is_starting=True)
         try:
             for group in plan.groups_of(index):
                 with self.timing.add_time("make_envs"):
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
-                        self.beat(START_S)
+                        self.beat(is_starting=True)
                 self._groups[group.index] = SteppingGroup(
                     group=group,
                     envs=self._envs[-len(group.envs) :],
@@ -204,13 +204,13 @@ class RolloutWorker:
         self._has_begun = True
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
-            self.beat(START_S + pause_s)
+            self.beat(pause_s, is_starting=True)
             with self.timing.add_time("decorrelate"):
                 time.sleep(pause_s * self._index / self._sampling.num_workers)
         num_random_steps = self._sampling.rollout if self._sampling.decorrelate_envs_on_one_worker else 0
         for group in self._groups.values():
             with self.timing.add_time("env_reset"):
-                group.reset(num_random_steps, lambda: self.beat(START_S))
+                group.reset(num_random_steps, lambda: self.beat(is_starting=True))
             self._waiting.append(group)
             self._begin_rollouts()
             self._send_requests()

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from sample_profiler.components.blueprint import Blueprint, make_blueprint
+from sample_profiler.components.env_probe import EnvProbe
 from sample_profiler.components.memory_needs import (
     find_excess_of_trajectories,
     find_excess_of_weights,
@@ -25,16 +26,18 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import describe_processes, recording_options
 from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config, is_surely_on_cpu
-from sample_profiler.envs import EnvSpec, env_probed, export_registration, inspect_env, make_env
-from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.errors import ConfigError
+from sample_profiler.envs import EnvSpec, export_registration
+from sample_profiler.errors import ConfigError, RecordError
 from sample_profiler.model.convolutions import describe_too_small, flattened_images, least_side
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
+from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.reports.hang import describe_latest_place
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.ending_signals import drop_dead_terminal, signals_calling
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, HangError
 from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.main_watch import MainThreadWatch
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
@@ -47,7 +50,6 @@ __all__ = [
     "choose_device",
     "execute_run",
     "find_problems_of_network",
-    "probe_env",
 ]
 
 logger = logging.getLogger(__name__)
@@ -88,28 +90,6 @@ class RunResult:
     steady: Session
     processes: dict[str, dict[str, object]]
     keeps_earlier: bool = False
-
-
-def probe_env(config: Config, *, takes_step: bool = False) -> EnvSpec:
-    """Make the run's environment once and read its spaces.
-
-    Args:
-        config: of the run.
-        takes_step: also reset it and take a random step, to see whether it keeps its contract. That may take long, so
-            it is for where there is something to lose: else workers find it out.
-
-    Raises:
-        UnknownEnvError: there is no environment of that name.
-        EnvContractError: it is not what an environment has to be.
-        EnvError: its constructor raised, or its reset or step did.
-    """
-    name = config.run.env
-    with env_probed(partial(make_env, name, config, None), name) as env:
-        spec = inspect_env(env, name)
-        if takes_step:
-            agents = AgentsEnv(lambda: env, spec, name, index=0, seed=config.run.seed or 0)
-            agents.step(agents.random_actions(agents.reset()))
-        return spec
 
 
 def check_spaces(config: Config, env_spec: EnvSpec) -> None:
@@ -215,6 +195,7 @@ def execute_run(
     observers: Sequence[RunObserver],
     started_ns: int | None = None,
     metadata: Mapping[str, str] | None = None,
+    probe: EnvProbe | None = None,
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -225,8 +206,9 @@ def execute_run(
         run_folder: where the run's files go; exists.
         observers: who is told how the run goes.
         started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
-        metadata: of the timers of this process, from before `probe_env`, whose environment may reset them. None: as it
-            is now.
+        metadata: of the timers of this process, from before its environment was tried, which may reset them. None: as
+            it is now.
+        probe: of the environment, which is still being closed while the run begins. None: that is over.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
@@ -244,14 +226,19 @@ def execute_run(
     records = RunRecords(run_folder, config.profiling, metadata)
     records.set_earlier_aside()
     try:
-        return _run_to_the_end(blueprint, observers, records, started_ns, seed)
+        return _run_to_the_end(blueprint, observers, records, started_ns, seed, probe)
     except BaseException:  # a second Ctrl+C, too
         records.put_earlier_back()
         raise
 
 
 def _run_to_the_end(
-    blueprint: Blueprint, observers: Sequence[RunObserver], records: RunRecords, started_ns: int, seed: int
+    blueprint: Blueprint,
+    observers: Sequence[RunObserver],
+    records: RunRecords,
+    started_ns: int,
+    seed: int,
+    probe: EnvProbe | None,
 ) -> RunResult:
     is_serial = blueprint.config.sampling.serial_mode
     options = recording_options(blueprint.config, blueprint.run_folder)
@@ -265,23 +252,26 @@ def _run_to_the_end(
 
     try:
         make_wiring = SerialWiring if is_serial else ParallelWiring
-        wiring = make_wiring(blueprint, observers, recording, started_ns)
+        watch = MainThreadWatch(blueprint.config.faults.hang_timeout, partial(_locate, recording))
+        wiring = make_wiring(blueprint, observers, recording, started_ns, watch, probe)
         runner = wiring.runner
         recording.attach(runner)
         runner.records = records
         runner.update_recording = recording.update
-        with signals_calling(interrupt, wiring.kill):
-            wiring.start()
-            try:
-                _run_loop(wiring)
-                _log_end(runner)
-            finally:
-                with runner.timing.add_time("stop_components"):
-                    steady = _end_steady_part(recording, records)
-                    wiring.stop()
-        with runner.timing.add_time("finish"):
-            recording.update()
-            runner.finish()
+        with watch:
+            with signals_calling(interrupt, wiring.kill):
+                wiring.start()
+                try:
+                    _run_loop(wiring)
+                    _log_end(runner)
+                finally:
+                    with runner.timing.add_time("stop_components"):
+                        with watch.patient():
+                            steady = _end_steady_part(recording, records)
+                        wiring.stop()
+            with runner.timing.add_time("finish"):
+                recording.update()
+                _finish(runner)
         runner.timings[runner.name] = runner.timing.to_dict()
     finally:
         recording.close()  # also if nothing was begun: another run in this process has its own
@@ -292,8 +282,24 @@ def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
     try:
         with wiring.runner.timing.add_time("main_loop"):
             wiring.run()
-    except (Exception, SystemExit) as error:  # whoever calls sys.exit() shall not take the others along
+    except (Exception, SystemExit, HangError) as error:  # whoever calls sys.exit() shall not take the others along
         wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))
+
+
+def _finish(runner: Runner) -> None:
+    try:
+        runner.finish()
+    except HangError as error:  # an observer does
+        runner.fail(Failure.from_exception(runner.name, error))
+
+
+def _locate(recording: Recording) -> str:
+    """Return where this process is, for a thread beside the one that hangs; empty: that cannot be seen."""
+    try:
+        record = read_record_file(recording.path, with_events=False, with_histograms=False) if recording.path else None
+    except (RecordError, OSError):
+        return ""
+    return describe_latest_place(record, time.perf_counter_ns()) if record else ""
 
 
 def _log_end(runner: Runner) -> None:

@@ -182,6 +182,7 @@ class Runner(AsksComponents):
 
     def watch(self, child: Child) -> None:
         """Listen to a process that was started, and look after it, from now on."""
+        logger.info("Started %s as process %d", child.name, child.pid)
         self._reports.append(child.reports)
         self._exits.append(child.exit)
         self.guard.expect(child.name)

@@ -68,7 +68,7 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
             inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads)
             components.append(ComponentPlan(inference, partial(make_inference_worker, blueprint, policy, index)))
         if blueprint.config.evaluation.eval_every_steps:
-            evaluator = settings(f"Evaluator_{policy}", num_threads=1)
+            evaluator = replace(settings(f"Evaluator_{policy}", num_threads=1), has_environments=True)
             components.append(ComponentPlan(evaluator, partial(make_evaluator, blueprint, policy)))
     return components + [plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers)]
 
@@ -91,7 +91,7 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
         cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
     )
     make = make_self_serving_worker if has_own_inference else make_rollout_worker
-    return ComponentPlan(settings, partial(make, blueprint, index, attempt))
+    return ComponentPlan(replace(settings, has_environments=True), partial(make, blueprint, index, attempt))
 
 
 def _child_settings(

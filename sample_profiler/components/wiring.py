@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
+from sample_profiler.components.env_probe import EnvProbe
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.runner import Runner
-from sample_profiler.components.selection import name_some
+from sample_profiler.components.selection import name_some, rollout_worker_index
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.failure import Failure, HangError
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.main_watch import MainThreadWatch, WatchedReports
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 from sample_profiler.runtime.turns import Turns
@@ -29,6 +34,8 @@ from sample_profiler.runtime.turns import Turns
 __all__ = ["ParallelWiring", "SerialWiring"]
 
 logger = logging.getLogger(__name__)
+
+_PROBE_INTERVAL_S = 1.0
 
 
 class ParallelWiring:
@@ -39,23 +46,34 @@ class ParallelWiring:
         observers: who is told how the run goes.
         recording: of this process.
         started_ns: when the run began, on the clock of blocks.
+        watch: of this thread.
+        probe: of the run's environment; None: that has ended.
 
     Attributes:
         runner: of the run.
     """
 
     def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+        self,
+        blueprint: Blueprint,
+        observers: Sequence[RunObserver],
+        recording: Recording,
+        started_ns: int,
+        watch: MainThreadWatch,
+        probe: EnvProbe | None,
     ) -> None:
         self._blueprint = blueprint
+        self._watch = watch
         self.runner = _make_runner(blueprint, [], observers)
         self.runner.timing.backdate(started_ns)
         self._supervisor = Supervisor()
-        self.runner.beat = self._supervisor.beat
-        self.runner.beating = self._supervisor.beating
+        self.runner.beat = self._beat
+        self.runner.beating = self._beating
         self.runner.note_shared_memory = self._supervisor.note_shared_memory
         self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
-        self._timers = [recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
+        self._timers = [recording.timer(), Timer(CHECK_INTERVAL_S, partial(end_due_captures, watch.beat))]
+        if probe is not None:
+            self._timers.append(Timer(_PROBE_INTERVAL_S, probe.look))
 
     def start(self) -> None:
         """Start the processes of all components, or of no more once the run is to end.
@@ -69,8 +87,10 @@ class ParallelWiring:
                     break
                 self.runner.watch(self._supervisor.spawn(plan.settings, plan.make))
             answers = LocalReports()
-            self.runner.command([LocalMember(self.runner, answers), *self._supervisor.children], answers)
-            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=self._timers)
+            runner = LocalMember(self.runner, answers, self._watch.beat)
+            self.runner.command([runner, *self._supervisor.children], answers)
+            alive = self._watch.beat
+            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=self._timers, alive=alive)
             self.runner.stop_loop = self._loop.stop
             self.runner.refresh_loop = self._loop.refresh
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
@@ -86,17 +106,18 @@ class ParallelWiring:
     def stop(self) -> None:
         """End all components, and take what they still report."""
         grace_s = GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
-        end_captures()
+        end_captures(self._watch.beat)
+        places: dict[str, str] = {}
         with self.runner.timing.add_time("wait_components"):
             beginners = self._end_beginners() if self.runner.is_interrupted else []
-            killed = self._supervisor.stop(grace_s, self._take_reports)
+            killed = self._supervisor.stop(grace_s, self._take_reports, partial(self._note_place, places))
         missed = {}
         for child in self._supervisor.children:
             if child in beginners:
                 continue
             if child in killed:
                 waited_s = min(grace_s, child.patience_s)
-                missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed"
+                missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed{places[child.name]}"
             elif not self.runner.knows_end_of(child.name):
                 missed[child.name] = f"its process {child.describe_exit()} before it had finished"
         self.runner.miss_ends(missed)
@@ -125,7 +146,23 @@ class ParallelWiring:
         """Return who is at work in this process."""
         return self.runner.name
 
+    def _beat(self) -> None:
+        self._watch.beat()
+        self._supervisor.beat()
+
+    @contextlib.contextmanager
+    def _beating(self) -> Iterator[None]:
+        with self._supervisor.beating(), self._watch.patient():
+            yield
+
+    def _note_place(self, places: dict[str, str], child: Child) -> None:
+        """Note where a component is that has to be killed, for those who wonder what takes it so long."""
+        rescue = self.runner.guard.rescue
+        place = rescue.describe_end(child) if rescue else ""
+        places[child.name] = f": it was in {place}" if place else ""
+
     def _take_reports(self) -> None:
+        self._watch.beat()
         for child in self._supervisor.children:
             self.runner.handle_reports(child.reports.receive())
 
@@ -134,14 +171,22 @@ class SerialWiring:
     """All components in this process, one loop for all of them; arguments and attributes are those of the other."""
 
     def __init__(
-        self, blueprint: Blueprint, observers: Sequence[RunObserver], recording: Recording, started_ns: int
+        self,
+        blueprint: Blueprint,
+        observers: Sequence[RunObserver],
+        recording: Recording,
+        started_ns: int,
+        watch: MainThreadWatch,
+        probe: EnvProbe | None,
     ) -> None:
         self._blueprint = blueprint
+        self._watch = watch
+        self._settings = (probe and probe.settings) or ProcessSettings()
         self._recording = recording
         self._started_ns = started_ns
         self._turns = Turns()
         self._components: list[Component] = []
-        self._reports = LocalReports()
+        self._reports = WatchedReports(watch)
         self._active = ""
         self._loop: EventLoop | None = None
         self.runner = _make_runner(blueprint, [self._reports], observers)
@@ -158,14 +203,19 @@ class SerialWiring:
         turns.join(runner.name, runner.timing)
         try:
             self._make_components()
-        except (Exception, SystemExit) as error:  # observers see the run all the same: they are told of its end
+        except (Exception, SystemExit, HangError) as error:  # observers see the run, too: they are told of its end
             runner.fail(Failure.from_exception(self._active, error))
         turns.begin(runner.name)
         answers = LocalReports()
-        runner.command([LocalMember(component, answers) for component in (runner, *self._components)], answers)
+        components, beat = [runner, *self._components], self._watch.beat
+        runner.command([LocalMember(component, answers, beat) for component in components], answers)
         runner.introduce()
-        timers = [self._recording.timer(), Timer(CHECK_INTERVAL_S, end_due_captures)]
-        self._loop = EventLoop([runner, *self._components], LocalWaiter, turns=turns, timers=timers)
+        timers = [
+            self._recording.timer(),
+            Timer(CHECK_INTERVAL_S, partial(end_due_captures, beat)),
+            Timer(SETTINGS_INTERVAL_S, self._settings.check),
+        ]
+        self._loop = EventLoop(components, LocalWaiter, turns=turns, timers=timers, alive=self._beat)
         runner.stop_loop = self._loop.stop
         if not runner.reason:  # looked at last: a signal from now on stops the loop
             keep_course(self._blueprint, self._components, self._loop, runner)
@@ -176,9 +226,18 @@ class SerialWiring:
         for component in self._components:
             self._turns.begin(component.name)
             set_timing(component.timing, process_wide=True)
-            finish_component(component, self._reports)
+            self._watch.beat()
+            try:
+                finish_component(component, self._reports)
+            except HangError as error:
+                if rollout_worker_index(component.name) is None:
+                    self.runner.fail(Failure.from_exception(component.name, error))
+                    continue
+                logger.warning("%s did not end: its environments, and those of others, are not closed", component.name)
+                break  # workers are the last ones, and nothing but the environments of the others is left
         self._turns.begin(self.runner.name)
-        end_captures()
+        end_captures(self._watch.beat)
+        self._settings.check()
         self._turns.settle()
         for component in self._components:
             report_end(component, self._reports)
@@ -191,13 +250,24 @@ class SerialWiring:
         """Return who is at work in this process."""
         return self._loop.active.name if self._loop else self._active
 
+    def _beat(self) -> None:
+        self._watch.beat()
+        if not self._settings.are_clocks_kept:  # then no timer would ever be due
+            self._settings.check()
+
     def _make_components(self) -> None:
         for plan in plan_components(self._blueprint):
             if self.runner.reason:  # a signal meanwhile
                 break
             self._active = plan.settings.name
             self._turns.begin(self._active)
-            component = plan.make(self._reports)
+            self._settings.expect_change()
+            self._watch.beat()
+            try:
+                component = plan.make(self._reports)
+            finally:
+                if rollout_worker_index(self._active) is not None:  # it has made environments
+                    self._settings.check()
             self._turns.join(self._active, component.timing)
             component.timing.backdate(self._started_ns)
             self._recording.attach(component)

@@ -7,7 +7,7 @@ from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.tables import format_duration
 
-__all__ = ["describe_hang", "describe_place"]
+__all__ = ["describe_hang", "describe_latest_place", "describe_place"]
 
 _NUM_LATEST = 8
 
@@ -44,6 +44,17 @@ def describe_place(record: ProcessRecord, now_ns: int) -> str:
     trees = (record.name, *record.timers)
     blocks = [block for tree in trees if (block := record.innermost_open_block(tree)) is not None]
     return _describe_block(max(blocks, key=lambda block: block.since_ns), now_ns) if blocks else ""
+
+
+def describe_latest_place(record: ProcessRecord, now_ns: int) -> str:
+    """Return the component and the block that a process sits in, and for how long; empty: it is in none.
+
+    Args:
+        record: of a process in which several components take turns.
+        now_ns: on the clock of blocks.
+    """
+    latest = max(record.open_blocks, key=lambda block: (block.since_ns, len(block.path)), default=None)
+    return f"{printable(latest.component)}, in {_describe_block(latest, now_ns)}," if latest else ""
 
 
 def _describe_block(block: OpenBlock, now_ns: int) -> str:

@@ -41,6 +41,7 @@ from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.runtime.recording import Recording, RecordingOptions
 from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, is_closed, watch_runner
 
@@ -123,6 +124,8 @@ class ChildSettings:
         patience_s: that it is given to finish when it is asked to, or the Runner is gone; more with a capture.
         log_level: the level of the root logger.
         recording: where the process shows what it does.
+        has_environments: whether somebody else's code runs in it, which may change what belongs to the whole process.
+        tells_changes: whether it says what that has changed; else another process does.
     """
 
     name: str
@@ -134,6 +137,8 @@ class ChildSettings:
     patience_s: float = 6.0
     log_level: int = logging.INFO
     recording: RecordingOptions = field(default_factory=RecordingOptions)
+    has_environments: bool = False
+    tells_changes: bool = False
 
 
 class _RecordsToRunner:
@@ -173,7 +178,9 @@ class _Controlled:
         settings: ChildSettings,
         patience: Patience,
         is_runner_silent: Callable[[], bool],
+        process_settings: ProcessSettings | None,
     ) -> None:
+        self._process_settings = process_settings
         self._component = component
         self._patience = patience
         self._reports = links.reports
@@ -192,6 +199,8 @@ class _Controlled:
         captures = Timer(CHECK_INTERVAL_S, lambda: end_due_captures(self._beat))
         runner = Timer(LOOK_INTERVAL_S, self._look_at_runner)
         own = [Timer(self._heartbeat_interval_s, self._beat), self._recording.timer(), captures, runner]
+        if self._process_settings is not None:
+            own.append(Timer(SETTINGS_INTERVAL_S, self._process_settings.check))
         return [*self._component.timers(), *own]
 
     def gauges(self) -> dict[str, float]:
@@ -201,7 +210,9 @@ class _Controlled:
         return self._component.commands()
 
     def start(self) -> None:
+        self._check_settings()  # the constructors of environments have run
         self._component.start()
+        self._check_settings()
         self._beat()
 
     def wait_block(self) -> str:
@@ -209,6 +220,10 @@ class _Controlled:
 
     def finish(self) -> None:
         self._component.finish()
+
+    def _check_settings(self) -> None:
+        if self._process_settings is not None:
+            self._process_settings.check()
 
     def _beat(self, patience_s: float = 0.0) -> None:
         self._reports.send(Heartbeat(self.name, patience_s))
@@ -267,10 +282,11 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         patience = Patience(settings.patience_s)
         is_runner_silent = _prepare_process(settings, links, existed_before, patience)
         recording = Recording(settings.recording, settings.name)
+        process_settings = ProcessSettings(is_told=settings.tells_changes) if settings.has_environments else None
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
-        controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent)
+        controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         end_requests = EndRequests(loop.stop)
         loop.run()

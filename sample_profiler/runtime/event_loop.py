@@ -132,6 +132,7 @@ class EventLoop:
         components: who runs here, in the order of their turns.
         make_waiter: `PipeWaiter` or `LocalWaiter`.
         beat: is called with every turn of the loop; looks after child processes.
+        alive: is called with every turn of a component, as a sign of life of the thread.
         turns: counts whose turn it is; needed where several components run here.
         timers: further ones, of the first component.
 
@@ -148,6 +149,7 @@ class EventLoop:
         beat: Callable[[], None] | None = None,
         turns: Turns | None = None,
         timers: Sequence[Timer] = (),
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._components = list(components)
         self.active = self._components[0]
@@ -157,6 +159,7 @@ class EventLoop:
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._timers += [(self._components[0], timer) for timer in timers]
         self._beat = beat
+        self._alive = alive
         self._stopping = False
         self._has_begun = False
         self._next_due_s = math.inf
@@ -232,6 +235,7 @@ class EventLoop:
 
     def activate(self, component: Component) -> None:
         """Begin the turn of a component: what is recorded from now on without naming a Timing is its."""
+        self._alive()
         if component is not self.active or not self._has_begun:
             self._has_begun = True
             self.active = component

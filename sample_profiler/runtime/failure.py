@@ -15,9 +15,16 @@ from sample_profiler.errors import (
     is_out_of_memory,
 )
 
-__all__ = ["Failure", "FailureLog"]
+__all__ = ["Failure", "FailureLog", "HangError"]
 
 logger = logging.getLogger(__name__)
+
+
+class HangError(BaseException):
+    """The thread hangs here; raised in it from outside.
+
+    No `Exception`: whatever it hangs in may catch all of these, and try again.
+    """
 
 
 @dataclass(frozen=True)

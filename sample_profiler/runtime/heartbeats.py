@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.shared_memory import SharedArrays
 
-__all__ = ["CAPTURE_S", "FIRST_SIGN_S", "SAVE_S", "START_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
+__all__ = ["CAPTURE_S", "FIRST_SIGN_S", "SAVE_S", "Heartbeat", "Pulse", "RunnerPulse", "Silences"]
 
 _PULSE_S = 1.0
 _LOOKS_IN_VAIN = 3
 _AWAY_S = 5.0  # more between two looks was no delay of our own
-
-START_S = 60.0
-"""Patience with a component that starts: an environment may take long to be made."""
 
 FIRST_SIGN_S = 180.0
 """Patience before the first sign of life: libraries are loaded, by all components at once, perhaps over a network."""
@@ -42,10 +39,12 @@ class Heartbeat:
     Attributes:
         component: who.
         patience_s: that is to be had until its next sign of life, if more than usual.
+        is_starting: it makes or resets an environment for the first time, as all others may at the moment.
     """
 
     component: str
     patience_s: float = 0.0
+    is_starting: bool = False
 
 
 class _Beating:
@@ -91,19 +90,20 @@ class Pulse(_Beating):
         self._component = component
         self._reports = reports
         self._next_s = 0.0
-        self._patience_s = 0.0
+        self._latest = (0.0, False)
 
-    def beat(self, patience_s: float = 0.0) -> None:
+    def beat(self, patience_s: float = 0.0, *, is_starting: bool = False) -> None:
         """Give a sign of life, unless the last one was just now; call it as often as you like.
 
         Args:
             patience_s: that is to be had until the next one, if more than usual: something long begins.
+            is_starting: an environment is made or reset for the first time until then.
         """
         now_s = time.monotonic()
-        if now_s >= self._next_s or patience_s != self._patience_s:
+        if now_s >= self._next_s or (patience_s, is_starting) != self._latest:
             self._next_s = now_s + _PULSE_S
-            self._patience_s = patience_s
-            self._reports.send(Heartbeat(self._component, patience_s))
+            self._latest = patience_s, is_starting
+            self._reports.send(Heartbeat(self._component, patience_s, is_starting))
 
 
 class Silences:
@@ -113,14 +113,16 @@ class Silences:
         report_after_s: after which a silence is worth telling, and told again.
         lost_after_s: after which the component counts as lost, if it has not asked for more patience; before its first
             sign of life at least `FIRST_SIGN_S`.
+        start_s: how long a component may take to make or reset an environment for the first time, while all do.
 
     Attributes:
         starting: components that are expected and have not begun to work yet.
     """
 
-    def __init__(self, report_after_s: float, lost_after_s: float) -> None:
+    def __init__(self, report_after_s: float, lost_after_s: float, start_s: float = 0.0) -> None:
         self._report_after_s = report_after_s
         self._lost_after_s = lost_after_s
+        self._start_s = start_s
         self._heard_s: dict[str, float] = {}
         self._told_s: dict[str, float] = {}
         self._patience_s: dict[str, float] = {}
@@ -136,11 +138,12 @@ class Silences:
     def hear(self, heartbeat: Heartbeat) -> None:
         """Note a sign of life."""
         component = heartbeat.component
-        if not heartbeat.patience_s:  # else it may still make its first environment
+        if not heartbeat.is_starting:
             self.starting.discard(component)
         if component in self._heard_s:
             self._heard_s[component] = self._told_s[component] = time.monotonic()
-            self._patience_s[component] = heartbeat.patience_s
+            start_s = self._start_s if heartbeat.is_starting else 0.0
+            self._patience_s[component] = start_s + heartbeat.patience_s
 
     def forget(self, component: str) -> None:
         """Stop watching a component that has finished or is being looked after otherwise."""

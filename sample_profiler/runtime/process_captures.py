@@ -88,10 +88,15 @@ def end_due_captures(beat: Callable[[float], None] = lambda _: None) -> None:
             beat(0.0)
 
 
-def end_captures() -> None:
-    """End all captures of this process, whose run is over; a part that cannot be written is a warning."""
+def end_captures(beat: Callable[[float], None] = lambda _: None) -> None:
+    """End all captures of this process, whose run is over; a part that cannot be written is a warning.
+
+    Args:
+        beat: tells whoever watches this process for how long it may be silent now.
+    """
     while _running:
         tool, running = _running.popitem()
+        beat(CAPTURE_S)
         try:
             running.capture.end()
         except Exception as error:  # the run is not over for a profiler's sake

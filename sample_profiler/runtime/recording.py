@@ -53,7 +53,7 @@ class Recording:
         folder = options.folder
         if folder is None:
             return
-        path = folder / f"{process_name}.{os.getpid()}.rec"
+        self._path = path = folder / f"{process_name}.{os.getpid()}.rec"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             earlier = describe_earlier_timers()
@@ -71,6 +71,11 @@ class Recording:
                 error.strerror or error,
                 cure,
             )
+
+    @property
+    def path(self) -> Path | None:
+        """Where the file is; None: there is none."""
+        return None if self._file is None else self._path
 
     def attach(self, component: Component) -> None:
         """Show the component's tree and gauges from now on."""

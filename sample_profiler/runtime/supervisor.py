@@ -248,7 +248,6 @@ class Supervisor:
         with signals_held():  # by the child, too, until it is ready for them
             child = Child(settings, process, links)
             self.children.append(child)
-        logger.info("Started %s as process %d", child.name, child.pid)
         return child
 
     def kill_now(self, children: Sequence[Child]) -> None:
@@ -311,18 +310,27 @@ class Supervisor:
         """Send on what the children were asked and there was no room for; tell whether all are asked that live."""
         return all([child.flush() for child in self.children])
 
-    def stop(self, grace_s: float, while_waiting: Callable[[], None]) -> list[Child]:
+    def stop(
+        self,
+        grace_s: float,
+        while_waiting: Callable[[], None],
+        before_kill: Callable[[Child], None] = lambda _: None,
+    ) -> list[Child]:
         """Ask all children to finish, kill those that have not after their time, and clean up.
 
         Args:
             grace_s: at most, whatever the children's own patience is.
             while_waiting: is called again and again until all are gone: takes what the children still report.
+            before_kill: is called with each child that is going to be killed.
 
         Returns:
             The children that had to be killed.
         """
         try:
             self._wait_for_ends(grace_s, while_waiting)
+            for child in self.children:
+                if child.is_alive():
+                    before_kill(child)
         finally:
             killed = self.kill()
         while_waiting()

@@ -88,7 +88,7 @@ def runs(monkeypatch):
 
     runs = Runs()
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata):
+    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)
@@ -106,7 +106,10 @@ def runs(monkeypatch):
 @pytest.fixture
 def start(tmp_path, runs):
     def start(*flags):
-        return train(["--env=still", f"--train_dir={tmp_path}", "--experiment=mine", "--device=cpu", *flags])
+        own = ["--env=still", f"--train_dir={tmp_path}", "--experiment=mine", "--device=cpu"]
+        # Quicker: the environment is tried here.
+        serial = [] if any(flag.startswith("--serial_mode") for flag in flags) else ["--serial_mode=True"]
+        return train([*own, *serial, *flags])
 
     return start
 
@@ -465,7 +468,7 @@ def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, ca
 def test_a_run_that_begins_while_another_start_tries_the_environment_loses_nothing(
     start, runs, tmp_path, monkeypatch, behavior, is_writing
 ):
-    probe_env, folder = train_module.probe_env, tmp_path / "mine"
+    begin_probe, folder = train_module.begin_probe, tmp_path / "mine"
     with contextlib.ExitStack() as other_run:
 
         def probe_meanwhile(*args, **options):
@@ -474,9 +477,9 @@ def test_a_run_that_begins_while_another_start_tries_the_environment_loses_nothi
             fill(folder / "checkpoint_p0")
             if is_writing:
                 other_run.enter_context(folder_locked(folder))
-            return probe_env(*args, **options)
+            return begin_probe(*args, **options)
 
-        monkeypatch.setattr(train_module, "probe_env", probe_meanwhile)
+        monkeypatch.setattr(train_module, "begin_probe", probe_meanwhile)
         assert start(f"--restart_behavior={behavior}") == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert {path.name for path in contents(folder)} == {"old.txt", "config.json"}

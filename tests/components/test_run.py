@@ -17,12 +17,12 @@ from gymnasium import spaces
 
 from sample_profiler.components import run as run_module
 from sample_profiler.components import wiring as wiring_module
+from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.run import (
     _end_steady_part,
     _log_flattened,
     check_spaces,
     execute_run,
-    probe_env,
 )
 from sample_profiler.components.topology import plan_components
 from sample_profiler.components.wiring import SerialWiring

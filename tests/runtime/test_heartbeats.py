@@ -54,13 +54,27 @@ def test_a_component_has_longer_for_its_first_sign_of_life(clock):
     assert [bool(lost) for _, lost in found] == [False] * (round(FIRST_SIGN_S) - 1) + [True]
 
 
+def test_a_component_has_longer_to_make_its_environments_where_many_do(clock):
+    silences = Silences(report_after_s=1000, lost_after_s=5, start_s=8)
+    for component in ("Starting", "Pausing", "Working"):
+        silences.expect(component)
+    silences.hear(Heartbeat("Starting", is_starting=True))
+    silences.hear(Heartbeat("Pausing", 3.0, is_starting=True))
+    silences.hear(Heartbeat("Working"))
+    found = clock.pass_time(11, silences.look)
+    seconds = {
+        name: sum(name not in names(lost) for _, lost in found) + 1 for name in ("Starting", "Pausing", "Working")
+    }
+    assert seconds == {"Starting": 8, "Pausing": 11, "Working": 5}
+
+
 def test_who_has_not_begun_to_work_yet_is_known(clock):
     silences = Silences(report_after_s=1000, lost_after_s=5)
     for component in ("Learner_0", "Batcher_0", "RolloutWorker_w0"):
         silences.expect(component)
     silences.hear(Heartbeat("Learner_0"))
     silences.hear(Heartbeat("Learner_0", 60.0))
-    silences.hear(Heartbeat("RolloutWorker_w0", 60.0))  # makes its first environment
+    silences.hear(Heartbeat("RolloutWorker_w0", is_starting=True))  # makes its first environment
     silences.forget("Batcher_0")
     assert silences.starting == {"RolloutWorker_w0"}
     silences.forget("Learner_0")

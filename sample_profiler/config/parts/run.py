@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -86,11 +87,13 @@ class RunOptions:
     seed: int | None = option(None, minimum=0, maximum=2**32 - 1)
     """Seed of environments, sampling and learner; None draws a fresh one for each run."""
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The run's folder, ``{train_dir}/{experiment}``; a leading ``~`` means the home directory.
+
+        Absolute, and the same from when it is first asked for: an environment may change the current folder.
 
         Raises:
             ConfigError: There is no such home directory.
         """
-        return expand_home(self.train_dir, "--train_dir", ConfigError) / self.experiment
+        return expand_home(self.train_dir, "--train_dir", ConfigError).absolute() / self.experiment

@@ -1,0 +1,299 @@
+"""Owns what belongs to a whole process, and what somebody else's code in it has changed of that.
+
+In a serial run environments share the process with everything else. What the run itself depends on is put back; what
+an environment may need as it is, such as the current folder, stays. Either is said once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import locale
+import logging
+import operator
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+
+from sample_profiler.files import read_at_once
+from sample_profiler.profiling.render import printable
+from sample_profiler.runtime.channels import PipeEnd
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
+
+__all__ = ["SETTINGS_INTERVAL_S", "ProcessSettings"]
+
+logger = logging.getLogger(__name__)
+
+SETTINGS_INTERVAL_S = 1.0
+"""How often a loop looks for changes."""
+
+_OWN_LOGGERS = "sample_profiler"
+_WATCHED_SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD, signal.SIGPIPE)
+_TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")
+_LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
+_MOST_NAMES = 5
+
+
+def _say_nothing(_: Any, __: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Something that a process has one of.
+
+    Attributes:
+        name: in words.
+        read: returns its value.
+        put_back: sets it to a value; None: it stays as it was changed.
+        is_kept: tells, of an earlier value and the present one, whether they are the same as far as it matters.
+        describe: says what has changed, beyond the name.
+    """
+
+    name: str
+    read: Callable[[], Any]
+    put_back: Callable[[Any], object] | None = None
+    is_kept: Callable[[Any, Any], bool] = operator.eq
+    describe: Callable[[Any, Any], str] = _say_nothing
+
+
+class ProcessSettings:
+    """What code may change of the process that it runs in, as it is when this is made.
+
+    Args:
+        is_told: say what is changed; else another process, in which the same happens, does.
+    """
+
+    def __init__(self, *, is_told: bool = True) -> None:
+        self._is_told = is_told
+        self._clock = time.monotonic
+        self._settings = [*_list_settings(), *_StandardStreams().settings()]
+        self._has_torch = False
+        self._before: dict[str, Any] = {}
+        self._told: set[str] = set()
+        self.expect_change()
+
+    def expect_change(self) -> None:
+        """Take what is there now for what is to be: the run itself has changed something."""
+        if not self._has_torch and "torch" in sys.modules:
+            self._has_torch = True
+            self._settings += _list_torch_settings()
+        self._before = {setting.name: setting.read() for setting in self._settings}
+
+    @property
+    def are_clocks_kept(self) -> bool:
+        """Whether the clock that loops go by is the one it was."""
+        return time.monotonic is self._clock
+
+    def check(self) -> None:
+        """Look for changes, put back what the run depends on, and say each once."""
+        put_back: list[str] = []
+        left: list[str] = []
+        for setting in self._settings:
+            before, now = self._before[setting.name], setting.read()
+            if setting.is_kept(before, now):
+                continue
+            is_put_back = setting.put_back is not None and _succeeds(partial(setting.put_back, before))
+            if not is_put_back:
+                self._before[setting.name] = now
+            if setting.name not in self._told:
+                self._told.add(setting.name)
+                (put_back if is_put_back else left).append(setting.name + setting.describe(before, now))
+        whose = "The environment, or what it imports, has changed what belongs to the whole process"
+        if put_back and self._is_told:
+            logger.warning("%s; as the run depends on it, it was put back: %s", whose, "; ".join(put_back))
+        if left and self._is_told:
+            logger.info("%s, which stays so: %s", whose, "; ".join(left))
+
+
+class _StandardStreams:
+    """What the first three file descriptors lead to, with copies of them that lead there, too."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, PipeEnd] = {}
+        for number in range(3):
+            with contextlib.suppress(OSError):  # it was closed before
+                self._copies[number] = PipeEnd(os.dup(number))
+
+    def settings(self) -> list[_Setting]:
+        """Return a setting for each."""
+        names = {0: "standard input", 1: "standard output", 2: "standard error"}
+        return [
+            _Setting(names[number], partial(_read_descriptor, number), partial(self._put_back, number))
+            for number in self._copies
+        ]
+
+    def _put_back(self, number: int, _: Any) -> None:
+        os.dup2(self._copies[number].fileno(), number)
+
+
+def _list_settings() -> list[_Setting]:
+    root = logging.getLogger()
+    settings = [
+        _Setting("the current folder", _read_folder, describe=_describe_change),
+        _Setting("the mask of new files' permissions (umask)", _read_umask, os.umask, describe=_describe_octal),
+        _Setting("signals that are blocked", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_signal_mask),
+        _Setting("a timer whose SIGALRM nobody handles", _has_deadly_timer, _stop_timer),
+        _Setting("variables", lambda: dict(os.environ), describe=_describe_variables),
+        _Setting("sys.stdout or sys.stderr", lambda: (sys.stdout, sys.stderr)),
+        _Setting("handlers of the log", lambda: list(root.handlers), _put_back_handlers, _are_among),
+        _Setting("the level of the log", lambda: root.level, root.setLevel),
+        _Setting("whether logging is switched off", lambda: root.manager.disable, logging.disable),
+        _Setting("this package's loggers", _read_own_loggers, _set_own_loggers, _are_entries_kept),
+        _Setting("warnings that are errors", _read_error_filters, _drop_error_filters, _has_no_more),
+        _Setting("what numpy does about floating-point errors", np.geterr, lambda before: np.seterr(**before)),
+        _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, operator.le),
+        _Setting("the interval in which threads take turns", sys.getswitchinterval, sys.setswitchinterval),
+        _Setting("garbage collection", lambda: (gc.isenabled(), gc.get_threshold())),
+        _Setting("clocks of the module time", lambda: [getattr(time, name) for name in _TIME_FUNCTIONS], _set_clocks),
+        _Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), describe=_describe_change),
+        _Setting("the time zone", lambda: time.tzname, describe=_describe_change),
+        _Setting("niceness", psutil.Process().nice, describe=_describe_change),
+        _Setting("the cores that it may use", lambda: sorted(os.sched_getaffinity(0)), describe=_describe_change),
+    ]
+    settings += [
+        _Setting(f"what {number.name} does", partial(signal.getsignal, number), partial(_set_handler, number))
+        for number in _WATCHED_SIGNALS
+    ]
+    limits = [(name, getattr(resource, f"RLIMIT_{name}")) for name in _LIMITS]
+    return settings + [
+        _Setting(f"the limit RLIMIT_{name}", partial(resource.getrlimit, limit), partial(resource.setrlimit, limit))
+        for name, limit in limits
+    ]
+
+
+def _list_torch_settings() -> list[_Setting]:
+    import torch  # it is there already
+
+    return [
+        _Setting("PyTorch's default type", torch.get_default_dtype, torch.set_default_dtype),
+        _Setting("PyTorch's default device", torch.get_default_device, torch.set_default_device),
+        _Setting("whether PyTorch keeps gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+        _Setting("PyTorch's threads", torch.get_num_threads, torch.set_num_threads),
+        _Setting(
+            "whether PyTorch is deterministic",
+            torch.are_deterministic_algorithms_enabled,
+            torch.use_deterministic_algorithms,
+        ),
+        _Setting("PyTorch's search for anomalies", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    ]
+
+
+def _read_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return "deleted"
+
+
+def _read_umask() -> int:
+    # os.umask() alone reads it, by setting it: files that other threads make meanwhile would have another one.
+    for line in read_at_once("/proc/self/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return int(line.split()[1], 8)
+    return -1
+
+
+def _read_descriptor(number: int) -> tuple[int, ...] | None:
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_rdev
+
+
+def _set_signal_mask(before: Iterable[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _set_handler(number: int, before: Any) -> None:
+    signal.signal(number, before)
+
+
+def _has_deadly_timer() -> bool:
+    return signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+
+def _stop_timer(_: bool) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _put_back_handlers(before: list[logging.Handler]) -> None:
+    root = logging.getLogger()
+    root.handlers[:] = [*before, *(handler for handler in root.handlers if handler not in before)]
+
+
+def _are_among(before: list[Any], now: list[Any]) -> bool:
+    return all(value in now for value in before)
+
+
+def _read_own_loggers() -> dict[str, tuple[bool, int, bool]]:
+    loggers = {name: each for name, each in logging.root.manager.loggerDict.items() if name.startswith(_OWN_LOGGERS)}
+    return {
+        name: (each.disabled, each.level, each.propagate)
+        for name, each in loggers.items()
+        if isinstance(each, logging.Logger)
+    }
+
+
+def _set_own_loggers(before: dict[str, tuple[bool, int, bool]]) -> None:
+    for name in _read_own_loggers():
+        each = logging.getLogger(name)
+        each.disabled, each.level, each.propagate = before.get(name, (False, logging.NOTSET, True))
+    logging.root.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def _are_entries_kept(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    usual = (False, logging.NOTSET, True)  # of those that were made since
+    return all(value == before.get(name, usual) for name, value in now.items())
+
+
+def _read_error_filters() -> list[Any]:
+    return [each for each in warnings.filters if each[0] == "error"]
+
+
+def _has_no_more(before: list[Any], now: list[Any]) -> bool:
+    return all(each in before for each in now)
+
+
+def _drop_error_filters(before: list[Any]) -> None:
+    kept = [each for each in warnings.filters if each[0] != "error" or each in before]
+    warnings.filters[:] = kept  # type: ignore[index]
+    warnings.simplefilter("default", append=True)  # what follows where none matches; it makes the change known
+
+
+def _set_clocks(before: list[Any]) -> None:
+    for name, function in zip(_TIME_FUNCTIONS, before, strict=True):
+        setattr(time, name, function)
+
+
+def _succeeds(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except (OSError, ValueError, TypeError, RuntimeError):  # not allowed, or only in the main thread
+        return False
+    return True
+
+
+def _describe_change(before: Any, now: Any) -> str:
+    return f" ({printable(str(before))} → {printable(str(now))})"
+
+
+def _describe_octal(before: int, now: int) -> str:
+    return f" ({before:03o} → {now:03o})"
+
+
+def _describe_variables(before: dict[str, str], now: dict[str, str]) -> str:
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    told = ", ".join(map(printable, names[:_MOST_NAMES]))
+    return f" ({told}{f' and {len(names) - _MOST_NAMES} more' if len(names) > _MOST_NAMES else ''})"

@@ -1,0 +1,153 @@
+"""Whatever an environment does to its process, the run goes on, or says at once what is wrong; and the command ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("spoiling_runs.py")
+MODES = ("parallel", "serial")
+FLAGS = (
+    *("--env=spoiling", "--experiment=mine", "--use_rnn=False", "--num_workers=2", "--num_envs_per_worker=2"),
+    *("--rollout=8", "--batch_size=64", "--num_epochs=1", "--encoder_mlp_layers", "16", "--device=cpu"),
+    *("--train_for_env_steps=1000", "--hang_timeout=3"),
+)
+
+
+class Ended(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        status: its exit status.
+        output: both streams.
+        folder: in which it was started.
+    """
+
+    status: int
+    output: str
+    folder: Path
+
+    @property
+    def has_trained(self) -> bool:
+        run = self.folder / "train_dir" / "mine"
+        return any(path.name > "checkpoint_000000001" for path in run.glob("checkpoint_p0/checkpoint_*.pth"))
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "train_dir" / "mine" / "log.txt").read_text()
+
+
+def train_spoiled(spoil: str, mode: str, folder: Path, *flags: str) -> Ended:
+    process = subprocess.run(
+        [sys.executable, str(SCRIPT), *FLAGS, f"--serial_mode={mode == 'serial'}", *flags],
+        cwd=folder,
+        env={**os.environ, "SPOIL": spoil},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+        start_new_session=True,
+    )
+    return Ended(process.returncode, process.stdout, folder)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("where", ["constructor", "reset"])
+def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mode, tmp_path):
+    ended = train_spoiled(f"{where}:change_settings", mode, tmp_path)
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert f"run folder {tmp_path / 'train_dir' / 'mine'}" in ended.output
+    assert [path for path in tmp_path.glob("tmp*/*") if path.name != "MUJOCO_LOG.TXT"] == []
+    if where == "reset" and mode == "parallel":
+        return  # nobody has reset it in the process that tells
+    for words in (
+        *("the current folder", "umask", "what SIGINT does", "what SIGTERM does", "signals that are blocked"),
+        *("SIGALRM", "OMP_NUM_THREADS", "the level of the log", "logging is switched off", "this package's loggers"),
+        *("sys.stdout", "warnings that are errors", "floating-point errors", "the recursion limit", "take turns"),
+        *("garbage collection", "niceness", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "clocks", "standard input"),
+        *("the time zone",),
+    ):
+        assert ended.output.count(words) == 1, words
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *("constructor:leave_thread", "constructor:leave_process", "constructor:hang_at_exit", "close:leave_thread"),
+        *("constructor:close_streams", "step:redirect_output", "constructor:remove_folder", "step:reap_children"),
+        "constructor:start_session",
+    ],
+)
+def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
+    ended = train_spoiled(spoil, mode, tmp_path)
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert "The run has ended: all policies have been trained" in ended.log
+    if mode == "serial" and "leave" in spoil:
+        assert "was left" in ended.output or "has left" in ended.output
+    if mode == "serial" and "hang_at_exit" in spoil:
+        assert "The exit hangs, and is cut off after 3 s" in ended.output
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_close_that_hangs_is_named_and_the_run_goes_on(mode, tmp_path):
+    ended = train_spoiled("close:hang", mode, tmp_path)
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert "close() of the environment spoiling hangs" in ended.output
+    assert "in _spoil" in ended.output, "where it is"
+    assert "RolloutWorker_w0" in ended.output.partition("Ending all components")[2].partition("profile tree view")[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["hang", "hang_and_catch_everything", "hang_without_letting_go"])
+def test_a_constructor_that_hangs_is_named_and_nothing_is_made(how, mode, tmp_path):
+    ended = train_spoiled(f"constructor:{how}", mode, tmp_path)
+    assert ended.status == (1 if how == "hang_without_letting_go" and mode == "serial" else 2), ended.output
+    if (how, mode) != ("hang_without_letting_go", "serial"):  # then nobody but the system's timer can say anything
+        assert "the constructor of the environment spoiling hangs" in ended.output
+    assert f"in {how}" in ended.output, "where it is"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("where", ["worker_constructor", "worker_reset", "step"])
+def test_what_hangs_in_a_run_is_named_and_ends_it(where, mode, tmp_path):
+    ended = train_spoiled(f"{where}:hang", mode, tmp_path)
+    assert ended.status == 1, ended.output
+    assert "RolloutWorker_w" in ended.output
+    assert "no sign of life for" in ended.output
+    assert "in hang" in ended.output, "where it is"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reset_that_hangs_is_found_before_an_earlier_run_is_touched(mode, tmp_path):
+    assert train_spoiled("", mode, tmp_path).status == 0
+    ended = train_spoiled("reset:hang", mode, tmp_path, "--restart_behavior=overwrite")
+    assert ended.status == 2
+    assert "reset() of the environment spoiling hangs" in ended.output
+    assert ended.has_trained, "the earlier run is still there"
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("crash", "ended its process, which was killed by signal 11 (SIGSEGV)"),
+        ("exit_at_once", "ended its process, which exited with status 3"),
+        ("exit_in_order", "raised in its constructor: SystemExit: 4"),
+        ("interrupt", "KeyboardInterrupt: by the environment"),
+        ("ask", "raised in its constructor: EOFError"),
+    ],
+)
+def test_a_constructor_that_ends_its_process_is_named(how, words, tmp_path):
+    ended = train_spoiled(f"constructor:{how}", "parallel", tmp_path)
+    assert ended.status == 2, ended.output
+    assert "the environment spoiling" in ended.output
+    assert words in ended.output
+    assert list(tmp_path.iterdir()) == []
