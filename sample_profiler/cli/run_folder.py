@@ -1,13 +1,25 @@
-"""Owns what is looked at in a run's folder, which may come from elsewhere, before a run writes or deletes in it."""
+"""Owns a run's folder: it is looked at, since it may come from elsewhere, then made or taken, and locked."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from sample_profiler.config import Config, config_path, earlier_config_path, save_config
 from sample_profiler.errors import ConfigError
+from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
+from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
 
-__all__ = ["LOG", "check_links", "find_link_to"]
+__all__ = ["LOG", "check_links", "end_trial", "find_link_to", "remove_unfinished", "replace_config", "take_folder"]
+
+logger = logging.getLogger(__name__)
+
+_LEARNER_S = 150.0  # it may have two minutes for its step after its Runner is gone, and has to save
 
 LOG = "log.txt"
 
@@ -51,3 +63,134 @@ def find_link_to(folder: Path, train_dir: Path) -> Path | None:
     names = folder.relative_to(train_dir).parts
     way = [train_dir.joinpath(*names[: number + 1]) for number in range(len(names))]
     return next(filter(Path.is_symlink, way), None)
+
+
+def take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -> None:
+    """Make and lock the run's folder; of an existing one, lock it and do with its run what `--restart_behavior` says.
+
+    Args:
+        config: of the run.
+        stack: keeps the lock.
+        is_new: whether there was no folder when the environment was tried: what is there now is another start's.
+
+    Raises:
+        ConfigError: another run is in it, or it cannot be made.
+    """
+    folder = config.run.folder
+    try:
+        if not is_new:
+            stack.enter_context(folder_locked(folder))
+            for checkpoints in filter(Path.is_dir, sorted(folder.glob("checkpoint_p*"))):
+                stay_until_unlocked(checkpoints, _LEARNER_S)
+            if config.run.restart_behavior != "resume":
+                _check_holds_no_other_run(config)
+            if config.run.restart_behavior == "overwrite":
+                _check_is_of_a_run(folder, expand_home(config.run.train_dir, "--train_dir", ConfigError))
+                _empty(folder)
+            elif config.run.restart_behavior == "restart":
+                _rename(folder)
+        if is_new or config.run.restart_behavior == "restart":
+            make_folder(folder.parent)
+            folder.mkdir()
+            sync(folder.parent)
+            stack.enter_context(folder_locked(folder))
+    except FileExistsError as error:
+        if os.path.lexists(folder):
+            problem = f"{folder} was made by another run, or as a link, since this one looked: start again"
+            raise ConfigError([f"{problem}, or use another --experiment"]) from error
+        problem = f"cannot make the run's folder {folder}: a link on the way to it leads nowhere"
+        raise ConfigError([f"{problem}: use another --train_dir"]) from error
+    except OSError as error:
+        problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
+        raise ConfigError([problem]) from error
+
+
+def _check_holds_no_other_run(config: Config) -> None:
+    """Refuse to delete or rename a folder that other runs are in, which may go on: names may have a slash.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    folder = config.run.folder
+    for path in folder.glob(f"*/**/{config_path(folder).name}"):
+        if (path.parent / LOG).exists():
+            behavior = f"--restart_behavior={config.run.restart_behavior}"
+            problem = (
+                f"{behavior}: another run is in {path.parent}: nothing is changed; use another --experiment, or move"
+            )
+            raise ConfigError([f"{problem} that one"])
+
+
+def _rename(folder: Path) -> None:
+    kept = folder.with_name(f"{folder.name}_old_{time.strftime('%Y%m%d_%H%M%S')}")
+    while kept.exists():  # two restarts within a second
+        kept = kept.with_name(f"{kept.name}_2")
+    folder.rename(kept)
+    logger.info("The earlier run is kept in %s", kept)
+
+
+def _check_is_of_a_run(folder: Path, train_dir: Path) -> None:
+    """Refuse to delete what no run has made.
+
+    Raises:
+        ConfigError: a link leads to it, or it is a folder with something else than a log in it, without config.json.
+    """
+    if link := find_link_to(folder, train_dir):
+        raise ConfigError(
+            [
+                f"--restart_behavior=overwrite: {link} is a link: nothing is deleted; use another --experiment or "
+                "--train_dir, or delete it yourself"
+            ]
+        )
+    # Every run writes its config.json before anything else but its log.
+    if not config_path(folder).exists() and any(not path.name.startswith(LOG) for path in folder.iterdir()):
+        raise ConfigError(
+            [
+                f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "
+                "deleted; use another --experiment or --train_dir, or delete it yourself"
+            ]
+        )
+
+
+def _empty(folder: Path) -> None:
+    """Remove all that is in a run's folder, its config.json last: if this is cut off, it is still a run's folder."""
+    config = config_path(folder)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path != config:
+            path.unlink()
+    config.unlink(missing_ok=True)
+
+
+def replace_config(config: Config, folder: Path) -> None:
+    """Write config.json; what was there before, if anything was, is set aside until this run has trained."""
+    path, earlier = config_path(folder), earlier_config_path(folder)
+    try:
+        if path.exists() and not earlier.exists():  # else a run was killed before it had trained: config.json is its
+            with written_whole(earlier) as partial:
+                partial.write_bytes(path.read_bytes())
+        save_config(config, path)
+    except OSError as error:
+        problem = f"cannot write {path}: {error.strerror or error}: free space, or use another --train_dir"
+        raise ConfigError([problem]) from error
+
+
+def end_trial(folder: Path, *, has_trained: bool) -> None:
+    """Keep flags that nothing was trained with out of what is told of the earlier run, if there was one.
+
+    Those that a run could not even begin with, such as those of another network, are no part of it either.
+    """
+    earlier = earlier_config_path(folder)
+    with contextlib.suppress(OSError):  # there is none after the first batch
+        if has_trained:
+            earlier.unlink()
+        else:
+            earlier.replace(config_path(folder))
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the files that a run that was killed had begun to write."""
+    for path in (folder, folder / "profile", folder / "summary"):
+        for removed in remove_partials(path):
+            logger.debug("Removed the unfinished %s of a run that was killed", removed)

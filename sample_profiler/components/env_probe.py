@@ -30,7 +30,7 @@ from sample_profiler.runtime.main_watch import MainThreadWatch
 from sample_profiler.runtime.process_settings import ProcessSettings
 from sample_profiler.runtime.supervisor import Supervisor
 
-__all__ = ["EnvProbe", "begin_probe", "probe_env"]
+__all__ = ["EnvProbe", "begin_local_probe", "begin_probe", "probe_env"]
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +78,14 @@ def begin_probe(config: Config, *, takes_step: bool) -> EnvProbe:
     Raises:
         UnknownEnvError: there is no environment of that name.
     """
-    payload = export_registration(config.run.env)
-    if config.sampling.serial_mode:
-        return _LocalProbe(config, takes_step=takes_step)
-    return _ProcessProbe(config, payload, takes_step=takes_step)
+    begin = begin_local_probe if config.sampling.serial_mode else _ProcessProbe
+    return begin(config, takes_step=takes_step)
+
+
+def begin_local_probe(config: Config, *, takes_step: bool) -> EnvProbe:
+    """Begin to try the environment in this process; arguments and errors are those of `begin_probe`."""
+    export_registration(config.run.env)  # looks whether there is one
+    return _LocalProbe(config, takes_step=takes_step)
 
 
 def probe_env(config: Config, *, takes_step: bool = False) -> EnvSpec:
@@ -226,7 +230,8 @@ def _try_env(config: Config, payload: bytes, takes_step: bool, reports: Reports)
 class _ProcessProbe:
     """Tries the environment in a process of its own, each method of it for `--hang_timeout` at most."""
 
-    def __init__(self, config: Config, payload: bytes, *, takes_step: bool) -> None:
+    def __init__(self, config: Config, *, takes_step: bool) -> None:
+        payload = export_registration(config.run.env)
         self.settings: ProcessSettings | None = None
         self._config = config
         self._method = _IMPORT

@@ -210,7 +210,6 @@ class _Controlled:
         return self._component.commands()
 
     def start(self) -> None:
-        self._check_settings()  # the constructors of environments have run
         self._component.start()
         self._check_settings()
         self._beat()
@@ -288,7 +287,11 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
+        if process_settings is not None:
+            process_settings.check()
         end_requests = EndRequests(loop.stop)
+        if process_settings is not None:
+            process_settings.expect_change()
         loop.run()
     except BaseException as error:  # SystemExit, too: environments call sys.exit
         failure = Failure.from_exception(settings.name, error)

@@ -19,7 +19,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from sample_profiler.cli import train as train_module
+from sample_profiler.cli import run_folder as run_folder_module
+from sample_profiler.cli import training as training_module
 from sample_profiler.cli.train import train
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult
@@ -99,7 +100,7 @@ def runs(monkeypatch):
             raise runs.result
         return runs.result
 
-    monkeypatch.setattr(train_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "execute_run", execute)
     return runs
 
 
@@ -468,7 +469,7 @@ def test_restarting_keeps_the_earlier_run_under_another_name(start, tmp_path, ca
 def test_a_run_that_begins_while_another_start_tries_the_environment_loses_nothing(
     start, runs, tmp_path, monkeypatch, behavior, is_writing
 ):
-    begin_probe, folder = train_module.begin_probe, tmp_path / "mine"
+    begin_probe, folder = training_module.begin_probe, tmp_path / "mine"
     with contextlib.ExitStack() as other_run:
 
         def probe_meanwhile(*args, **options):
@@ -479,7 +480,7 @@ def test_a_run_that_begins_while_another_start_tries_the_environment_loses_nothi
                 other_run.enter_context(folder_locked(folder))
             return begin_probe(*args, **options)
 
-        monkeypatch.setattr(train_module, "begin_probe", probe_meanwhile)
+        monkeypatch.setattr(training_module, "begin_probe", probe_meanwhile)
         assert start(f"--restart_behavior={behavior}") == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert {path.name for path in contents(folder)} == {"old.txt", "config.json"}
@@ -507,11 +508,11 @@ def test_a_learner_that_has_outlived_its_run_is_waited_for(start, runs, tmp_path
     before = contents(tmp_path)
     with contextlib.ExitStack() as learner:
         learner.enter_context(folder_locked(checkpoints))
-        monkeypatch.setattr(train_module, "_LEARNER_S", 0.2)
+        monkeypatch.setattr(run_folder_module, "_LEARNER_S", 0.2)
         assert start(f"--restart_behavior={behavior}") == 2
         assert f"the Learner of an earlier run still writes to {checkpoints}" in caplog.text
         assert contents(tmp_path) == before and (checkpoints / "old.txt").exists()
-        monkeypatch.setattr(train_module, "_LEARNER_S", 60.0)
+        monkeypatch.setattr(run_folder_module, "_LEARNER_S", 60.0)
         threading.Timer(0.3, learner.pop_all().close).start()
         assert start(f"--restart_behavior={behavior}") == 0
     assert "finishes its step" in caplog.text
@@ -520,7 +521,7 @@ def test_a_learner_that_has_outlived_its_run_is_waited_for(start, runs, tmp_path
 
 def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        train_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000", perf_counter_ns=lambda: 1)
+        run_folder_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000", perf_counter_ns=lambda: 1)
     )
     for number in range(3):
         assert start("--restart_behavior=restart") == 0
@@ -563,11 +564,11 @@ def test_flags_of_a_resumed_run_that_was_cut_off_are_kept_only_if_it_has_saved(s
 
 def test_flags_of_resumed_runs_that_were_killed_before_they_trained_are_not_kept(start, runs, tmp_path, monkeypatch):
     assert start("--gamma=0.9") == 0
-    end_trial = train_module._end_trial
-    monkeypatch.setattr(train_module, "_end_trial", lambda *_, **__: None)  # nobody is left who could
+    end_trial = training_module.end_trial
+    monkeypatch.setattr(training_module, "end_trial", lambda *_, **__: None)  # nobody is left who could
     for gamma in (0.5, 0.6):
         assert start(f"--gamma={gamma}") == 0
-    monkeypatch.setattr(train_module, "_end_trial", end_trial)
+    monkeypatch.setattr(training_module, "end_trial", end_trial)
     assert start() == 0
     assert runs[-1][0].loss.gamma == 0.9
     assert load_config(tmp_path / "mine" / "config.json").loss.gamma == 0.9
@@ -601,7 +602,7 @@ def test_a_configuration_that_cannot_be_written_is_status_2(start, tmp_path, mon
     def refuse(config, path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(train_module, "save_config", refuse)
+    monkeypatch.setattr(run_folder_module, "save_config", refuse)
     assert start() == 2
     assert "config.json: No space left on device: free space" in caplog.text
 

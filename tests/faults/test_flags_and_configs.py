@@ -17,9 +17,11 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sample_profiler.cli import train as train_module
+from sample_profiler.cli import training as training_module
+from sample_profiler.cli.train import train as train_command
 from sample_profiler.components import memory_needs
 from sample_profiler.components.blueprint import make_blueprint
+from sample_profiler.components.env_probe import begin_local_probe
 from sample_profiler.components.run import RunResult, execute_run
 from sample_profiler.components.topology import plan_components
 from sample_profiler.config import parse_config, save_config
@@ -67,7 +69,7 @@ def _stand_in(monkeypatch):
     register_env("calm", lambda *_, **__: Calm())
     register_env_fallback(find_gym_env, gym_env_names)
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata):
+    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
         payload = export_registration(config.run.env)
         plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalChannel))
         for observer in observers:
@@ -75,7 +77,8 @@ def _stand_in(monkeypatch):
         empty = Session(created_s=0.0)
         return RunResult(None, "the end", None, {0: 1}, 1.0, 1.0, 1.0, {}, empty, empty, {})
 
-    monkeypatch.setattr(train_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "begin_probe", begin_local_probe)
 
 
 def train(folder: Path, *flags: str, may_fail: bool = False) -> str:
@@ -88,7 +91,7 @@ def train(folder: Path, *flags: str, may_fail: bool = False) -> str:
     """
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        status = train_module.train([*SMALL, f"--train_dir={folder}", *flags])
+        status = train_command([*SMALL, f"--train_dir={folder}", *flags])
     text = output.getvalue()
     assert status in ((0, 1, 2) if may_fail else (0, 2)), (status, text)
     assert "Traceback" not in text
@@ -135,7 +138,7 @@ def test_mutated_flags_are_a_run_or_a_message(tmp_path_factory, flags):
 def _small_machine(monkeypatch):
     """Really train, on a machine whose memory holds nothing that would take long."""
     timing = get_timing()
-    monkeypatch.setattr(train_module, "execute_run", execute_run)
+    monkeypatch.setattr(training_module, "execute_run", execute_run)
     monkeypatch.setattr(memory_needs, "memory_gib", lambda: 1 / 64)
     yield
     set_timing(timing, process_wide=True)
@@ -238,16 +241,16 @@ def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, mo
     assert "ERROR" not in train(tmp_path, "--rnn_size=7")
     path = tmp_path / "default_experiment" / "config.json"
     before = path.read_bytes()
-    execute = train_module.execute_run
+    execute = training_module.execute_run
 
     def fail(*arguments):
         result = execute(*arguments)
-        failure = train_module.RunResult(**vars(result) | {"failure": Failure("Learner_0", "broke", ""), "fps": 0.0})
+        failure = RunResult(**vars(result) | {"failure": Failure("Learner_0", "broke", ""), "fps": 0.0})
         return failure
 
-    monkeypatch.setattr(train_module, "execute_run", fail)
+    monkeypatch.setattr(training_module, "execute_run", fail)
     with caplog.at_level(logging.INFO):
-        status = train_module.train([*SMALL, "--rnn_size=9", f"--train_dir={tmp_path}"])
+        status = train_command([*SMALL, "--rnn_size=9", f"--train_dir={tmp_path}"])
     assert status == 1
     assert path.read_bytes() == before
 

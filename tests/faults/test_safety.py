@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from sample_profiler.cli import train as train_module
+from sample_profiler.cli import training as training_module
 from sample_profiler.cli.main import main
+from sample_profiler.cli.train import train
+from sample_profiler.components.env_probe import begin_local_probe
 from sample_profiler.components.run import RunResult
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.envs import register_env, registry
@@ -82,7 +84,7 @@ def test_a_pickle_in_place_of_a_file_is_refused_and_not_executed(tmp_path, capsy
     status = main(["diff", str(folder), str(folder)])
     assert (status == 2) or kind != "steady"
     if kind == "config.json":
-        assert train_module.train(["--env=x", "--experiment=run", f"--train_dir={tmp_path}"]) == 2
+        assert train(["--env=x", "--experiment=run", f"--train_dir={tmp_path}"]) == 2
     assert not mark.exists()
     assert "Traceback" not in capsys.readouterr().err
 
@@ -128,18 +130,19 @@ def begin(monkeypatch, tmp_path):
     for name in ("mine/with/slashes", "../../escape", EVIL):
         register_env(name, lambda *_, **__: Quiet())
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata):
+    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
         for observer in observers:
             observer.on_stop(None)
         CheckpointFolder(folder, 0, 1).save({"a": 1}, 1, 1)
         session = Session(created_s=1.0, config=dict(config.values()), run={"reason": EVIL})
         return RunResult(None, "over", None, {0: 1}, 1.0, 1.0, 1.0, {}, session, session, {})
 
-    monkeypatch.setattr(train_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "begin_probe", begin_local_probe)
     home = tmp_path / "work" / "train_dir"
 
     def begin(*flags: str) -> int:
-        return train_module.train(["--device=cpu", "--num_workers=1", f"--train_dir={home}", *flags])
+        return train(["--device=cpu", "--num_workers=1", f"--train_dir={home}", *flags])
 
     return begin
 

@@ -1,0 +1,115 @@
+"""Owns what is told of a run that has ended: trees, accounts, the verdict, and the files with its figures."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from sample_profiler.cli.report import write_page
+from sample_profiler.cli.summaries import write_verdict
+from sample_profiler.components.run import RunResult
+from sample_profiler.config import Config
+from sample_profiler.files import written_whole
+from sample_profiler.reports.accounts import format_accounts
+from sample_profiler.reports.run_report import RunReport, make_report
+from sample_profiler.reports.trees import format_trees
+from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.runtime.machine import Machine
+from sample_profiler.storage.checkpoint_names import newest_steps
+
+__all__ = ["conclude", "exit_status"]
+
+logger = logging.getLogger(__name__)
+
+_KILLED_BY_SIGNAL = 128
+
+
+def conclude(config: Config, folder: Path, result: RunResult) -> None:
+    """Write the trees and figures of a run to its log and, unless they are an earlier run's, to its files."""
+    logger.info("The run has ended: %s", result.reason)
+    for text in format_trees(result.timings):
+        logger.info("%s", text)
+    report = make_report(folder.name, result.session, result.steady)
+    logger.info("Where the time went:\n%s", format_accounts(report.accounts))
+    was_over = _was_over_before(config, result)
+    if not was_over and (result.fps or not result.failure):  # advice about what has hardly begun misleads
+        logger.info("Verdict: %s", format_verdict(report.verdict))
+    if result.keeps_earlier:
+        logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
+    else:
+        _write_results(config, folder, result, report)
+    if config.saving.benchmark:
+        for name, chosen in result.processes.items():
+            threads, cores = ("free" if value is None else value for value in chosen.values())
+            logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
+        logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
+    logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
+    if was_over:
+        frames, target = min(result.frames.values()), config.saving.train_for_env_steps
+        message = "Trained for %s of %s frames already: raise --train_for_env_steps to go on"
+        logger.warning(message, f"{frames:,}", f"{target:,}")
+    elif not result.fps and not result.failure and result.interrupted_by is None:
+        logger.warning("Nothing was trained: the run ended before its first batch was complete; let it run for longer")
+    if result.failure:
+        if result.fps:  # else it may be the checkpoint that it failed of
+            _tell_how_to_go_on(config, folder)
+        # Once more at the very end, where it is looked for: trees and tables came in between.
+        logger.error("The run failed: %s: %s", result.failure.component, result.failure.message)
+
+
+def _tell_how_to_go_on(config: Config, folder: Path) -> None:
+    steps = newest_steps(folder, config.sampling.num_policies)
+    if any(steps):
+        logger.info(
+            "Saved up to optimizer step %s: --restart_behavior=resume, the default, goes on from there",
+            " and ".join(f"{number:,}" for number in steps),
+        )
+
+
+def _was_over_before(config: Config, result: RunResult) -> bool:
+    """Tell whether the run was resumed at its target, or past it, so that there was nothing to train."""
+    if result.fps or result.failure or result.interrupted_by is not None:
+        return False
+    return min(result.frames.values()) >= config.saving.train_for_env_steps
+
+
+def _write_results(config: Config, folder: Path, result: RunResult, report: RunReport) -> None:
+    _write_report(report, folder / "report.html")
+    try:
+        write_verdict(folder / "summary", report.verdict, result.frames)
+    except OSError as error:
+        logger.warning("The verdict is not in TensorBoard: %s", error)
+    if not config.saving.benchmark:
+        return
+    benchmark = {
+        "machine": Machine.this().to_dict(),
+        "frames": result.frames,
+        "elapsed_s": result.elapsed_s,
+        "fps": result.fps,
+        "steady_fps": result.steady_fps,
+        "processes": result.processes,
+    }
+    try:
+        with written_whole(folder / "benchmark.json") as partial:
+            partial.write_text(json.dumps(benchmark, indent=2) + "\n")
+    except OSError as error:
+        logger.warning("There is no benchmark.json: %s", error)
+
+
+def _write_report(report: RunReport, path: Path) -> None:
+    try:
+        write_page(report, path)
+    except OSError as error:
+        logger.warning("There is no report: %s", error)
+    else:
+        logger.info("Report: %s", path)
+
+
+def exit_status(result: RunResult) -> int:
+    """Return the exit status of a run."""
+    if result.failure:
+        return 1
+    if result.interrupted_by is not None:
+        return _KILLED_BY_SIGNAL + result.interrupted_by
+    return 0
