@@ -22,13 +22,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 MOST_PROBLEMS = 50
 """That one message lists: a damaged file can have a million."""
 
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
-"""How PyTorch says it: of the machine, and of a GPU. Both are RuntimeErrors."""
+_OUT_OF_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad_alloc")
+_OUT_OF_GPU_MEMORY = "out of memory"
+"""How PyTorch and other libraries in C++ say it: of the machine, and of a GPU. All are RuntimeErrors."""
 
 
 class SampleProfilerError(Exception):
@@ -124,10 +126,24 @@ class VideoError(SampleProfilerError):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether there was not enough memory, of the machine or of a GPU."""
-    if not isinstance(error, RuntimeError):
-        return isinstance(error, MemoryError)
+    return is_out_of_machine_memory(error) or (
+        isinstance(error, RuntimeError) and _OUT_OF_GPU_MEMORY in _text_of(error)
+    )
+
+
+def is_out_of_machine_memory(error: BaseException) -> bool:
+    """Tell whether the machine had not enough memory, or the process was not allowed any more of it."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    # ImportError: of a library that could not be mapped.
+    words_of_libraries = isinstance(error, RuntimeError | ImportError)
+    return words_of_libraries and any(words in _text_of(error) for words in _OUT_OF_MEMORY)
+
+
+def _text_of(error: BaseException) -> str:
     try:
-        message = str(error)
+        return str(error)
     except Exception:  # whoever wrote the exception made a mistake in its __str__
-        return False
-    return any(words in message for words in _OUT_OF_MEMORY)
+        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 
 import pytest
@@ -13,6 +14,8 @@ from sample_profiler.errors import (
     EnvError,
     SampleProfilerError,
     UnknownEnvError,
+    is_out_of_machine_memory,
+    is_out_of_memory,
 )
 
 
@@ -47,3 +50,29 @@ def test_errors_survive_pickling(error: SampleProfilerError):
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_machine", "is_any"),
+    [
+        (MemoryError(), True, True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True, True),
+        (OSError(errno.ENOSPC, "No space left"), False, False),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True, True),
+        (RuntimeError("std::bad_alloc"), True, True),
+        (ImportError("libx.so: failed to map segment from shared object: Cannot allocate memory"), True, True),
+        (RuntimeError("CUDA out of memory"), False, True),
+        (ImportError("no module named memory"), False, False),
+        (ValueError("out of memory"), False, False),
+    ],
+)
+def test_the_words_of_each_library_for_want_of_memory_are_known(error, is_of_machine, is_any):
+    assert (is_out_of_machine_memory(error), is_out_of_memory(error)) == (is_of_machine, is_any)
+
+
+def test_an_error_that_cannot_be_printed_is_no_want_of_memory():
+    class BrokenError(RuntimeError):
+        def __str__(self):
+            raise ValueError
+
+    assert not is_out_of_memory(BrokenError())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sample_profiler.components.rescue import Rescue
@@ -79,31 +79,71 @@ class Guard:
 
     def take_failure(self, failure: Failure) -> None:
         """Wait for the end of a process that can be replaced; any other failure is that of the run."""
+        if self.rescue is not None:
+            failure = self.rescue.explain(failure)
         if self.rescue is None or not self.rescue.replacements.covers(failure.component):
             self._fail(failure)
         elif failure.component not in self._doomed:
             self._failure_log.write(failure)
             self._doom(failure)
 
-    def take_exit(self, process: Child) -> None:
-        """Replace a process that has ended, or fail; what it had reported has been taken in."""
-        doomed = self._doomed.pop(process.name, None)
-        failure = doomed.failure if doomed else Failure(process.name, f"its process {process.describe_exit()}", "")
-        if self.rescue is None or not self.rescue.replacements.covers(process.name):
-            self._fail(failure)
-        elif objection := self.rescue.replacements.find_objection(failure):
-            self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
-        else:
-            self.rescue.replacements.note(failure)
-            self._silences.forget(process.name)
-            self._replace_child(process, failure, self.rescue)
+    def await_ends(self, processes: Sequence[Child]) -> Sequence[Child]:
+        """Return these processes that have ended, and those that end in the same moment: that is one event.
 
-    def find_essential(self) -> Failure | None:
-        """Return why a component that nobody can take the place of was ended, if its end is still to be seen."""
+        Those come first that nobody can take the place of.
+        """
+        if self.rescue is None:
+            return processes
+        return sorted(self.rescue.await_ends(processes), key=lambda process: self._covers(process.name))
+
+    def take_exits(self, processes: Sequence[Child]) -> None:
+        """Replace processes that have ended in one moment, or fail; what they had reported has been taken in.
+
+        If nobody can take the place of the first, that is the failure of the run, and tells of the others.
+        """
+        failures = [self._find_failure(process, tells_all=process is processes[0]) for process in processes]
+        if not self._covers(processes[0].name):
+            self._fail(_tell_together(failures))
+            return
+        for process, failure in zip(processes, failures, strict=True):
+            if not self._take_loss(process, failure):
+                return
+
+    def find_essential(self, lost: Failure) -> Failure | None:
+        """Return why a component fails that nobody can take the place of, if it has ended or is to end.
+
+        Args:
+            lost: why another one is lost, whose place was to be taken.
+        """
         if self.rescue is None:
             return None
-        essential = (name for name in self._doomed if not self.rescue.replacements.covers(name))
-        return next((self._doomed[name].failure for name in essential), None)
+        # One that hung has been looked into: that tells most.
+        found = [doomed.failure for name, doomed in self._doomed.items() if not self._covers(name)]
+        ended = [process for process in self.rescue.find_ended() if not self._covers(process.name)]
+        found += [self._find_failure(process, tells_all=process is ended[0]) for process in ended]
+        return _tell_together([*found, lost]) if found else None
+
+    def _covers(self, component: str) -> bool:
+        return self.rescue is not None and self.rescue.replacements.covers(component)
+
+    def _find_failure(self, process: Child, *, tells_all: bool) -> Failure:
+        """Return why a process has ended: as it has said, or as can be seen from outside."""
+        if doomed := self._doomed.pop(process.name, None):
+            return doomed.failure
+        if self.rescue is None:
+            return Failure(process.name, f"its process {process.describe_exit()}", "")
+        return self.rescue.explain_end(process, tells_all=tells_all)
+
+    def _take_loss(self, process: Child, failure: Failure) -> bool:
+        """Have a process replaced; tell whether that may be."""
+        assert self.rescue is not None
+        if objection := self.rescue.replacements.find_objection(failure):
+            self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
+            return False
+        self.rescue.replacements.note(failure)
+        self._silences.forget(process.name)
+        self._replace_child(process, failure, self.rescue)
+        return True
 
     def look_now_and_then(self) -> None:
         """Do what `look` does, at most once a second; for whoever waits for components and has no other turn."""
@@ -140,3 +180,12 @@ class Guard:
     def _doom(self, failure: Failure) -> None:
         self._silences.forget(failure.component)
         self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
+
+
+def _tell_together(failures: Sequence[Failure]) -> Failure:
+    """Return the first failure; it tells of the others, which are of the same moment."""
+    first, *others = failures
+    if not others:
+        return first
+    told = "; ".join(f"{other.component}: {other.message}" for other in others)
+    return replace(first, message=f"{first.message} (lost in the same moment: {told})")

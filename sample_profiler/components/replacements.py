@@ -24,6 +24,7 @@ class _Loss:
     component: str
     message: str
     at_s: float
+    lacked_memory: bool
 
 
 class Replacements:
@@ -52,12 +53,16 @@ class Replacements:
         """How many workers have been replaced within the last hour."""
         return len(self._losses)
 
+    def num_lacking_memory(self, component: str) -> int:
+        """Return how many processes of a worker were replaced within the last hour for want of memory."""
+        return sum(loss.lacked_memory for loss in self._losses if loss.component == component)
+
     def find_objection(self, failure: Failure) -> str | None:
         """Return why the lost worker is not to be replaced; None: it is.
 
         A worker that raises before it has sampled the steps of one rollout of all its environments, or in the same way
         as a minute ago, would do so again and again: whoever writes the environment wants to hear of it now. A killed
-        one has done nothing wrong.
+        one has done nothing wrong; one whose environments leak has sampled for a while.
         """
         now_s = time.monotonic()
         while self._losses and now_s - self._losses[0].at_s > _WINDOW_S:
@@ -73,13 +78,14 @@ class Replacements:
             return "an environment that breaks its contract would do so again"
         for loss in self._losses:
             is_same = (loss.component, loss.message) == (failure.component, failure.message)
-            if failure.was_raised and is_same and now_s - loss.at_s < _SAME_AGAIN_S:
+            may_do_again = failure.lacks_memory or not failure.was_raised
+            if is_same and not may_do_again and now_s - loss.at_s < _SAME_AGAIN_S:
                 return "the worker that it had replaced failed in the same way"
         return None
 
     def note(self, failure: Failure) -> None:
         """Remember that the worker is replaced now."""
-        self._losses.append(_Loss(failure.component, failure.message, time.monotonic()))
+        self._losses.append(_Loss(failure.component, failure.message, time.monotonic(), failure.lacks_memory))
         worker = rollout_worker_index(failure.component)
         assert worker is not None
         self._steps_at_start[worker] = int(self._counters.agent_steps[worker].sum())

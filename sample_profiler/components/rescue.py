@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from sample_profiler.components.blueprint import Blueprint
+from sample_profiler.components.memory_losses import (
+    describe_envs,
+    describe_kill,
+    describe_refusal,
+    describe_whole,
+    name_with,
+)
 from sample_profiler.components.replacements import Replacements
 from sample_profiler.components.selection import rollout_worker_index
 from sample_profiler.components.topology import plan_rollout_worker, recording_options
@@ -77,6 +86,46 @@ class Rescue:
     def find(self, component: str) -> Child | None:
         """Return the process of a component."""
         return next((child for child in self._supervisor.children if child.name == component), None)
+
+    def await_ends(self, processes: Sequence[Child]) -> list[Child]:
+        """Return these processes that have ended, and those that end in the same moment."""
+        return self._supervisor.await_ends(processes)
+
+    def find_ended(self) -> list[Child]:
+        """Return the processes that have ended and that nobody has taken the place of."""
+        return [child for child in self._supervisor.children if not child.is_alive()]
+
+    def explain_end(self, child: Child, *, tells_all: bool) -> Failure:
+        """Return why a process has ended that has not told it: the kernel may tell that it lacked memory.
+
+        Args:
+            child: that has ended.
+            tells_all: what all others had then, too, and the cure; else only what this one had.
+        """
+        exit_words = child.describe_exit()
+        lack = self._supervisor.explain_end(child)
+        if lack is None:
+            return Failure(child.name, f"its process {exit_words}", "")
+        message = describe_kill(lack, exit_words, self._envs_of)
+        if tells_all:
+            num_earlier = self.replacements.num_lacking_memory(child.name)
+            message += f"; {describe_whole(lack, self._envs_of, num_earlier)}"
+        return Failure(child.name, message, "", lacks_memory=True)
+
+    def explain(self, failure: Failure) -> Failure:
+        """Add to what a component has told what it had of memory, if that is why it failed."""
+        child = self.find(failure.component)
+        if child is None or not failure.was_raised:
+            return failure
+        lack = self._supervisor.explain_refusal(child, was_refused=failure.lacks_memory)
+        if lack is None:
+            return failure
+        title = name_with(child.name, self._envs_of(child.name))
+        words = describe_refusal(lack, title, self.replacements.num_lacking_memory(child.name))
+        return replace(failure, message=f"{failure.message} ({words})", lacks_memory=True)
+
+    def _envs_of(self, component: str) -> str:
+        return describe_envs(component, self._blueprint.plan, self._blueprint.config.run.env)
 
     def examine(self, child: Child, silent_s: float) -> Failure:
         """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""

@@ -306,14 +306,20 @@ class Runner(AsksComponents):
         self.stop_loop()
 
     def _on_exits(self, processes: list[Child]) -> None:
-        for process in processes:
+        ended = self.guard.await_ends(processes)
+        for process in ended:
             self.handle_reports(process.reports.receive())  # it may have said why
             if process.was_asked_to_end and not self.reason:
                 time.sleep(SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
-            if self.failure is None and not self.reason:
-                self.guard.take_exit(process)
+        if self.failure is None and not self.reason:
+            self.guard.take_exits(ended)
+            if self._failed:  # which is told of all of them together
+                self._failed.update(process.name for process in ended)
 
     def _replace(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
+        if self.reason:  # since another one of the same moment was replaced
+            logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
+            return
         with self.timing.add_time("replace_worker"):
             self._replace_process(lost, failure, rescue)
 
@@ -326,7 +332,7 @@ class Runner(AsksComponents):
             if self.reason:  # meanwhile: nobody has to answer any more
                 logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
                 return
-            essential = self.guard.find_essential()  # a hang has been looked into: that tells more
+            essential = self.guard.find_essential(failure)
             self.fail(essential or replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
             return
         self.watch(child)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Quota", "find_quota", "num_usable_cores"]
+from sample_profiler.profiling.control_groups import groups_of, read_number
 
-_CGROUPS = Path("/sys/fs/cgroup")
-_OWN_CGROUPS = Path("/proc/self/cgroup")
+__all__ = ["Quota", "find_quota", "num_usable_cores"]
 
 
 @dataclass(frozen=True)
@@ -41,31 +40,13 @@ def find_quota() -> Quota | None:
 
 
 def _quotas() -> Iterator[Quota]:
-    try:
-        lines = _OWN_CGROUPS.read_text().splitlines()
-    except OSError:  # another system
-        return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if not controllers:
-            # Beside groups of version 1, those of version 2 are in a folder of their own.
-            for root in (_CGROUPS, _CGROUPS / "unified"):
-                yield from filter(None, map(_quota_v2, _folders(root, path)))
-        elif "cpu" in controllers.split(","):
-            for folder in _folders(_CGROUPS / "cpu", path):
-                if quota := _quota_v1(folder, _CGROUPS / "cpuacct" / folder.relative_to(_CGROUPS / "cpu")):
-                    yield quota
-
-
-def _folders(root: Path, path: str) -> Iterator[Path]:
-    """Yield the folder of a group and those of all groups that it is in.
-
-    A container often sees its own group as the outermost one, and its path as it is outside: then it is not there.
-    """
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    for length in range(len(parts), -1, -1):
-        yield root.joinpath(*parts[:length])
+    for group in groups_of("cpu"):
+        if group.version == 2:
+            quota = _quota_v2(group.folder)
+        else:
+            quota = _quota_v1(group.folder, group.root.parent / "cpuacct" / group.folder.relative_to(group.root))
+        if quota is not None:
+            yield quota
 
 
 def _quota_v2(folder: Path) -> Quota | None:
@@ -73,25 +54,16 @@ def _quota_v2(folder: Path) -> Quota | None:
         quota, period = map(float, (folder / "cpu.max").read_text().split())  # "max": no number
     except (OSError, ValueError):
         return None
-    used_us = _number(folder / "cpu.stat", "usage_usec")
+    used_us = read_number(folder / "cpu.stat", "usage_usec")
     return _make_quota(quota, period, None if used_us is None else used_us / 1e6)
 
 
 def _quota_v1(folder: Path, account: Path) -> Quota | None:
-    quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-    used_ns = _number(account / "cpuacct.usage")
+    quota, period = read_number(folder / "cpu.cfs_quota_us"), read_number(folder / "cpu.cfs_period_us")
+    used_ns = read_number(account / "cpuacct.usage")
     return _make_quota(quota, period, None if used_ns is None else used_ns / 1e9)
 
 
 def _make_quota(quota: float | None, period: float | None, used_s: float | None) -> Quota | None:
     # Version 1 says -1 where there is none.
     return Quota(quota / period, used_s) if quota and period and quota > 0 and period > 0 else None
-
-
-def _number(path: Path, name: str = "") -> float | None:
-    """Return the number that a file consists of, or that follows a name in one of its lines."""
-    try:
-        words = [line.split() for line in path.read_text().splitlines()]
-        return next(float(line[-1]) for line in words if line and (line[0] == name or not name))
-    except (OSError, ValueError, StopIteration):
-        return None

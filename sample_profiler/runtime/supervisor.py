@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import signal
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import psutil
 
@@ -32,6 +31,8 @@ from sample_profiler.runtime.commands import Command, Patience, portable
 from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.handover import Handover
 from sample_profiler.runtime.heartbeats import SAVE_S, RunnerPulse
+from sample_profiler.runtime.measured_process import MeasuredProcess
+from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryWatch
 from sample_profiler.runtime.orphans import (
     become_subreaper,
     descendants_of,
@@ -55,6 +56,9 @@ _POLL_S = 0.01
 _NOTE_INTERVAL_S = 2.0
 _STACKS_S = 1.0
 _END_S = 3.0
+_SAME_MOMENT_S = 0.1  # whoever ends several processes, as a loop in a shell
+_KILLING_S = 1.0  # the kernel takes the memory of a large process apart before that has ended
+_THIS_PROCESS = "the main process"
 _MOST_STACKS_BYTES = 1 << 18
 
 
@@ -95,6 +99,7 @@ class Child:
         self._process = process
         self._control = links.control
         self._stacks = links.stacks
+        self._was_killed_by_parent = False
         try:
             process.start()
             assert process.pid is not None
@@ -133,6 +138,7 @@ class Child:
 
     def kill(self) -> None:
         """End the process now, also when it is stopped or hangs."""
+        self._was_killed_by_parent |= self.is_alive()
         self._process.kill()
 
     def suspend(self) -> None:
@@ -186,6 +192,21 @@ class Child:
         """Whether it has died of a signal that usually goes to all processes of a job."""
         return self.exit_code in (-signal.SIGTERM, -signal.SIGHUP)
 
+    @property
+    def was_killed_by_others(self) -> bool:
+        """Whether it has died of SIGKILL, and not that of its parent."""
+        return self.exit_code == -signal.SIGKILL and not self._was_killed_by_parent
+
+    @property
+    def has_broken_off(self) -> bool:
+        """Whether it has ended in another way than in order, or by a signal that ends processes in order."""
+        return bool(self.exit_code) and not self.was_asked_to_end and self.exit_code != -signal.SIGKILL
+
+    @property
+    def most_memory_bytes(self) -> int:
+        """What was resident at most; 0: it runs, or that is not known."""
+        return self._process.most_bytes if isinstance(self._process, MeasuredProcess) else 0
+
     def describe_exit(self) -> str:
         """Say in words how the process ended."""
         code = self.exit_code
@@ -225,13 +246,13 @@ class Supervisor:
         self._active.add(id(self))
         become_subreaper()
         self.children: list[Child] = []
-        self._context: Any = multiprocessing.get_context("spawn")
         self._lifeline, self._lifeline_write = make_pipe()
         self._pulse = RunnerPulse()
         self._shared_memory: defaultdict[int, set[str]] = defaultdict(set)
         self._descendants: dict[int, set[psutil.Process]] = {}
         self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
+        self._memory = MemoryWatch()
 
     def spawn(self, settings: ChildSettings, make_component: MakeComponent) -> Child:
         """Start a process that builds and runs a component.
@@ -243,11 +264,12 @@ class Supervisor:
         stacks = PipeEnd(make_anonymous_file())
         links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
         handover = Handover((settings, make_component, links))
-        process = self._context.Process(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
+        process = MeasuredProcess(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
         self._pulse.beat()
         with signals_held():  # by the child, too, until it is ready for them
             child = Child(settings, process, links)
             self.children.append(child)
+        self._memory.begin(child.pid, child.name)
         return child
 
     def kill_now(self, children: Sequence[Child]) -> None:
@@ -271,6 +293,7 @@ class Supervisor:
         """End a child that is lost with everything that it has started and left behind; the others go on."""
         self.kill_now([child])
         child._process.join(_END_S)
+        self._memory.note_end(child.pid, child.most_memory_bytes)
         self.children.remove(child)
         left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
         left |= self._shared_memory.pop(child.pid, set())
@@ -301,6 +324,49 @@ class Supervisor:
         if time.monotonic() >= self._next_note_s:
             self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
             self.note_belongings(self.children)
+            self._look_at_memory()
+
+    def await_ends(self, ended: Sequence[Child]) -> list[Child]:
+        """Return children that have ended, and those that end in the same moment: what ends several ends them at once.
+
+        Args:
+            ended: just now.
+        """
+        found = list(ended)
+        num_kills = self._memory.num_kills(child.pid for child in found)
+        begin_s = time.monotonic()
+        while (passed_s := time.monotonic() - begin_s) < _SAME_MOMENT_S or (
+            passed_s < _KILLING_S and len(found) < num_kills
+        ):
+            time.sleep(_POLL_S)
+            self._pulse.beat()
+            found += [child for child in self.children if child not in found and not child.is_alive()]
+        return found
+
+    def explain_end(self, child: Child) -> LackOfMemory | None:
+        """Return what a child lacked that has ended, if want of memory is why; else None."""
+        if not (child.was_killed_by_others or child.has_broken_off):
+            return None
+        self._look_at_memory()
+        return self._memory.explain_end(child.pid, was_killed=child.was_killed_by_others)
+
+    def explain_refusal(self, child: Child, *, was_refused: bool) -> LackOfMemory | None:
+        """Return what a child lacks that has failed, if want of memory is why; else None.
+
+        Args:
+            child: that has failed.
+            was_refused: whether it was refused memory; else the kernel may have ended what it had started.
+        """
+        self._look_at_memory()
+        return self._memory.explain_refusal(child.pid, was_refused=was_refused)
+
+    def _look_at_memory(self) -> None:
+        names = {child.pid: child.name for child in self.children if child.is_alive()}
+        started = {pid: [process.pid for process in self._descendants.get(pid, ())] for pid in names}
+        self._memory.look({os.getpid(): _THIS_PROCESS, **names}, started)
+        for child in self.children:
+            if child.pid not in names:
+                self._memory.note_end(child.pid, child.most_memory_bytes)
 
     def beating(self) -> AbstractContextManager[None]:
         """Show the children meanwhile that this process goes on, although it may have to wait for a file system."""

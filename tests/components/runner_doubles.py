@@ -76,7 +76,7 @@ class FakeRescue:
         self.replacements = self
         self.objection, self.error = objection, error
         self.noted, self.num_recent = [], 1
-        self.children = {}
+        self.children, self.ended = {}, []
 
     def covers(self, component):
         return component.startswith("RolloutWorker")
@@ -86,6 +86,18 @@ class FakeRescue:
 
     def note(self, failure):
         self.noted.append(failure)
+
+    def await_ends(self, processes):
+        return [*processes, *self.ended]
+
+    def find_ended(self):
+        return self.ended
+
+    def explain_end(self, child, *, tells_all):
+        return Failure(child.name, f"its process {child.describe_exit()}", "")
+
+    def explain(self, failure):
+        return failure
 
     def replace(self, child, asked, names):
         if self.error:

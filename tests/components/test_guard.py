@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,7 @@ class Rescue:
 
     def __init__(self, objection=None):
         self.replacements, self.objection, self.noted, self.processes = self, objection, [], {}
+        self.ended = []
 
     def covers(self, component):
         return component.startswith("RolloutWorker")
@@ -44,6 +46,18 @@ class Rescue:
 
     def note(self, failure):
         self.noted.append(failure)
+
+    def await_ends(self, processes):
+        return [*processes, *self.ended]
+
+    def find_ended(self):
+        return self.ended
+
+    def explain(self, failure):
+        return replace(failure, message=f"{failure.message} (explained)") if failure.lacks_memory else failure
+
+    def explain_end(self, process, *, tells_all):
+        return Failure(process.name, f"its process was {'fully ' if tells_all else ''}killed", "")
 
     def find(self, component):
         return self.processes.get(component)
@@ -73,7 +87,9 @@ class Calls:
 def test_without_rescue_every_failure_is_that_of_the_run():
     calls = Calls(None)
     calls.guard.take_failure(FAILURE)
-    calls.guard.take_exit(Process("RolloutWorker_w0"))
+    process = Process("RolloutWorker_w0")
+    assert calls.guard.await_ends([process]) == [process]
+    calls.guard.take_exits([process])
     assert calls.failed == [FAILURE, Failure("RolloutWorker_w0", "its process was killed", "")]
     assert not calls.replaced
 
@@ -83,23 +99,71 @@ def test_a_lost_worker_is_replaced_for_the_first_reason_that_it_gave():
     calls.guard.take_failure(FAILURE)
     calls.guard.take_failure(Failure("RolloutWorker_w0", "a consequence", ""))
     assert not calls.failed and not calls.replaced
-    calls.guard.take_exit(process)
+    calls.guard.take_exits([process])
     assert calls.replaced == [(process, FAILURE)]
     assert calls.guard.rescue.noted == [FAILURE]
-    calls.guard.take_exit(process)
-    assert calls.replaced[1][1].message == "its process was killed", "what it said before was for its predecessor"
+    calls.guard.take_exits([process])
+    assert calls.replaced[1][1].message == "its process was fully killed", "what it said before was for its predecessor"
 
 
 def test_an_objection_ends_the_run_and_is_told():
     calls = Calls(Rescue("too many"))
-    calls.guard.take_exit(Process("RolloutWorker_w0"))
-    assert [failure.message for failure in calls.failed] == ["its process was killed (it is not replaced: too many)"]
+    calls.guard.take_exits([Process("RolloutWorker_w0")])
+    assert [failure.message for failure in calls.failed] == [
+        "its process was fully killed (it is not replaced: too many)"
+    ]
 
 
 def test_other_components_are_not_replaced():
     calls = Calls(Rescue())
-    calls.guard.take_exit(Process("Learner_0"))
+    calls.guard.take_exits([Process("Learner_0")])
     assert [failure.component for failure in calls.failed] == ["Learner_0"]
+
+
+def test_several_that_end_in_one_moment_are_one_failure_if_one_of_them_is_essential():
+    calls = Calls(Rescue())
+    calls.guard.rescue.ended = [Process("Batcher_0"), Process("RolloutWorker_w1")]
+    ended = calls.guard.await_ends([Process("RolloutWorker_w0")])
+    calls.guard.take_exits(ended)
+    (failure,) = calls.failed
+    assert failure.component == "Batcher_0"
+    assert failure.message == (
+        "its process was fully killed (lost in the same moment: RolloutWorker_w0: its process was killed; "
+        "RolloutWorker_w1: its process was killed)"
+    )
+    assert not calls.replaced
+
+
+def test_workers_that_end_in_one_moment_are_replaced_one_after_the_other():
+    calls = Calls(Rescue())
+    workers = [Process("RolloutWorker_w0"), Process("RolloutWorker_w1")]
+    calls.guard.take_exits(workers)
+    assert [process for process, _ in calls.replaced] == workers
+    assert not calls.failed
+
+
+def test_after_an_objection_to_one_no_other_is_replaced():
+    calls = Calls(Rescue("too many"))
+    calls.guard.take_exits([Process("RolloutWorker_w0"), Process("RolloutWorker_w1")])
+    assert [failure.component for failure in calls.failed] == ["RolloutWorker_w0"]
+
+
+def test_who_cannot_answer_since_it_has_ended_too_is_told_with_whoever_was_to_be_replaced():
+    calls = Calls(Rescue())
+    assert calls.guard.find_essential(FAILURE) is None
+    calls.guard.rescue.ended = [Process("RolloutWorker_w1"), Process("Batcher_0"), Process("Learner_0")]
+    essential = calls.guard.find_essential(FAILURE)
+    assert essential.component == "Batcher_0"
+    assert essential.message == (
+        "its process was fully killed (lost in the same moment: Learner_0: its process was killed; RolloutWorker_w0: "
+        "EnvError: broke)"
+    )
+
+
+def test_what_a_component_lacked_is_added_to_what_it_told():
+    calls = Calls(Rescue())
+    calls.guard.take_failure(Failure("Learner_0", "MemoryError", "", was_raised=True, lacks_memory=True))
+    assert [failure.message for failure in calls.failed] == ["MemoryError (explained)"]
 
 
 @pytest.mark.parametrize("answers", [True, False])

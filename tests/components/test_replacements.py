@@ -102,3 +102,18 @@ def test_there_is_a_limit_for_each_hour(make, monkeypatch):
     assert replacements.find_objection(KILLED) is None
     assert replacements.num_recent == 1
     assert replacements.num_replaced == 2
+
+
+def test_a_worker_whose_environments_leak_is_replaced_as_one_that_is_killed_for_it(make):
+    """It may tell of that in the same words each time; --max_worker_restarts bounds it."""
+    replacements, counters = make("--max_worker_restarts=3")
+    leaks = Failure("RolloutWorker_w1", "MemoryError", "", was_raised=True, lacks_memory=True)
+    for number in range(3):
+        assert replacements.num_lacking_memory("RolloutWorker_w1") == number
+        counters.agent_steps[1, 0] += 800
+        assert replacements.find_objection(leaks) is None
+        replacements.note(leaks)
+    replacements.note(KILLED)
+    assert replacements.num_lacking_memory("RolloutWorker_w1") == 3
+    assert replacements.num_lacking_memory("RolloutWorker_w0") == 0
+    assert "--max_worker_restarts=3" in replacements.find_objection(leaks)

@@ -116,6 +116,34 @@ def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue, error):
     assert f"it cannot be replaced: {error}" in runner.failure.message
 
 
+def test_who_cannot_answer_for_a_replacement_since_it_has_ended_too_is_the_failure(with_rescue):
+    runner = with_rescue(error=ComponentLostError("Batcher_0 cannot answer 'forget_worker' any more"))
+    worker, batcher = FakeChild("RolloutWorker_w1"), FakeChild("Batcher_0")
+    runner.guard.rescue.await_ends = list
+    runner.guard.rescue.ended = [batcher]
+    runner._on_exits([worker])
+    assert runner.failure.component == "Batcher_0"
+    assert "(lost in the same moment: RolloutWorker_w1: its process was killed" in runner.failure.message
+    assert "cannot answer" not in runner.failure.message
+
+
+def test_what_ends_in_one_moment_is_told_once(with_rescue, caplog):
+    runner = with_rescue()
+    runner.guard.rescue.ended = [FakeChild("Batcher_0")]
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure.component == "Batcher_0"
+    assert all(map(runner.knows_end_of, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
+    assert caplog.text.count("RolloutWorker_w1") == 1
+
+
+def test_who_was_lost_with_one_that_cannot_be_replaced_is_told(with_rescue, caplog):
+    runner = with_rescue(error=BlockingIOError("no more processes"))
+    runner.guard.rescue.ended = [FakeChild("RolloutWorker_w0")]
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    assert runner.failure.component == "RolloutWorker_w1"
+    assert "RolloutWorker_w0 is lost while the run ends: its process was killed by signal 9" in caplog.text
+
+
 def test_a_worker_that_is_not_replaced_since_the_run_ends_meanwhile_is_no_failure(with_rescue, caplog):
     runner = with_rescue()
 
@@ -163,7 +191,8 @@ def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(wi
     runner.handle_reports([Heartbeat(stuck.name)])
     runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
     runner._on_exits([FakeChild("RolloutWorker_w1")])
-    assert runner.failure == Failure(stuck.name, "silent for 60 s", "stacks")
+    lost = "(lost in the same moment: RolloutWorker_w1: its process was killed by signal 9 (SIGKILL))"
+    assert runner.failure == Failure(stuck.name, f"silent for 60 s {lost}", "stacks")
 
 
 def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, monkeypatch):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sample_profiler.profiling import usable_cores
+from sample_profiler.profiling import control_groups
 from sample_profiler.profiling.machine_facts import describe_machine
 from sample_profiler.profiling.usable_cores import Quota, find_quota, num_usable_cores
 
@@ -15,11 +15,12 @@ from sample_profiler.profiling.usable_cores import Quota, find_quota, num_usable
 def make_groups(tmp_path, monkeypatch):
     """Have the process be in groups, with files of these contents, on a machine of eight cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.setattr(usable_cores, "_CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(usable_cores, "_OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(control_groups, "_PROCESSES", tmp_path)
+    (tmp_path / "self").mkdir()
 
     def make(own, files):
-        (tmp_path / "own").write_text(own)
+        (tmp_path / "self" / "cgroup").write_text(own)
         for name, content in files.items():
             path = tmp_path / "cgroup" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import torch
 
 from sample_profiler.errors import ConfigError, EnvError
+from sample_profiler.runtime import failure as failure_module
 from sample_profiler.runtime.failure import Failure, FailureLog
+from sample_profiler.runtime.memory_limits import MemoryLimit, ProcessMemory
 
 
 def failure_of(action):
@@ -38,24 +42,57 @@ def test_a_bug_has_its_traceback():
         lambda: torch.empty(2**58),
         lambda: fail(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB\nmore about it")),
         lambda: fail(MemoryError()),
+        lambda: fail(RuntimeError("std::bad_alloc")),
+        lambda: fail(OSError(errno.ENOMEM, "Cannot allocate memory")),
     ],
-    ids=["PyTorch", "GPU", "Python"],
+    ids=["PyTorch", "GPU", "Python", "C++", "system"],
 )
 def test_memory_that_is_used_up_is_one_line_with_a_cure(action):
     failure = failure_of(action)
     assert failure.traceback_text == ""
-    assert "there is not enough memory. Use a smaller network (--rnn_size" in failure.message
+    assert "there is not enough memory: use a smaller network (--rnn_size" in failure.message
     assert len(failure.message.splitlines()) == 1
 
 
-def test_memory_that_an_environment_wants_is_told_with_its_traceback():
+@pytest.mark.parametrize("is_caught", [False, True])
+def test_memory_that_an_environment_wants_is_told_with_its_traceback_and_no_advice_about_networks(is_caught):
     def step():
         try:
             raise MemoryError
         except MemoryError as error:
-            raise EnvError("environment 3 raised MemoryError") from error
+            if is_caught:
+                raise ValueError("what a simulator makes of it") from error
+            raise
 
-    assert "MemoryError" in failure_of(step).traceback_text
+    def step_named():
+        try:
+            step()
+        except Exception as error:
+            raise EnvError("environment 3 (game) raised in step: MemoryError: ") from error
+
+    failure = failure_of(step_named)
+    assert failure.lacks_memory
+    assert "MemoryError" in failure.traceback_text
+    beginning = "EnvError: environment 3 (game) raised in step: MemoryError: there is not enough memory"
+    assert failure.message.startswith(beginning)
+    assert "environments that leak" in failure.message and "--rnn_size" not in failure.message
+
+
+def test_memory_that_a_worker_wants_is_that_of_its_environments_and_that_of_a_gpu_is_not_the_machine_s():
+    failure = Failure.from_exception("RolloutWorker_w1", MemoryError())
+    assert failure.lacks_memory and "environments that leak" in failure.message
+    assert "--rnn_size" in Failure.from_exception("Learner_0", MemoryError()).message
+    assert not Failure.from_exception("Learner_0", RuntimeError("CUDA out of memory")).lacks_memory
+    assert not Failure.from_exception("RolloutWorker_w1", EnvError("environment 3 broke")).lacks_memory
+
+
+def test_memory_is_told_with_the_limit_of_the_process(monkeypatch):
+    limit = MemoryLimit(2 << 30, "of addresses", used=(2 << 30) - 1)
+    monkeypatch.setattr(failure_module, "read_process_memory", lambda _: ProcessMemory(1 << 30, (limit,)))
+    message = Failure.from_exception("Learner_0", MemoryError("all of it")).message
+    assert message.startswith(
+        "MemoryError: all of it: there is not enough memory, 2.0 GiB of 2.0 GiB of addresses: use"
+    )
 
 
 def test_an_exception_that_cannot_be_printed_is_told_by_its_type():

@@ -7,7 +7,7 @@ import os
 import psutil
 import pytest
 
-from sample_profiler.profiling import usable_cores
+from sample_profiler.profiling import control_groups
 from sample_profiler.runtime import machine
 from sample_profiler.runtime.machine import (
     Machine,
@@ -57,9 +57,10 @@ def test_workers_share_the_cores_evenly(monkeypatch, num_cpus, num_workers):
 def in_container(tmp_path, monkeypatch):
     """Have the process run in a container with a quota, on a machine of sixteen cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
-    monkeypatch.setattr(usable_cores, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(usable_cores, "_OWN_CGROUPS", tmp_path / "own")
-    (tmp_path / "own").write_text("0::/\n")
+    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "_PROCESSES", tmp_path)
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "cgroup").write_text("0::/\n")
 
     def begin(quota_us, used_us=None):
         (tmp_path / "cpu.max").write_text(f"{quota_us} 100000\n")
