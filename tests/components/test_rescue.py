@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sample_profiler.components import rescue as rescue_module
+from sample_profiler.components.messages import Counters
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.memory_limits import MemoryLimit
+from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryUse
+
+LACK = LackOfMemory(
+    by_kernel=True,
+    lost=MemoryUse("RolloutWorker_w1", 800 << 20, 0, 800 << 20, 0.0, 0),
+    limit=MemoryLimit(1 << 30, "of a box"),
+    others=(),
+)
 
 
 class Asked:
@@ -105,3 +117,42 @@ def test_where_a_component_is_can_be_seen_from_outside(tmp_path):
         record.flush()
         assert rescue.locate("RolloutWorker_w0") == ""
     assert rescue.locate("RolloutWorker_w1") == "", "it has no process"
+
+
+@pytest.fixture
+def watched(make_run):
+    """A Rescue, and what its supervisor says that processes lacked."""
+    plan, _ = make_run(num_workers=2, num_envs_per_worker=2)
+    blueprint = SimpleNamespace(config=parse_config(["--env=game"]), counters=Counters(2, 1), plan=plan)
+    child = SimpleNamespace(name="RolloutWorker_w1", describe_exit=lambda: "was killed", is_alive=lambda: False)
+    supervisor = SimpleNamespace(children=[child], lack=None)
+    supervisor.explain_end = lambda _: supervisor.lack
+    supervisor.explain_refusal = lambda _, *, was_refused: supervisor.lack if was_refused else None
+    return Rescue(blueprint, supervisor), supervisor, child
+
+
+def test_the_end_of_a_process_is_told_as_far_as_it_can_be_explained(watched):
+    rescue, supervisor, child = watched
+    assert rescue.explain_end(child, tells_all=True) == Failure(child.name, "its process was killed", "")
+    supervisor.lack = LACK
+    message = "its process (environments 2 to 3 of game) was ended by the kernel for want of memory: it had 800 MiB"
+    failure = rescue.explain_end(child, tells_all=False)
+    assert failure == Failure(child.name, message, "", lacks_memory=True)
+    whole = rescue.explain_end(child, tells_all=True).message
+    assert whole.startswith(f"{message}; the limit is 1.0 GiB of a box")
+    rescue.replacements.note(failure)
+    assert "2 processes in its place" in rescue.explain_end(child, tells_all=True).message
+    assert rescue.find_ended() == [child]
+
+
+def test_a_failure_for_want_of_memory_is_told_with_what_its_process_had(watched):
+    rescue, supervisor, _ = watched
+    supervisor.lack = LACK
+    raised = Failure("RolloutWorker_w1", "MemoryError", "", was_raised=True, lacks_memory=True)
+    assert rescue.explain(raised).message.startswith("MemoryError (the kernel has just ended a process of the run")
+    for other in (
+        replace(raised, lacks_memory=False),
+        replace(raised, component="Runner"),
+        replace(raised, was_raised=False),
+    ):
+        assert rescue.explain(other) == other

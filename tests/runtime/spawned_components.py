@@ -108,6 +108,11 @@ def raise_before_a_signal(reports: PipeReports) -> None:
     raise_error(reports)
 
 
+def grow(num_bytes: int, reports: PipeReports) -> None:
+    """Have a lot of memory for a moment."""
+    reports.send(len(bytearray(b"x") * num_bytes))
+
+
 class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text for you")

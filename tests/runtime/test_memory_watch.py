@@ -87,7 +87,7 @@ def test_one_kill_explains_one_end(kernel):
     kernel.now_s += 0.5
     kernel.end(4, by_kernel=False)
     assert kernel.watch.explain_end(4, was_killed=True) is None
-    assert kernel.watch.num_kills([2]) == 0
+    assert not kernel.watch.has_new_kills(2)
     kernel.pass_s(3)
     kernel.now_s += 0.1
     kernel.end(2)
@@ -98,7 +98,8 @@ def test_two_that_are_ended_in_one_moment_are_both_explained(kernel):
     kernel.pass_s(6)
     kernel.end(3)
     kernel.kills = {counter: count + 1 for counter, count in kernel.kills.items()}
-    assert kernel.watch.num_kills([3]) == 2
+    assert kernel.watch.has_new_kills(3)
+    assert not kernel.watch.has_new_kills(77)
     kernel.pass_s(1)
     del kernel.mib[4]  # it takes longer to end, and may be seen alive although it is counted
     kernel.watch.note_end(4, 700 * MIB)

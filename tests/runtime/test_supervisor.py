@@ -24,6 +24,7 @@ from spawned_components import has_ended
 from sample_profiler.components.crew import Crew
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
+from sample_profiler.runtime import memory_watch
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.channels import PipeReports
 from sample_profiler.runtime.child import ChildSettings, Finished, SharedMemoryNames
@@ -149,6 +150,64 @@ def test_the_end_by_any_signal_has_words(supervisor, number, name):
     os.kill(child.pid, number)
     child._process.join(10)
     assert re.fullmatch(rf"was killed by signal {int(number)} \({name}\)", child.describe_exit())
+
+
+def test_what_an_ended_child_had_at_most_is_known_although_nobody_has_looked(supervisor, await_report, wait_until):
+    children = [
+        supervisor.spawn(settings(), partial(spawned.make_spawned, start=partial(spawned.grow, num_mib << 20)))
+        for num_mib in (1, 700)
+    ]
+    for child in children:
+        await_report(child, lambda report: isinstance(report, int))
+        assert child.most_memory_bytes == 0, "it runs"
+        os.kill(child.pid, signal.SIGKILL)
+        wait_until(lambda child=child: not child.is_alive())
+    small, large = (child.most_memory_bytes for child in children)
+    assert small < 700 << 20 < large < 2 << 30
+
+
+def test_children_that_end_in_the_same_moment_are_found(supervisor, await_report, wait_until):
+    children = [supervisor.spawn(settings(f"Child_{number}"), spawned.make_spawned) for number in range(3)]
+    for child in children:
+        await_report(child, is_started)
+    first, second, living = children
+    for child in (first, second):
+        os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: not first.is_alive())
+    assert supervisor.await_ends([first]) == [first, second]
+    assert living.is_alive()
+
+
+@pytest.mark.parametrize("is_killed_here", [True, False])
+def test_who_is_killed_for_want_of_memory_is_told_from_who_is_killed(
+    is_killed_here, supervisor, await_report, wait_until, monkeypatch
+):
+    counts = {Path("vmstat"): 3}
+    monkeypatch.setattr(memory_watch, "count_kills", lambda _: dict(counts))
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    await_report(child, is_started)
+    supervisor.beat()
+    counts[Path("vmstat")] += 1  # of whomever
+    if is_killed_here:
+        child.kill()
+    else:
+        os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: not child.is_alive())
+    lack = supervisor.explain_end(child)
+    assert (lack is None) == is_killed_here
+    if lack is not None:
+        assert lack.by_kernel and lack.lost.name == "Spawned" and lack.lost.num_bytes > 1 << 20
+        assert [use.name for use in lack.others] == ["the main process"]
+
+
+def test_who_is_refused_memory_is_told_with_the_others_and_who_ended_in_order_lacked_nothing(supervisor, await_report):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    await_report(child, is_started)
+    assert supervisor.explain_refusal(child, was_refused=False) is None
+    lack = supervisor.explain_refusal(child, was_refused=True)
+    assert not lack.by_kernel and lack.lost.num_bytes > 1 << 20
+    supervisor.stop(30, lambda: None)
+    assert supervisor.explain_end(child) is None
 
 
 def test_a_process_that_cannot_begin_raises_as_it_is():
