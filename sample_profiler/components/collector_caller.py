@@ -43,6 +43,7 @@ class Caller:
         is_satisfied: whether there is what the caller waits for, so that the loop may stop.
         stop_loop: stops the loop that this runs in; set by whoever made the loop.
         note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
+        explain_end: says why a process has ended that has not told it; likewise, where there are processes.
     """
 
     def __init__(self, finished: Channel, reports: Sequence[Any], exits: Sequence[Any]) -> None:
@@ -55,6 +56,7 @@ class Caller:
         self.timings: dict[str, dict[str, Any]] = {}
         self.stop_loop: Callable[[], None] = lambda: None
         self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
+        self.explain_end: Callable[[Child], Failure]
         self.is_satisfied: Callable[[], bool] = lambda: False
         self._finished_slots = finished
         self._reports = reports
@@ -122,7 +124,7 @@ class Caller:
     def _on_exits(self, children: list[Child]) -> None:
         for child in children:
             self.handle_reports(child.reports.receive())  # it may have said why
-            self.fail(Failure(child.name, f"its process {child.describe_exit()}", ""))
+            self.fail(self.explain_end(child))
 
     def _look(self) -> None:
         if self.is_satisfied():

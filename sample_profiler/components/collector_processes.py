@@ -7,15 +7,18 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.collector_backends import LocalBackend
 from sample_profiler.components.collector_caller import Caller, CollectorError, PausableLoop
+from sample_profiler.components.memory_losses import describe_end, describe_envs
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
 from sample_profiler.runtime.event_loop import PipeWaiter
-from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
+from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 
 __all__ = ["ProcessBackend"]
 
@@ -45,6 +48,7 @@ class ProcessBackend(LocalBackend):
         self._loop = PausableLoop([self._caller], PipeWaiter, self._beat)
         self._caller.stop_loop = self._loop.stop
         self._caller.note_shared_memory = self._supervisor.note_shared_memory
+        self._caller.explain_end = self._explain_end
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
         """Send the command to all that it is for, and take what comes until all have answered."""
@@ -78,6 +82,10 @@ class ProcessBackend(LocalBackend):
         grace_s = GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
             logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))
+
+    def _explain_end(self, child: Child) -> Failure:
+        envs_of = partial(describe_envs, plan=self._blueprint.plan, env=self._blueprint.config.run.env)
+        return describe_end(child, self._supervisor.explain_end(child), envs_of, tells_all=True)
 
     def _deliver(self) -> None:
         """Wait until all workers have been sent what the loop, which sleeps, would send on one pipe a second."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sample_profiler.components.selection import name_some, rollout_worker_index
-from sample_profiler.runtime.failure import ENVIRONMENTS_CURE, NETWORKS_CURE
+from sample_profiler.runtime.failure import ENVIRONMENTS_CURE, NETWORKS_CURE, Failure
 from sample_profiler.runtime.memory_limits import format_bytes
 from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryUse
+from sample_profiler.runtime.supervisor import Child
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
-__all__ = ["describe_envs", "describe_kill", "describe_refusal", "describe_whole", "name_with"]
+__all__ = ["describe_end", "describe_envs", "describe_kill", "describe_refusal", "describe_whole", "name_with"]
 
 _GROWN_SHARE = 0.2
 _GROWN_BYTES = 64 << 20
@@ -36,6 +37,27 @@ def describe_envs(component: str, plan: SamplingPlan, env: str) -> str:
 def name_with(name: str, envs: str) -> str:
     """Return a name of a component or of its process with its environments."""
     return f"{name} ({envs})" if envs else name
+
+
+def describe_end(
+    child: Child, lack: LackOfMemory | None, envs_of: Callable[[str], str], num_earlier: int = 0, *, tells_all: bool
+) -> Failure:
+    """Return why a process has ended that has not told it.
+
+    Args:
+        child: that has ended.
+        lack: of memory; None: that was not why.
+        envs_of: returns which environments a component steps, in words.
+        num_earlier: processes in its place have ended for want of memory within the last hour.
+        tells_all: what all others had then, too, and the cure; else only what this one had.
+    """
+    exit_words = child.describe_exit()
+    if lack is None:
+        return Failure(child.name, f"its process {exit_words}", "")
+    message = describe_kill(lack, exit_words, envs_of)
+    if tells_all:
+        message += f"; {describe_whole(lack, envs_of, num_earlier)}"
+    return Failure(child.name, message, "", lacks_memory=True)
 
 
 def describe_kill(lack: LackOfMemory, exit_words: str, envs_of: Callable[[str], str]) -> str:

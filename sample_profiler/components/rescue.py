@@ -8,13 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sample_profiler.components.blueprint import Blueprint
-from sample_profiler.components.memory_losses import (
-    describe_envs,
-    describe_kill,
-    describe_refusal,
-    describe_whole,
-    name_with,
-)
+from sample_profiler.components.memory_losses import describe_end, describe_envs, describe_refusal, name_with
 from sample_profiler.components.replacements import Replacements
 from sample_profiler.components.selection import rollout_worker_index
 from sample_profiler.components.topology import plan_rollout_worker, recording_options
@@ -102,15 +96,9 @@ class Rescue:
             child: that has ended.
             tells_all: what all others had then, too, and the cure; else only what this one had.
         """
-        exit_words = child.describe_exit()
         lack = self._supervisor.explain_end(child)
-        if lack is None:
-            return Failure(child.name, f"its process {exit_words}", "")
-        message = describe_kill(lack, exit_words, self._envs_of)
-        if tells_all:
-            num_earlier = self.replacements.num_lacking_memory(child.name)
-            message += f"; {describe_whole(lack, self._envs_of, num_earlier)}"
-        return Failure(child.name, message, "", lacks_memory=True)
+        num_earlier = self.replacements.num_lacking_memory(child.name)
+        return describe_end(child, lack, self._envs_of, num_earlier, tells_all=tells_all)
 
     def explain(self, failure: Failure) -> Failure:
         """Add to what a component has told what it had of memory, if that is why it failed."""

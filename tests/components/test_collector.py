@@ -30,6 +30,7 @@ from sample_profiler.config import parse_run_config
 from sample_profiler.envs import registry
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import make_actor_critic
+from sample_profiler.runtime import memory_watch
 
 WIRINGS = {"serial": "--serial_mode=True", "parallel": "--serial_mode=False"}
 NUM_WORKERS, NUM_ENVS, ROLLOUT, NUM_TRAJECTORIES = 2, 2, 8, 4
@@ -344,6 +345,22 @@ def test_a_worker_that_is_killed_raises_in_the_loop(module_registry, tmp_path):
         next(collector)
         os.kill(max(set(find_workers()) - of_others), signal.SIGKILL)
         with pytest.raises(CollectorError, match=r"its process was killed by signal 9 \(SIGKILL\)"):
+            for _ in collector:
+                pass
+
+
+def test_a_process_that_the_kernel_ends_for_want_of_memory_is_told_with_what_all_had(
+    module_registry, tmp_path, monkeypatch
+):
+    counts = {Path("vmstat"): 3}
+    monkeypatch.setattr(memory_watch, "count_kills", lambda _: dict(counts))
+    of_others = set(find_workers())
+    with Collector([*FLAGS, f"--train_dir={tmp_path}"]) as collector:
+        next(collector)
+        counts[Path("vmstat")] += 1
+        os.kill(max(set(find_workers()) - of_others), signal.SIGKILL)
+        message = r"its process .*was ended by the kernel for want of memory: it had .*the others: "
+        with pytest.raises(CollectorError, match=message):
             for _ in collector:
                 pass
 
