@@ -36,6 +36,7 @@ from sample_profiler.storage.trajectories import Trajectories
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
+_KL_STEPS = 1024  # by which a schedule that wants to know is told how far the policy has moved
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -241,7 +242,8 @@ class Learner:
                 self._beat()
                 self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
                 self._patience_s = 0.0
-            self._trainer.end_epoch()
+                self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
+            self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
@@ -328,6 +330,18 @@ class Learner:
             micro_batches = self._micro_batches(dataset, steps, chunks)
             pieces = targets.normalized().split(self._chunks_per_micro_batch)
             self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
+
+    def _sample(
+        self, dataset: Dataset, steps: RecordedSteps, valid: torch.Tensor, chunks: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[MicroBatch, torch.Tensor]]:
+        """Yield some of the chunks, enough to tell how far the policy has moved, with which of their steps count."""
+        most_chunks = max(1, _KL_STEPS // self._options.sampling.recurrence)
+        if len(chunks) > most_chunks:
+            # A generator of its own, which needs no saving: others draw the same whether this is wanted or not.
+            random = np.random.default_rng(self._trainer.num_steps)
+            chunks = random.choice(chunks, most_chunks, replace=False, shuffle=False)
+        pieces = torch.split(valid[chunks], self._chunks_per_micro_batch)
+        yield from zip(self._micro_batches(dataset, steps, chunks), pieces, strict=True)
 
     def _micro_batches(
         self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]

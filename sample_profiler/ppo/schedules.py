@@ -1,8 +1,8 @@
 """Owns how the learning rate changes during training.
 
 Whoever trains tells a schedule what has happened (:meth:`LearningRateSchedule.set_frames`, ``after_minibatch``,
-``after_epoch``) and reads :attr:`LearningRateSchedule.learning_rate`. Finding out a KL divergence costs a wait for the
-device, so a schedule says which of them it wants.
+``after_epoch``) and reads :attr:`LearningRateSchedule.learning_rate`. Finding out a KL divergence costs a forward pass
+and a wait for the device, so a schedule says which of them it wants.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ class LearningRateSchedule:
         """Hear how many frames have been trained on since the run first began, before any resumption."""
 
     def after_minibatch(self, kl: float) -> None:
-        """Hear the mean KL divergence between the policies that acted and learned in the latest minibatch."""
+        """Hear the mean KL divergence, over steps of the latest minibatch, of the policy after its optimizer step.
+
+        Args:
+            kl: From the policies that acted; NaN where no step counts.
+        """
 
     def after_epoch(self, kl: float) -> None:
-        """Hear the mean KL divergence between the policies that acted and learned in the latest epoch."""
+        """Hear the same over steps of the dataset, of the policy after the epoch's last optimizer step."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a later process needs to continue: plain numbers."""
@@ -80,7 +84,8 @@ class KlAdaptiveSchedule(LearningRateSchedule):
     """Holds the KL divergence of each update near a threshold.
 
     The rate is divided by 1.5 where the divergence is more than twice the threshold, and multiplied where it is less
-    than half of it, within bounds.
+    than half of it, within bounds. The divergence is that of Schulman et al. 2017 (arXiv:1707.06347, section 4), whose
+    penalty goes up and down in the same way: of the policy after optimizer steps from those that acted.
     """
 
     def __init__(self, options: OptimizerOptions) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,7 +111,8 @@ class Trainer:
         self._last = _Sums()
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros(())
-        self._epoch_kls: list[torch.Tensor] = []
+        self._num_steps_heard = 0  # of which the schedule has heard what came of them
+        self._latest_kl: float | None = None  # that it has heard of
         self._skips_bad_numbers = skips_bad_numbers
         self._num_steps_loaded = -1  # of a checkpoint
         self._num_rejected = 0  # in a row
@@ -155,10 +157,6 @@ class Trainer:
             self.num_steps += 1
         with timing.add_time("losses_postprocess"):
             self._last, self._last_num_valid = sums, num_valid
-            self._epoch_kls.append(sums.values["kl_divergence"] / num_valid)
-            if self._schedule.wants_minibatch_kl:
-                self._schedule.after_minibatch(float(sums.values["kl_divergence"]) / num_valid)
-                self._apply_learning_rate()
 
     def reject(self, reason: str, *, may_be_weights: bool = True) -> None:
         """Leave something out of training because its numbers are not finite.
@@ -282,22 +280,62 @@ class Trainer:
             observations: by key, `[N, ...]`.
             states: `[N, H]`, recurrent states with which they are entered.
         """
-        was_training = self.model.training
-        self.model.eval()  # a look that changes nothing: no dropout, which draws from generators
-        try:
-            with computing_in(self._precision, self.device):
-                parameters, values, _ = self.model(self.model.normalize(observations), states)
-        finally:
-            self.model.train(was_training)
+        with self._as_it_acts(), computing_in(self._precision, self.device):
+            parameters, values, _ = self.model(self.model.normalize(observations), states)
         # The loss has squares of values.
         return bool(torch.isfinite(parameters).all() and torch.isfinite(values.square()).all())
 
-    def end_epoch(self) -> None:
-        """Let the schedule see how far the policy has moved."""
-        if self._schedule.wants_epoch_kl and self._epoch_kls:
-            self._schedule.after_epoch(float(torch.stack(self._epoch_kls).mean()))
-            self._apply_learning_rate()
-        self._epoch_kls.clear()
+    def end_minibatch(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
+        """Let the schedule hear how far the policy has moved, if minibatches are what it wants to hear of.
+
+        Args:
+            sample: steps to measure that by, with 1 for those that count, `[C, R]`; gone through only if it is wanted.
+        """
+        if self._schedule.wants_minibatch_kl:
+            self._tell_kl(self._schedule.after_minibatch, sample)
+
+    def end_epoch(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
+        """Do the same if epochs are what it wants to hear of."""
+        if self._schedule.wants_epoch_kl:
+            self._tell_kl(self._schedule.after_epoch, sample)
+
+    def _tell_kl(self, hear: Callable[[float], None], sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
+        if self.num_steps == self._num_steps_heard:  # nothing was learned from: the rate is not to blame
+            return
+        self._num_steps_heard = self.num_steps
+        with self.timing.add_time("measure_kl", device=True):
+            self._latest_kl = self._measure_kl(sample)
+        hear(self._latest_kl)
+        self._apply_learning_rate()
+
+    @torch.no_grad()
+    @profile_range("Trainer.measure_kl")
+    def _measure_kl(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> float:
+        """Return the mean KL divergence of the policy as it is now from those that acted; NaN: no step counts.
+
+        What a forward pass sees before its optimizer step is no measure of that: where each dataset is trained on once,
+        it is the policy that acted.
+        """
+        terms, num_valid = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        with self._as_it_acts():
+            for batch, valid in sample:
+                with computing_in(self._precision, self.device):
+                    heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
+                now, _ = self._forward(torch.cat(heads), batch)
+                then = self.model.action_distribution(batch.steps.flat().action_parameters)
+                terms += losses.kl_loss(then, now, valid.flatten())
+                num_valid += valid.sum()
+        return float(terms / num_valid)
+
+    @contextlib.contextmanager
+    def _as_it_acts(self) -> Iterator[None]:
+        """Look at the network without changing it: no dropout, which draws from generators."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train(was_training)
 
     def set_progress(self, num_frames: int) -> None:
         """Tell the schedule how many frames have been trained on since the run first began."""
@@ -305,8 +343,13 @@ class Trainer:
         self._apply_learning_rate()
 
     def statistics(self) -> dict[str, float]:
-        """Return means over the last minibatch, the gradient's norm before clipping, and the learning rate."""
+        """Return means over the last minibatch, the gradient's norm before clipping, and the learning rate.
+
+        Where that follows the KL divergence, also the latest that it has followed, of the policy after optimizer steps.
+        """
         means = {f"train/{name}": float(value) / self._last_num_valid for name, value in self._last.values.items()}
+        if self._latest_kl is not None:
+            means["train/kl_divergence_after_update"] = self._latest_kl
         return means | {
             "train/grad_norm": float(self._last_grad_norm),
             "train/learning_rate": self._schedule.learning_rate,
@@ -330,7 +373,7 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._schedule.load_state_dict(state["schedule"])
-        self.num_steps = self._num_steps_loaded = int(state["optimizer_steps"])
+        self.num_steps = self._num_steps_loaded = self._num_steps_heard = int(state["optimizer_steps"])
         self._apply_learning_rate()
 
     def _apply_learning_rate(self) -> None:

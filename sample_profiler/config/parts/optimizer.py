@@ -32,7 +32,8 @@ class OptimizerOptions:
 
     lr_schedule: Literal["constant", "linear_decay", "kl_adaptive_minibatch", "kl_adaptive_epoch"] = "constant"
     """How the learning rate changes: not at all, linearly to zero at train_for_env_steps, or up and down to hold the KL
-    divergence of each update near lr_schedule_kl_threshold, looked at after each minibatch or each epoch."""
+    divergence of each update near lr_schedule_kl_threshold: of the policy after each minibatch or each epoch from those
+    that acted, measured by a forward pass over up to 1,024 of its steps."""
 
     lr_schedule_kl_threshold: float = option(0.008, above=0)
     """KL divergence that the adaptive schedules aim at."""
