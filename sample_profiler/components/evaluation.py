@@ -152,8 +152,9 @@ def _play(
     player.begin_episodes(agents)
     yield None
     rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
-    to_begin: list[int] = []  # agents who have no part in the next step: it shows them the first of their episode
-    absent = _Absent(env.num_agents)
+    late = _find_inactive(env.begin_infos)
+    # Those of a vector have no part in the next step: it shows them the first of their episode.
+    to_begin, absent = (late, _Absent(())) if env.ends_apart else ([], _Absent(late))
     while True:
         for agent in agents:
             where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
@@ -171,7 +172,7 @@ def _play(
             if to_begin:
                 player.begin_episodes(to_begin)
                 rewards[to_begin], num_steps[to_begin] = 0.0, 0
-                to_begin = [agent for agent in to_begin if not infos[agent].get("is_active", True)]
+                to_begin = [agent for agent in _find_inactive(infos) if agent in to_begin]
             yield None
             ended = env.ended_agents(terminated, truncated, infos)
             if ended:
@@ -191,29 +192,40 @@ def _play(
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
         player.begin_episodes(ended)
-        absent = _Absent(env.num_agents)
         rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
-        to_begin = [agent for agent in ended if env.ends_apart and not infos[agent].get("is_active", True)]
+        if env.ends_apart:
+            to_begin = [agent for agent in _find_inactive(infos) if agent in ended]
+        else:
+            absent = _Absent(_find_inactive(env.begin_infos))
         yield None
 
 
 class _Absent:
-    """Agents who have ended an episode while others go on with it: as in training, one who comes back begins anew."""
+    """Agents who have ended an episode while others go on with it, or have not begun it with them.
 
-    def __init__(self, num_agents: int) -> None:
-        self._are_active = [True] * num_agents
-        self._absent: set[int] = set()
+    As in training, one who comes back begins anew.
+
+    Args:
+        agents: those who have no part in the first step.
+    """
+
+    def __init__(self, agents: Sequence[int]) -> None:
+        self._agents = set(agents)
 
     def take_step(
         self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
     ) -> list[int]:
         """Look at a step that has not ended the episode of all, and return who comes back with the next one."""
-        were_active, self._are_active = self._are_active, [info.get("is_active", True) for info in infos]
-        back = [agent for agent in sorted(self._absent) if self._are_active[agent]]
-        self._absent.difference_update(back)
+        back = self._agents.difference(_find_inactive(infos))
         ends = (is_end or is_cut for is_end, is_cut in zip(terminated, truncated, strict=True))
-        self._absent.update(agent for agent, has_ended in enumerate(ends) if has_ended and were_active[agent])
-        return back
+        self._agents.update(agent for agent, has_ended in enumerate(ends) if has_ended)
+        self._agents -= back
+        return sorted(back)
+
+
+def _find_inactive(infos: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the agents who have no part in the next step, as their infos say."""
+    return [agent for agent, info in enumerate(infos) if not info.get("is_active", True)]
 
 
 class Evaluator:

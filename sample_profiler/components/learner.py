@@ -19,6 +19,7 @@ from sample_profiler.components.messages import Counters, TargetReached, Trainin
 from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
+from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling import device_clock
@@ -279,17 +280,24 @@ class Learner:
     def _estimate_advantages(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
         loss = self._options.loss
-        rewards = (dataset.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
         ratios, values = self._evaluate(dataset, steps) if loss.with_vtrace else (None, dataset.values)
         values = torch.cat([values, self._values_behind(dataset)[:, None]], dim=1)
         final_values = dataset.final_values.clone()
         final_values[:, -1] = values[:, -1]
         if loss.normalize_returns:
             values, final_values = map(self._trainer.model.returns_normalizer.denormalize, (values, final_values))
-        ends = (dataset.terminated, dataset.truncated, final_values if loss.value_bootstrap else None)
-        if ratios is None:
-            return gae(rewards, values, *ends, loss.gamma, loss.gae_lambda)
-        return vtrace(rewards, values, ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
+        own_steps = OwnSteps(dataset.absent)
+        own = own_steps.of(
+            Outcomes(dataset.rewards, values, ratios, dataset.terminated, dataset.truncated, final_values)
+        )
+        rewards = (own.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
+        ends = (own.terminated, own.truncated, own.final_values if loss.value_bootstrap else None)
+        if own.ratios is None:
+            results = gae(rewards, own.values, *ends, loss.gamma, loss.gae_lambda)
+        else:
+            results = vtrace(rewards, own.values, own.ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
+        advantages, returns = map(own_steps.put_back, results)
+        return advantages, returns
 
     def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""

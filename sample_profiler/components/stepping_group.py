@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -106,9 +106,9 @@ class SteppingGroup:
         self._trajectories.final_step[self._rows] = 0
         for i, env in enumerate(self._envs):
             agents = range(self._num_agents)
-            for agent in agents:
-                self._begin_counting(i, agent, is_active=True)
             observations = self._mended(i, agents, env.reset())
+            self._note_who_is_active(i, env.begin_infos)
+            self._begin_counting(i, agents)
             after_each()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations = self._take_random_step(i, observations)
@@ -131,7 +131,6 @@ class SteppingGroup:
         if ended := env.ended_agents(terminated, truncated, infos):
             for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
                 observations[agent] = observation
-                self._begin_counting(i, agent, is_active=not env.ends_apart)
         else:
             self._to_begin.update(self._find_ended(i, terminated, truncated))
         return observations
@@ -230,7 +229,7 @@ class SteppingGroup:
             if agents := self._envs[i].ended_agents(terminated, truncated, infos):
                 self._end_episodes(i, agents, terminated, infos)
             else:
-                self._end_alone(self._find_ended(i, terminated, truncated), was_inactive, all_terminated)
+                self._end_alone(self._find_ended(i, terminated, truncated), all_terminated)
         memory.rewards[slots, step] = rewards
         memory.terminated[slots, step] = all_terminated
         memory.truncated[slots, step] = all_truncated
@@ -275,7 +274,13 @@ class SteppingGroup:
         memory.inactive[slots, step] = True
 
     def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
-        return self._mended(i, agents, self._envs[i].begin_episodes(agents))
+        """Begin the next episodes of agents, and count from there on."""
+        env = self._envs[i]
+        observations = self._mended(i, agents, env.begin_episodes(agents))
+        if not env.ends_apart:  # else their latest infos say who is active
+            self._note_who_is_active(i, env.begin_infos)
+        self._begin_counting(i, agents)
+        return observations
 
     def _mended(
         self,
@@ -315,7 +320,6 @@ class SteppingGroup:
                 self.episodes.append(self._describe_episode(row, extra))
             if not terminated[agent]:
                 self._keep_final(row)
-            self._begin_counting(i, agent, is_active=not env.ends_apart)
         with self._timing.add_time("env_reset"):
             begin_ns = perf_counter_ns()
             observations = self._begin_episodes(i, ended)
@@ -329,13 +333,13 @@ class SteppingGroup:
                 self._write_observation(slots[row], behind, observation)
                 self._begin_with_zeros(row)
 
-    def _end_alone(
-        self, rows: Sequence[int], was_inactive: npt.NDArray[np.bool_] | None, terminated: Sequence[bool]
-    ) -> None:
-        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on."""
-        assert was_inactive is not None  # one agent does not end before others
+    def _end_alone(self, rows: Sequence[int], terminated: Sequence[bool]) -> None:
+        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on.
+
+        The steps after that may tell it again, until the agent has a part in the next one.
+        """
         for row in rows:
-            if not was_inactive[row]:
+            if row not in self._to_begin:
                 self._to_begin.add(row)
                 if not terminated[row]:
                     self._keep_final(row)
@@ -374,28 +378,21 @@ class SteppingGroup:
         memory.final_states[self._first_row + row] = memory.states[slot, behind]
         memory.final_step[self._first_row + row] = behind
 
-    def _note_who_is_active(self, i: int, infos: Sequence[dict[str, Any]]) -> None:
+    def _note_who_is_active(self, i: int, infos: Sequence[Mapping[str, Any]]) -> None:
         first = i * self._num_agents
         self._inactive[first : first + self._num_agents] = [not info.get("is_active", True) for info in infos]
 
-    def _begin_counting(self, i: int, agent: int, *, is_active: bool) -> None:
-        """Count from the beginning of an agent's next episode.
-
-        Args:
-            i: the environment.
-            agent: of it.
-            is_active: from the next step on; False: its latest info says so.
-        """
-        row = i * self._num_agents + agent
-        if is_active:
-            self._inactive[row] = False
-        if self._inactive[row]:
-            self._to_begin.add(row)
-        else:
-            self._to_begin.discard(row)
-        self._returns[row] = 0.0
-        self._lengths[row] = -1 if self._inactive[row] else 0
-        self._is_partial[row] = False
+    def _begin_counting(self, i: int, agents: Sequence[int]) -> None:
+        """Count from the beginning of these agents' next episode; an inactive one begins it late."""
+        ends_apart = self._envs[i].ends_apart
+        for agent in agents:
+            row = i * self._num_agents + agent
+            is_late = bool(self._inactive[row])
+            (self._to_begin.add if is_late else self._to_begin.discard)(row)
+            self._returns[row] = 0.0
+            # The step that shows a member of a vector the first observation of its episode is none of it.
+            self._lengths[row] = -1 if is_late and ends_apart else 0
+            self._is_partial[row] = False
 
     @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:

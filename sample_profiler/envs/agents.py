@@ -52,6 +52,7 @@ class AgentsEnv:
         num_agents: of the environment.
         index: of the environment, over the whole run.
         ends_apart: agents end their episodes one by one, not all together.
+        begin_infos: what the latest `reset` said of each agent; nothing of a single one, who has a part in every step.
 
     Raises:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
@@ -67,6 +68,7 @@ class AgentsEnv:
         self._env: Any = None
         with self._named("its constructor"):
             self._env = make()
+        self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
         self._seed: int | None = seed
         self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
@@ -100,8 +102,11 @@ class AgentsEnv:
         self._returned["reset"] = result
         self._check_begin("reset")
         self._seed = None
-        observations, _ = result
-        return self._as_dicts([observations] if self.num_agents == 1 else observations, "reset")
+        observations, infos = result
+        if self.num_agents == 1:
+            return self._as_dicts([observations], "reset")
+        self.begin_infos = list(infos)
+        return self._as_dicts(observations, "reset")
 
     @profile_range("AgentsEnv.step")
     def step(

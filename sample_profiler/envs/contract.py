@@ -6,9 +6,12 @@ Single agent: gymnasium's interface. ``reset(seed=..., options=...) -> (observat
 Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, and
 lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
 terminated, truncated, infos)``. All agents end an episode together: in its last step each is terminated or truncated.
-An agent may be before, if its infos say ``is_active: False`` from then on. Where each ends episodes of its own,
-``begin_episodes(agents)`` returns the first observation of the next one of each agent that it is given; it is called
-after each step that ended some. A vector of environments is adapted to that by :mod:`sample_profiler.envs.vector`.
+An agent may be before, if its infos say ``is_active: False`` from then on. In fact an agent has no part in what follows
+any info, of ``step`` or ``reset``, that says so, until one says otherwise: such steps are none of its own
+(:mod:`sample_profiler.ppo.own_steps`), and it may miss any, the first ones of an episode included. Where each ends
+episodes of its own, ``begin_episodes(agents)`` returns the first observation of the next one of each agent that it is
+given; it is called after each step that ended some. A vector of environments is adapted to that by
+:mod:`sample_profiler.envs.vector`.
 
 An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
 returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset

@@ -80,10 +80,10 @@ class VectorAgents:
 
     def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
         """Begin an episode everywhere; keywords are the vector's own, such as ``seed``."""
-        observations, _ = self._env.reset(**keywords)
+        observations, infos = self._env.reset(**keywords)
         self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
         self._latest = self._split(observations)
-        return list(self._latest), [{}] * self.num_agents
+        return list(self._latest), self._describe_begin(infos)
 
     def step(self, actions: Sequence[Any]) -> Any:
         """Take one step; observations of members whose episode ended are the final ones."""
@@ -157,6 +157,13 @@ class VectorAgents:
             return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         return list(iterate(self._batched_observations, copy.deepcopy(observations)))
+
+    def _describe_begin(self, infos: Any) -> list[Any]:
+        """Return what a reset says of members, if it says that in the way of steps; it may return anything."""
+        are_own = isinstance(infos, list | tuple) and all(isinstance(info, Mapping) for info in infos)
+        if isinstance(infos, Mapping) or (are_own and len(infos) == self.num_agents):
+            return self._describe(infos)
+        return [{}] * self.num_agents
 
     def _describe(self, infos: Any) -> list[Any]:
         if not isinstance(infos, Mapping):

@@ -44,6 +44,7 @@ class Dataset:
     Attributes:
         num_chunks: S * T / R.
         rewards, terminated, truncated, inactive, values, final_values, log_probabilities, policy_versions: `[S, T]`.
+        absent: `[S, T]` bool: the agent had no part in the step; else it is inactive because of its numbers.
         actions: `[S, T, action_width]`; action_parameters: `[S, T, num_action_parameters]`.
         starts_episode: `[S, T]` bool: the step was entered with a state of zeros, as the first of an episode;
             False at the first step of a trajectory, whose state is stored.
@@ -62,6 +63,7 @@ class Dataset:
         self.terminated = self._tensor(memory.terminated[index])
         self.truncated = self._tensor(memory.truncated[index])
         self.inactive = self._tensor(memory.inactive[index])
+        self.absent = self._tensor(memory.inactive[index] & ~memory.spoiled[index])
         self.values = self._tensor(memory.values[index])
         self.final_values = self._tensor(memory.final_values[index])
         self.log_probabilities = self._tensor(memory.log_probabilities[index])

@@ -59,6 +59,7 @@ class ScriptedEnv:
         self.num_random_steps = 0
         self.is_closed = False
         self.last_infos: dict[str, Any] = {}
+        self.begin_infos: list[dict[str, Any]] = [{} for _ in range(num_agents)]
 
     def reset(self) -> list[dict[str, Any]]:
         self.episode += 1

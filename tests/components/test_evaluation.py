@@ -271,6 +271,70 @@ def test_an_agent_that_has_ended_alone_and_comes_back_has_seen_nothing(model, ba
     assert (episode.rewards, episode.num_frames) == ((7.0, 7.0), 28)
 
 
+class Sleeping(Leaving):
+    """The first agent is inactive until the info of step 3, in each episode of seven."""
+
+    def __init__(self):
+        super().__init__(back_at=0)
+
+    def reset(self, *, seed=None, options=None):
+        observations, _ = super().reset()
+        return observations, [{"is_active": False}, {}]
+
+    def step(self, actions):
+        *outcome, _ = super().step(actions)
+        return *outcome, [{"is_active": self.num_steps >= 3}, {}]
+
+
+def test_an_agent_that_is_inactive_at_the_reset_has_seen_nothing_when_it_begins(model):
+    env = AgentsEnv(Sleeping, inspect_env(Sleeping()), "sleeping", 0, 1)
+    player, acted, seen = Player(model, env.num_agents, None), [], []
+    act = player.act
+    player.act = lambda observations: acted.append(1) or act(observations)
+    player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
+    episodes = []
+    for each in play(env, player, frames_per_step=4, repeats=1, bad_numbers=PLAYED):
+        if each is not None:
+            episodes.append((each.rewards, each.num_frames))
+        if len(episodes) == 2:
+            break
+    assert seen == [(0, [0, 1]), (3, [0]), (7, [0, 1]), (10, [0])]
+    assert episodes == [((7.0, 7.0), 28)] * 2
+
+
+class OwnEpisodes(Push):
+    """Two agents of whom only the second begins at once; the first does with step 3. Each ends episodes of its own."""
+
+    num_agents = 2
+
+    def reset(self, *, seed=None, options=None):
+        self.num_steps = 0
+        return [np.zeros(1, np.float32)] * 2, [{"is_active": False}, {}]
+
+    def step(self, actions):
+        self.num_steps += 1
+        ends = [self.num_steps % 4 == 2 and self.num_steps > 2, self.num_steps % 4 == 0]
+        return [np.zeros(1, np.float32)] * 2, [1.0, 1.0], ends, [False] * 2, [{"is_active": self.num_steps > 1}, {}]
+
+    def begin_episodes(self, agents):
+        return [np.zeros(1, np.float32)] * len(agents)
+
+
+def test_what_a_reset_says_of_agents_that_end_apart_is_not_taken_for_later_episodes(model):
+    env = AgentsEnv(OwnEpisodes, inspect_env(OwnEpisodes()), "own episodes", 0, 1)
+    player, acted, seen, episodes = Player(model, env.num_agents, None), [], [], []
+    act = player.act
+    player.act = lambda observations: acted.append(1) or act(observations)
+    player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
+    for each in play(env, player, frames_per_step=1, repeats=1, bad_numbers=PLAYED):
+        if each is not None:
+            episodes.append((each.agent, each.rewards, each.num_frames))
+        if len(episodes) == 4:
+            break
+    assert episodes == [(1, (4.0,), 4), (0, (4.0,), 4), (1, (4.0,), 4), (0, (4.0,), 4)]
+    assert seen == [(0, [0, 1]), (1, [0]), (2, [0]), (4, [1]), (6, [0]), (8, [1])]
+
+
 class Spoilt(Push):
     """The second step's observation is no number, and the first of the second episode is infinite."""
 

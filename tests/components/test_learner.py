@@ -241,6 +241,35 @@ def test_vtrace_weighs_by_ratios_of_the_present_network_and_bounds_them_above_al
     assert received[0].returns.flatten().tolist() == pytest.approx(targets, abs=1e-5)
 
 
+@pytest.mark.parametrize("flags", [(), ("--with_vtrace=True",)], ids=["GAE", "V-trace"])
+def test_advantages_go_on_behind_steps_of_inactive_agents_and_through_those_with_bad_numbers(make_learner, flags):
+    """All values are 10, gamma is 0.5, lambda 1, all actions as probable as when they were drawn."""
+    run = make_learner(
+        "--rollout=4", "--batch_size=8", "--gamma=0.5", "--gae_lambda=1.0", "--normalize_returns=False",
+        "--reward_scale=0.5", "--reward_clip=4", "--use_rnn=False", *flags,
+    )  # fmt: skip
+    model, memory = run.learner._trainer.model, run.memory
+    with torch.no_grad():
+        model.value_head.weight.zero_()
+        model.value_head.bias.fill_(10.0)
+        for parameter in model.action_head.parameters():
+            parameter.zero_()
+    memory.values[:] = 10.0
+    memory.rewards[:2] = [2.0, 4.0, 100.0, 8.0]
+    memory.inactive[:2, 1:3] = True
+    memory.values[0, 1:3] = -777.0
+    memory.spoiled[1, 1:3] = True
+    received = []
+    make_targets = run.learner._make_targets
+    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    run.start().hand_over(0, 1)
+    returns = received[0].returns.view(2, 4).tolist()
+    # The rewards of the first: (2 + 4 + 100) / 2, clipped to 4, and 8 / 2. Of the second: 1, 2, 4 and 4.
+    assert returns[0] == pytest.approx([4 + 0.5 * (4 + 5), 0, 0, 4 + 5])
+    assert returns[1] == pytest.approx([1 + 0.5 * (2 + 0.5 * (4 + 0.5 * 9)), 2 + 0.5 * (4 + 0.5 * 9), 4 + 0.5 * 9, 9])
+    assert received[0].valid.view(2, 4).tolist() == [[1, 0, 0, 1]] * 2
+
+
 def test_returns_of_steps_that_are_not_trained_on_are_in_no_statistic(make_learner):
     run = make_learner("--rollout=1", "--batch_size=2", "--max_policy_lag=5", "--reward_clip=1000000").start()
     run.memory.terminated[:] = True

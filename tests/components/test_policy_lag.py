@@ -124,6 +124,27 @@ class Random(gymnasium.Env):
         return self.np_random.uniform(-9, 9, 3).astype(np.float32)
 
 
+class Resting(Random):
+    """Two agents, each of whom has no part in about a third of the steps, the first ones of episodes included."""
+
+    num_agents = 2
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._observe_both(), self._describe()
+
+    def step(self, actions):
+        self._step += 1
+        is_over = [self._step == 5] * 2
+        return self._observe_both(), [1.0, 2.0], [False] * 2, is_over, self._describe()
+
+    def _observe_both(self):
+        return [self._observe(), self._observe()]
+
+    def _describe(self):
+        return [{"is_active": bool(self.np_random.random() < 0.7)} for _ in range(2)]
+
+
 def make_vector():
     return VectorAgents(SyncVectorEnv([Random, Random], autoreset_mode=AutoresetMode.NEXT_STEP))
 
@@ -143,6 +164,26 @@ def test_episodes_that_begin_behind_an_inactive_step_begin_with_zeros_in_inferen
         for batch, targets in batches:
             ratios, values = run.trainer.evaluate(batch)
             valid = targets.flat().valid > 0
+            differences.append(ratios.log()[valid].abs().max().item())
+            differences.append((values - batch.steps.flat().values)[valid].abs().max().item())
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
+
+
+@pytest.mark.parametrize("flags", [(), ("--with_vtrace=True",)], ids=["GAE", "V-trace"])
+def test_the_memory_of_an_agent_that_misses_steps_is_the_same_in_inference_and_learner(
+    make_blueprint, make_component, flags
+):
+    register_env("wandering", lambda *_, **__: Resting())
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=32", "--learning_rate=0.05", "--recurrence=8", *flags)
+    run, differences = Run(make_blueprint(*flags, "--use_rnn=True", env=Resting()), make_component), []
+
+    def compare(batches):
+        for batch, targets in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            valid = targets.flat().valid > 0
+            assert 0 < valid.sum() < len(valid)
             differences.append(ratios.log()[valid].abs().max().item())
             differences.append((values - batch.steps.flat().values)[valid].abs().max().item())
 

@@ -607,6 +607,62 @@ def test_an_agent_that_comes_back_begins_anew(make_driver, make_env):
     assert not driver.memory.starts_episode[1].any()
 
 
+class Sleeps:
+    """A team's environment whose first agent is inactive until the infos of step 2, and then until those of step 4."""
+
+    def __init__(self, env, end_at=99):
+        self._env, self._end_at = env, end_at
+        self.num_agents = env.num_agents
+
+    @property
+    def begin_infos(self):
+        return [{"is_active": False}, {}]
+
+    def step(self, actions):
+        observations, rewards, terminated, truncated, infos = self._env.step(actions)
+        infos[0]["is_active"] = self._env.step_in_episode in (2, 4)
+        truncated[0] |= self._env.step_in_episode == self._end_at
+        return observations, rewards, terminated, truncated, infos
+
+    def __getattr__(self, name):
+        return getattr(self._env, name)
+
+
+def test_an_agent_that_is_inactive_at_the_reset_has_no_part_in_the_first_step(make_driver, make_env):
+    driver = make_driver([Sleeps(make_env(0, num_agents=2, lengths=(6,)))], rollout=8, batch_size=16)
+    driver.do_rollout([0, 1])
+    inactive = [True, True, False, True, False, True]
+    assert driver.memory.inactive[0].tolist() == [*inactive, True, True], "so it is in the second episode"
+    assert not driver.memory.inactive[1].any()
+    assert driver.memory.starts_episode[0].tolist() == [False, False, True, False, False, False, True, False]
+    assert driver.memory.states[0, :7, 0].tolist() == [0, state_at(0, 1), 0, *(state_at(0, t) for t in (3, 4, 5)), 0]
+    driver.do_rollout([2, 3])
+    assert driver.memory.inactive[2].tolist() == [*inactive[2:], True, True, False, True]
+    assert driver.memory.starts_episode[2].tolist() == [False] * 4 + [True, False, True, False]
+    assert driver.memory.states[2, 0, 0] == 0, "its first own step of the second episode"
+    assert [episode.length_frames for episode in driver.group.episodes] == [6] * 4, "of the environment"
+
+
+def test_an_agent_that_is_inactive_at_the_reset_stays_so_through_random_steps(make_driver, make_env):
+    envs = [make_env(0, num_agents=2), Sleeps(make_env(1, num_agents=2))]
+    driver = make_driver(envs, num_random_steps=1)
+    driver.do_rollout([0, 1, 2, 3])
+    assert driver.memory.inactive[2].tolist() == [True, False, True, False]
+
+
+def test_an_end_that_is_told_in_the_middle_of_a_gap_is_an_end(make_driver, make_env):
+    driver = make_driver([Sleeps(make_env(0, num_agents=2), end_at=3)], rollout=6, batch_size=12)
+    driver.begin([0, 1])
+    for _ in range(3):
+        driver.step()
+    assert driver.memory.final_step.tolist() == [3, 0]
+    assert driver.memory.final_observations["place"][0].astype(int).tolist() == [0, 0, 3, 0]
+    driver.memory.final_step[:] = 0
+    driver.step()
+    assert driver.memory.starts_episode[0].tolist() == [False, False, True, False, True, False]
+    assert not driver.memory.final_step.any()
+
+
 def test_decorrelation_goes_on_behind_the_ends_of_single_agents(make_driver, make_vector):
     envs = [make_vector(index, lengths=(2, 3), end=("terminated", "terminated")) for index in range(2)]
     driver = make_driver(envs, num_random_steps=4)

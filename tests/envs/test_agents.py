@@ -113,6 +113,25 @@ def test_several_agents_are_lists_of_all(make):
     assert inside.actions == [[1, 2]]
 
 
+def test_what_a_reset_says_of_agents_is_kept_and_a_single_one_always_has_a_part(make):
+    class Resting(TwoAgents):
+        def reset(self, *, seed=None, options=None):
+            observations, _ = super().reset(seed=seed)
+            return observations, ({"is_active": len(self.seeds) > 1}, {})
+
+    env, _ = make(Resting())
+    assert env.begin_infos == [{}, {}]
+    env.reset()
+    assert env.begin_infos == [{"is_active": False}, {}]
+    env.begin_episodes([0, 1])
+    assert env.begin_infos == [{"is_active": True}, {}]
+    inner = Scripted()
+    inner.reset = lambda seed=None: (np.zeros(2, np.float32), {"is_active": False})
+    alone, _ = make(inner)
+    alone.reset()
+    assert alone.begin_infos == [{}]
+
+
 def test_the_first_reset_is_seeded_and_later_ones_go_on_from_there(make):
     env, inside = make(seed=123)
     for _ in range(3):

@@ -151,8 +151,20 @@ def test_infos_of_arrays_may_say_who_is_active():
             *rest, _ = super().step(actions)
             return *rest, {"is_active": np.array([True, False, True]), "true_objective": np.array([4.0, 5.0, 6.0])}
 
+        def reset(self, **keywords):
+            observations, _ = super().reset(**keywords)
+            return observations, self.told
+
+    Resting.told = {"is_active": np.array([True, True, False])}
     env = as_agents(Resting())
     env.reset()
+    assert [info["is_active"] for info in env.begin_infos] == [True, True, False]
+    for Resting.told in ([{"is_active": False}, {}, {}], ({"is_active": False}, {}, {})):
+        env.reset()
+        assert env.begin_infos == [{"is_active": False}, {}, {}]
+    for Resting.told in (None, "anything", [{}], [1, 2, 3], {}):
+        env.reset()
+        assert env.begin_infos == [{}, {}, {}], "a vector's reset need not say anything of its members"
     assert [info["is_active"] for info in env.step(np.zeros((3, 1), int))[4]] == [True, False, True]
     assert env.step(np.zeros((3, 1), int))[4][0]["true_objective"] == 4.0
 
