@@ -171,6 +171,9 @@ class TrainingProgress:
         state = self._checkpoints.load(self._options.load_checkpoint_kind)
         if state is None:
             return
+        # An untrained one of a run that failed at once, perhaps because of the network that was mended since then.
+        is_first = _is_untrained(state) and not self._checkpoints.holds_training
+        first = copy.deepcopy(self._trainer.state_dict()) if is_first else None
         try:
             self._trainer.load_state_dict(state)
             self.frames = int(state["frames"])
@@ -181,6 +184,11 @@ class TrainingProgress:
                 if not 0 <= count <= _MOST_STEPS:
                     raise ValueError(f"it says {count} {name}")
         except _UNFITTING as error:
+            if first is not None:
+                self._trainer.load_state_dict(first)  # some of it has been replaced
+                self._best_metric = -math.inf
+                self._checkpoints.set_aside(f"the checkpoint is not of this network ({describe_misfit(error)})")
+                return
             raise CheckpointError(
                 f"the checkpoint in {self._checkpoints.path} is not of this network ({describe_misfit(error)}): use "
                 "the flags and the registered encoder, core and decoder that it was trained with, or another "
@@ -238,6 +246,11 @@ class TrainingProgress:
             return
         state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)
+
+
+def _is_untrained(state: dict[str, Any]) -> bool:
+    counts = (state.get("optimizer_steps"), state.get("frames"))
+    return all(type(count) is int and count == 0 for count in counts)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,19 @@ import math
 import re
 from pathlib import Path
 
-__all__ = ["best_name", "checkpoint_folder", "has_trained", "metric_in_name", "newest_steps", "sorted_checkpoints"]
+__all__ = [
+    "MILESTONES",
+    "best_name",
+    "checkpoint_folder",
+    "has_trained",
+    "holds_training",
+    "metric_in_name",
+    "newest_steps",
+    "sorted_checkpoints",
+]
+
+MILESTONES = "milestones"
+"""The subfolder of checkpoints that are never removed."""
 
 _MOST_CHARACTERS = 100  # of one byte each: names of files have 255
 _HUGE = 1e15
@@ -56,12 +68,13 @@ def metric_in_name(path: Path, metric: str) -> float:
 
 def has_trained(run_folder: Path) -> bool:
     """Tell whether a run has saved anything that it had learned, by the names of its checkpoints."""
-    return any(
-        steps > 0
-        for folder in run_folder.glob("checkpoint_p*")
-        for kind in ("checkpoint", "best")
-        for steps, _ in sorted_checkpoints(folder, kind)
-    )
+    return any(map(holds_training, run_folder.glob("checkpoint_p*")))
+
+
+def holds_training(folder: Path) -> bool:
+    """Tell the same of one policy's folder of checkpoints; it need not exist."""
+    places = ((folder, "checkpoint"), (folder, "best"), (folder / MILESTONES, "checkpoint"))
+    return any(steps > 0 for place in places for steps, _ in sorted_checkpoints(*place))
 
 
 def _as_text_of_name(metric: str) -> str:

@@ -21,7 +21,14 @@ from sample_profiler.errors import CheckpointError, is_out_of_memory
 from sample_profiler.files import make_folder, remove_partials, written_whole
 from sample_profiler.profiling.render import printable
 from sample_profiler.storage.archives import check_archive
-from sample_profiler.storage.checkpoint_names import best_name, checkpoint_folder, metric_in_name, sorted_checkpoints
+from sample_profiler.storage.checkpoint_names import (
+    MILESTONES,
+    best_name,
+    checkpoint_folder,
+    holds_training,
+    metric_in_name,
+    sorted_checkpoints,
+)
 from sample_profiler.storage.unfolding import check_unfolded
 
 __all__ = ["FORMAT_VERSION", "CheckpointFolder"]
@@ -31,7 +38,6 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 """Of what is in a checkpoint, under `format_version`."""
 
-_MILESTONES = "milestones"
 _NOT_NOW = {
     errno.EACCES,
     errno.EHOSTDOWN,
@@ -97,7 +103,7 @@ class CheckpointFolder:
 
     def save_milestone(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
         """Write a checkpoint that is never removed, in the subfolder `milestones`."""
-        return self._write(state, f"{_MILESTONES}/checkpoint_{num_steps:09}_{num_frames}.pth")
+        return self._write(state, f"{MILESTONES}/checkpoint_{num_steps:09}_{num_frames}.pth")
 
     def load(self, kind: str) -> dict[str, Any] | None:
         """Load the newest whole checkpoint, going back to older ones past damaged files.
@@ -106,7 +112,7 @@ class CheckpointFolder:
             kind: "latest" or "best".
 
         Returns:
-            What was saved; None if nothing was.
+            What was saved; None if nothing was, or nothing that can be read and had been trained.
 
         Raises:
             CheckpointError: there are checkpoints, and none of them can be read, or is the best; or one cannot be read
@@ -117,18 +123,44 @@ class CheckpointFolder:
             logger.info("Loaded the checkpoint %s", path)
             self._unreadable = paths[paths.index(path) + 1 :]
             return state
-        if paths:
-            raise CheckpointError(
-                f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
-                "--restart_behavior=restart, which keeps all files under another name, or remove the damaged ones"
-            )
-        # Who takes this for a new run replaces all that was learned.
-        if kind == "best" and (others := self._paths("checkpoint")):
-            raise CheckpointError(
-                f"there is no best checkpoint in {self.path}, only {others[-1].name}: use "
-                "--load_checkpoint_kind=latest or another --experiment"
-            )
-        return None
+        if not paths:
+            # Who takes this for a new run replaces all that was learned.
+            if kind == "best" and self.holds_training and (others := self._paths("checkpoint")):
+                raise CheckpointError(
+                    f"there is no best checkpoint in {self.path}, only {others[-1].name}: use "
+                    "--load_checkpoint_kind=latest or another --experiment"
+                )
+            return None
+        if not self.holds_training:
+            self.set_aside("no checkpoint can be read")
+            return None
+        raise CheckpointError(
+            f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
+            "--restart_behavior=restart, which keeps all files under another name, or remove the damaged ones"
+        )
+
+    @property
+    def holds_training(self) -> bool:
+        """Whether anything in it has been trained, by the names of its files."""
+        return holds_training(self.path)
+
+    def set_aside(self, reason: str) -> None:
+        """Rename checkpoints that cannot be gone on with, where none has been trained: nothing is lost with them.
+
+        Args:
+            reason: why the newest cannot be gone on with.
+        """
+        for path in (*self._paths("checkpoint"), *self._paths("best")):
+            kept = path.with_name(f"{path.name}.untrained")
+            try:
+                path.replace(kept)
+            except OSError as error:
+                logger.warning("Cannot rename the untrained checkpoint %s: %s", path, error.strerror or error)
+            else:
+                logger.warning(
+                    "Training begins anew: %s, but nothing had been trained when %s was saved, which is kept as %s",
+                    *(reason, path, kept.name),
+                )
 
     def better_states(self, metric: str, value: float, num_steps: int) -> Iterator[dict[str, Any]]:
         """Yield what the best checkpoints hold, as far as they may be better than what a training knows of.
@@ -154,7 +186,7 @@ class CheckpointFolder:
 
     def remove_partials(self) -> None:
         """Remove what a run that was killed while it saved has left; for whoever has the run's folder for itself."""
-        for folder in (self.path, self.path / _MILESTONES):
+        for folder in (self.path, self.path / MILESTONES):
             for path in remove_partials(folder):
                 logger.info("Removed the unfinished checkpoint %s of a run that was killed", path)
 

@@ -64,10 +64,70 @@ def test_a_run_resumed_past_its_target_ends_at_once(make_learner):
     ],
 )
 def test_a_checkpoint_of_another_network_is_an_error_that_says_why_and_what_to_do(make_learner, flags, misfit):
-    make_learner("--use_rnn=True").start()
+    run = make_learner("--use_rnn=True").start()
+    run.hand_over(0, 1)
+    run.learner.finish()
     cure = r"use the flags and the registered encoder.*another --experiment; --restart_behavior=overwrite"
     with pytest.raises(CheckpointError, match=rf"is not of this network \(.*{misfit}.*\): {cure}"):
         make_learner("--use_rnn=True", *flags)
+
+
+@pytest.mark.parametrize("flags", [("--encoder_mlp_layers", "9"), ("--use_rnn=False",), ("--rnn_num_layers=2",)])
+@pytest.mark.parametrize("kind", ["latest", "best"])
+def test_a_checkpoint_in_which_nothing_was_trained_is_no_obstacle_to_another_network(
+    make_learner, tmp_path, caplog, flags, kind
+):
+    first = make_learner("--use_rnn=True").start()
+    untrained = {name: (tmp_path / "checkpoint_p0" / name).read_bytes() for name in first.checkpoints()}
+    fresh = make_learner("--use_rnn=True", *flags, folder=tmp_path / "elsewhere").weights()
+    run = make_learner("--use_rnn=True", *flags, f"--load_checkpoint_kind={kind}").start()
+    assert run.has_weights(fresh), "none of the weights that would have fitted"
+    if kind == "latest":  # there is no best one, so nothing is read
+        (record,) = [record for record in caplog.records if "begins anew" in record.message]
+        assert "not of this network" in record.message
+        for name, content in untrained.items():
+            assert (tmp_path / "checkpoint_p0" / f"{name}.untrained").read_bytes() == content
+    assert run.checkpoints() == list(untrained)
+    run.hand_over(0, 1)
+    run.learner.finish()
+    assert make_learner("--use_rnn=True", *flags).has_weights(run.weights())
+
+
+def test_an_untrained_checkpoint_that_fits_is_gone_on_with(make_learner):
+    first = make_learner(seed=1).start()
+    assert make_learner(seed=2).has_weights(first.weights())
+
+
+@pytest.mark.parametrize("others", ["checkpoint_000000007_99.pth", "best_000000007_99_reward_1.000.pth",
+                                    "milestones/checkpoint_000000007_99.pth"])  # fmt: skip
+def test_an_untrained_checkpoint_beside_trained_ones_is_not_begun_anew(make_learner, tmp_path, others):
+    make_learner().start()
+    other = tmp_path / "checkpoint_p0" / others
+    other.parent.mkdir(exist_ok=True)
+    other.write_bytes(b"damaged")
+    with pytest.raises(CheckpointError, match="not of this network"):
+        make_learner("--rnn_size=9")
+
+
+def test_an_untrained_checkpoint_that_is_damaged_is_no_obstacle(make_learner, tmp_path, caplog):
+    run = make_learner().start()
+    (path,) = (tmp_path / "checkpoint_p0").glob("*.pth")
+    path.write_bytes(path.read_bytes()[:1000])
+    anew = make_learner().start()
+    assert anew.has_weights(run.weights())
+    assert anew.checkpoints() == [path.name]
+    assert "no checkpoint can be read, but nothing had been trained" in caplog.text
+
+
+def test_a_checkpoint_that_counts_frames_without_a_step_is_not_untrained(make_learner):
+    run = make_learner().start()
+    run.memory.inactive[:2] = True
+    run.hand_over(0, 1)
+    run.learner.progress._steps_saved = -1
+    run.learner.finish()
+    assert run.checkpoints() == ["checkpoint_000000000_0.pth", "checkpoint_000000000_8.pth"]
+    with pytest.raises(CheckpointError, match="not of this network"):
+        make_learner("--rnn_size=9")
 
 
 def test_a_run_without_a_best_policy_is_not_begun_anew_where_that_is_to_be_loaded(make_learner):

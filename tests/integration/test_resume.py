@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,19 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> 
     assert other["best_metric"] >= middle["best_metric"], "the best there ever was counts"
     assert len(middle["latest_metrics"]) >= 20
     assert len(other["latest_metrics"]) == 100, "of both starts"
+
+
+@pytest.mark.parametrize("way", ["raise", "kill"])
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
+def test_a_first_start_that_came_to_nothing_is_no_obstacle_to_the_mended_environment(
+    tmp_path: Path, serial: bool, way: str
+) -> None:
+    flags = ("tests.integration.mended_run", "--env=mended", "--num_workers=1", "--num_envs_per_worker=4", *SMALL)
+    flags = (*flags, f"--serial_mode={serial}", "--train_for_env_steps=500")
+    mended = partial(run, *flags, folder=tmp_path, RUN=str(tmp_path / "run"))
+    assert mended(WIDTH="3", BREAK=way).returncode == (-9 if way == "kill" else 1)
+    assert [path.name for path in (tmp_path / "run" / "checkpoint_p0").glob("*.pth")] == ["checkpoint_000000000_0.pth"]
+    result = mended(WIDTH="5")
+    assert result.returncode == 0, result.stdout
+    assert "Training begins anew: the checkpoint is not of this network" in result.stdout
+    assert load_latest_checkpoint(tmp_path / "run")["frames"] >= 500
