@@ -17,6 +17,7 @@ __all__ = [
 Cause = Literal[
     "not enough data",
     "start-up",
+    "observers",
     "serial",
     "slow environment",
     "slow worker",

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
-from sample_profiler.analysis.rules import extent, processors, sampling, stragglers, training, trajectories, transfer
+from sample_profiler.analysis.rules import (
+    extent,
+    observers,
+    processors,
+    sampling,
+    stragglers,
+    training,
+    trajectories,
+    transfer,
+)
 
 __all__ = ["Advice", "Cause", "Verdict", "judge"]
 
@@ -45,7 +54,9 @@ class Verdict:
 
 def judge(facts: RunFacts) -> Verdict:
     """Return the verdict on a run, or on a window of it: a good one is steady, and some ten seconds long."""
-    finding = next(finding for rule in _RULES if (finding := rule(JudgedRun(facts))) is not None)
+    run = JudgedRun(facts)
+    finding = next(finding for rule in _RULES if (finding := rule(run)) is not None)
+    finding = observers.mention_observers(run, finding)
     return Verdict(
         finding.cause,
         finding.component,
@@ -62,6 +73,7 @@ _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.never_steady,
     extent.start_up,
     extent.not_enough_data,
+    observers.serial_observers,
     extent.serial,
     stragglers.slow_environment,
     stragglers.slow_worker,

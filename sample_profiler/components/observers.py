@@ -28,9 +28,19 @@ class SummaryWriter(Protocol):
 class RunObserver:
     """Somebody who is told how a run goes; override what is of interest.
 
-    All methods are called in the thread of the Runner, which listens to no component meanwhile: take a few
-    milliseconds at most. An exception ends the run as a failure of the Runner; whoever raised it is told of nothing
-    more but `on_stop`. The Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
+    All methods are called in the thread of the Runner, which listens to no component meanwhile, and in serial mode all
+    components wait: take a few milliseconds at most, and give what takes longer to a process or thread of your own.
+    Each call is a block in the Runner's tree, `observers`, in it the class's name, in that the method's. Whoever takes
+    much of the Runner's time is named in the log and by the verdict.
+
+    A run does not wait for who is slow. What is owed to observers is told bit by bit, between one look of the Runner at
+    clock, signals and components and the next; where the run shares its process with them, they have half of its time
+    at most. When it has ended, they are told for up to two seconds what they are still owed, the quick ones first; the
+    log says of how many training steps and messages somebody was not told. The last `on_summaries`, and `on_stop`, are
+    called in any case.
+
+    An exception ends the run as a failure of the Runner; whoever raised it is told of nothing more but `on_stop`. The
+    Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
     """
 
     def on_init(self, runner: Runner) -> None:
@@ -44,12 +54,12 @@ class RunObserver:
         """See the run begin: all components have been started."""
 
     def on_status(self, status: RunStatus) -> None:
-        """See the run as it is now; called about once a second."""
+        """See the run as it is now; called about once a second, as far as there is time for it."""
 
     def on_training_step(self, runner: Runner, training_iteration: int) -> None:
         """See that another dataset has been trained on.
 
-        Called once for each, in order, about once a second for all since the last time.
+        Called once for each, in order, about once a second for all since the last time; later where there was no time.
 
         Args:
             runner: of the run.
@@ -57,7 +67,7 @@ class RunObserver:
         """
 
     def on_summaries(self, status: RunStatus) -> None:
-        """Write the run's figures down; called every `experiment_summaries_interval` seconds and at the end."""
+        """Write the run's figures down; called every `experiment_summaries_interval` seconds and once at the end."""
 
     def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
         """Add figures of one's own to the summaries of a policy.

@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 
 _STATUS_INTERVAL_S = 1.0
 _CONTROL_INTERVAL_S = 0.2
+_SERIAL_REST = 1.0  # of the time of a turn of observers: all components wait for them there
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
@@ -123,29 +124,35 @@ class Runner(AsksComponents):
         self._counters = counters
         self._reports = list(reports)
         self._exits: list[Any] = []
-        self._audience = Audience(observers, lambda error: self.fail(Failure.from_exception(self.name, error)))
+        self._audience = Audience(
+            observers,
+            self.timing,
+            fail=lambda error: self.fail(Failure.from_exception(self.name, error)),
+            is_over=lambda: bool(self.reason),
+            rest=_SERIAL_REST if config.sampling.serial_mode else 0.0,
+        )
         self._run_folder = run_folder
         self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
         self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
         self._policies_to_train = set(range(config.sampling.num_policies))
-        self._seen_iterations = 0
         self._failed: set[str] = set()
 
     def introduce(self) -> None:
         """Show the run to its observers; called once, before anything is trained."""
-        self._audience.tell(lambda observer: observer.on_init(self))
+        self._audience.tell("on_init", lambda observer: observer.on_init(self))
 
     def inputs(self) -> list[Input]:
-        """Listen to everybody."""
+        """Listen to everybody, and tell observers and message handlers what they are owed."""
         return [
             *(Input(source, self.handle_reports) for source in self._reports),
             *(Input(source, self._on_exits) for source in self._exits),
+            Input(self._audience.owed, lambda _: self._audience.serve()),
         ]
 
     def timers(self) -> list[Timer]:
-        """Look at the clock, tell observers."""
+        """Look at the clock, and note what observers are to be told."""
         return [
             Timer(_STATUS_INTERVAL_S, self._update_status),
             Timer(_CONTROL_INTERVAL_S, self._poll_control),
@@ -165,7 +172,7 @@ class Runner(AsksComponents):
 
     def start(self) -> None:
         """Tell observers, and wait for the first report."""
-        self._audience.tell(lambda observer: observer.on_start(self))
+        self._audience.tell("on_start", lambda observer: observer.on_start(self))
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
@@ -177,7 +184,12 @@ class Runner(AsksComponents):
             self._control.close()
         self._update_status()
         self.records.end_timeline()
-        self._write_summaries()
+        self._audience.forget("on_summaries")  # of these, the last are told of in any case
+        self._audience.close()
+        status = self.statistics.status()
+        with self.beating():
+            self._audience.tell("on_summaries", lambda observer: observer.on_summaries(status))
+            self.records.write_timers()
         self._audience.tell_of_end(lambda observer: observer.on_stop(self))
 
     def watch(self, child: Child) -> None:
@@ -203,7 +215,8 @@ class Runner(AsksComponents):
 
         Args:
             message_type: of `sample_profiler.components.messages`, such as `EpisodesFinished`.
-            handler: called with this Runner and the message, after the Runner has taken it in.
+            handler: called with this Runner and the message, after the Runner has taken it in and when it has its next
+                turn; in order. What is owed to a slow one when the run has ended is left out.
 
         Raises:
             TypeError: there are no messages of that type, or the handler cannot be called.
@@ -218,7 +231,9 @@ class Runner(AsksComponents):
             env_steps: frames that it has been trained on.
             writer: takes the figures.
         """
-        self._audience.tell(lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer))
+        self._audience.tell(
+            "extra_summaries", lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer)
+        )
 
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
@@ -257,13 +272,14 @@ class Runner(AsksComponents):
                     self.guard.hear(report)
                 case SharedMemoryNames():
                     self.note_shared_memory(report)
-            self._audience.hand_on(self, report)
+            self._audience.owe_message(self, report)
 
     def take_reports(self) -> None:
         """Take in what components have reported by now, and show that the Runner goes on."""
         self.beat()
         for source in (*self._reports, self._answers):
             self.handle_reports(source.receive())
+        self._look_at_clock()
         if not self.reason:  # who is waited for may hang
             self.guard.look_now_and_then()
 
@@ -351,21 +367,17 @@ class Runner(AsksComponents):
         self.statistics.sample()
         status = self.statistics.status()
         iterations = int(self._counters.training_iterations.sum())
-        new_iterations = range(self._seen_iterations + 1, iterations + 1)
-        self._seen_iterations = iterations
-
-        def tell(observer: RunObserver) -> None:
-            for iteration in new_iterations:
-                observer.on_training_step(self, iteration)
-            observer.on_status(status)
-
         if iterations:
             self.records.replace_earlier()
-        self._audience.tell(tell)
+        self._audience.owe_training_steps(iterations, lambda observer, number: observer.on_training_step(self, number))
+        self._audience.owe("on_status", lambda observer: observer.on_status(status))
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self.update_recording)
         if not self.reason:
             self.guard.look()
+        self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 
@@ -377,8 +389,13 @@ class Runner(AsksComponents):
 
     def _write_summaries(self) -> None:
         status = self.statistics.status()
+
+        def tell(observer: RunObserver) -> None:
+            with self.beating():
+                observer.on_summaries(status)
+
+        self._audience.owe("on_summaries", tell)
         with self.beating():
-            self._audience.tell(lambda observer: observer.on_summaries(status))
             self.records.write_timers()
 
     def _update_metrics(self) -> None:

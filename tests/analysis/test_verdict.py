@@ -9,12 +9,15 @@ import pytest
 from sample_profiler.analysis.verdict import Cause
 from sample_profiler.config import parse_config
 from sample_profiler.reports.verdict import format_verdict, verdict_to_dict
-from tests.analysis.made_runs import batcher, inference, judge_run, learner, worker
+from tests.analysis.made_runs import batcher, inference, judge_run, learner, load, worker
 
 RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
     "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=90.0),
     "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),
+    "observers": lambda: judge_run(
+        worker(0), inference(), learner(0.5), load("Runner", 0.5, blocks={"observers/Mine": 0.4}), is_serial=True
+    ),
     "slow environment": lambda: judge_run(
         worker(0, slowest_env=3, slowest_env_ratio=9.0, slowest_env_share=0.5), worker(1), inference(), learner(0.5)
     ),

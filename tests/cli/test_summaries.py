@@ -14,6 +14,7 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.runtime.channels import LocalReports
+from tests.components.runner_doubles import take_turn
 
 
 def read(folder):
@@ -93,6 +94,7 @@ def test_observers_add_figures_of_their_own(make_runner, tmp_path):
     counters.trained_frames[:] = (12_000, 3_000)
     *_, summaries = runner.timers()
     summaries.callback()
+    take_turn(runner)
     runner.finish()
     assert read(tmp_path / "summary" / "0")["mine/score"] == [(12_000, 0.5)]
     assert read(tmp_path / "summary" / "1")["mine/score"] == [(3_000, 1.5)]
@@ -107,6 +109,7 @@ def test_whoever_raises_instead_of_adding_figures_is_told_of_the_end_alone_and_t
     counters.trained_frames[:] = (640, 320)
     status, _, summaries = runner.timers()
     summaries.callback()
+    take_turn(runner)
     assert runner.failure.message == "ValueError: broken figures"
     counters.trained_frames[:] = (1280, 960)
     status.callback()
@@ -154,6 +157,7 @@ def test_every_evaluation_is_written_however_many_there_are_between_two_summarie
         runner.handle_reports([EvaluationFinished(1, frames, 10, {"reward": frames / 100, "reward_stddev": 0.0})])
     *_, summaries = runner.timers()
     summaries.callback()
+    take_turn(runner)
     runner.finish()
     assert read(tmp_path / "summary" / "1")["eval/reward"] == [(1000, 10.0), (2000, 20.0), (3000, 30.0)]
     assert "eval/reward" not in read(tmp_path / "summary" / "0")
