@@ -6,14 +6,13 @@ import contextlib
 import logging
 import logging.handlers
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from rich.console import Console
 
 from sample_profiler.profiling.render import printable_text
-from sample_profiler.runtime.ending_signals import write_to_nowhere
+from sample_profiler.runtime.outputs import Output
 
 __all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file", "make_console"]
 
@@ -38,48 +37,6 @@ class RunFormatter(logging.Formatter):
             prefix, separator, message = text.partition("] ")
             text = f"{prefix}{separator}{record.levelname}: {message}"
         return text
-
-
-class _Output:
-    """Standard output as long as it can be written to: a reader that ends, as `head` does, does not end the run.
-
-    Nothing is logged here: whoever writes may hold locks that the handlers of the log wait for.
-
-    Args:
-        file: where to write.
-
-    Attributes:
-        problem: why it is not written to any more; empty: it is.
-    """
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self.problem = ""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def write(self, text: str) -> int:
-        """Write a text, or drop it."""
-        with self._surviving():
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Have written what waits for it, or drop that."""
-        with self._surviving():
-            self._file.flush()
-
-    @contextlib.contextmanager
-    def _surviving(self) -> Iterator[None]:
-        try:
-            yield
-        except BlockingIOError:  # whoever reads is slow, and does not let writers wait: this text is lost
-            return
-        except OSError as error:
-            self.problem = error.strerror or str(error)
-            with contextlib.suppress(OSError, ValueError):  # it may be no file of the system
-                write_to_nowhere(self._file.fileno())
 
 
 class ConsoleHandler(logging.Handler):
@@ -138,7 +95,8 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 def make_console() -> Console:
     """Return a console for standard output, whose end ends nothing else."""
     # Without one, as after `>&-`, rich writes to nowhere by itself.
-    return Console(file=cast("IO[str]", _Output(sys.stdout)) if sys.stdout else None, soft_wrap=True)
+    output = sys.stdout if sys.stdout is None or isinstance(sys.stdout, Output) else Output(sys.stdout)
+    return Console(file=cast("IO[str] | None", output), soft_wrap=True)
 
 
 def log_to_console(console: Console) -> logging.Handler:

@@ -45,6 +45,7 @@ from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.runtime.outputs import outputs_kept
 from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["train_as_told"]
@@ -83,9 +84,10 @@ def train_as_told(
         observers: are told how the run goes.
         started_ns: when the run began, on the clock of blocks.
     """
-    console = make_console()
-    handlers = [log_to_console(console)]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(outputs_kept())
+        console = make_console()
+        handlers = [log_to_console(console)]
         stack.callback(_remove_handlers, handlers)
         stack.enter_context(signals_raising())
         try:

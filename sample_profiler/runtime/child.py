@@ -12,6 +12,7 @@ What a child guarantees, whatever its component does:
    pipe has no room for are dropped then, and only then: a child that waited for room could not finish.
 5. Asked by a signal, it writes down where all of its threads are, whatever they are doing (`STACKS_SIGNAL`).
 6. Log records travel to the Runner, which writes the only log.
+7. Nothing fails because standard output or error cannot be written to (any more): an environment may print.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from sample_profiler.runtime.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.machine import tame_numerical_libraries
 from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
+from sample_profiler.runtime.outputs import keep_outputs
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.runtime.recording import Recording, RecordingOptions
@@ -308,7 +310,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         recording.close()
     end_descendants(existed_before)
     for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is None
-        with contextlib.suppress(OSError, ValueError):  # whoever read it may be gone
+        with contextlib.suppress(OSError, ValueError):  # an environment may have closed it, or set another
             stream.flush()
     if end_requests is not None and not failed:
         end_requests.die_of_signal()
@@ -380,6 +382,7 @@ def _prepare_process(
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
     prepare_for_signals()
+    keep_outputs()
     is_silent = threading.Event()
     links.reports.is_abandoned = is_silent.is_set
     arguments = (settings, links, is_silent, existed_before, patience)

@@ -126,6 +126,21 @@ def lose_its_output(reports: PipeReports) -> None:
     sys.stdout = None  # as where the program was started with >&-
 
 
+def print_to_nobody(reports: PipeReports) -> None:
+    """Print where nobody reads any more, as below a `head` that has ended."""
+    reading, writing = os.pipe()
+    for descriptor in (1, 2):
+        os.dup2(writing, descriptor)
+    os.close(reading)
+    os.close(writing)
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("hello\n")
+        stream.flush()
+    sys.stdout.write("waits in the buffer")
+    subprocess.run(["echo", "hello"], check=True)
+    reports.send("printed")
+
+
 def leave_with_success(_: PipeReports) -> None:
     sys.exit(0)
 

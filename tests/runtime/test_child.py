@@ -370,6 +370,14 @@ def test_6_records_below_the_level_stay_where_they_are(supervisor, reports_until
     assert of_type(reports_until_end(child), logging.LogRecord) == []
 
 
+def test_7_a_component_may_print_though_nobody_reads_it(supervisor, await_report, reports_until_end):
+    child = supervisor.spawn(SETTINGS, partial(spawned.make_spawned, start=spawned.print_to_nobody))
+    assert await_report(child, lambda report: report == "printed")
+    child.stop()
+    reports_until_end(child)
+    assert child.exit_code == 0
+
+
 def test_a_component_shows_signs_of_life_from_the_end_of_its_start_on(supervisor, wait_until):
     settings = ChildSettings("Spawned", heartbeat_interval_s=0.01)
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.warn))
