@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
+from sample_profiler.components.history import History
 from sample_profiler.components.lost_records import LostRecords
 from sample_profiler.config import ProfilingOptions, earlier_config_path
 from sample_profiler.config.parts.profiling import parse_window
@@ -57,7 +58,6 @@ _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
     "memory_mib": sum,
 }
 """Gauges of which a report shows the course, and how those of several processes become one figure."""
-_MOST_POINTS = 600
 _ASIDE = ".earlier"
 """Ends the names of what an earlier run has recorded while it is open whether this one will train."""
 _UNFINISHED = ".*.rec.new"
@@ -92,7 +92,7 @@ class RunRecords:
         self._begun_wall_s = time.time()
         self._warm_up: Session | None = None
         self._num_unreadable = 0
-        self._history: dict[str, list[tuple[float, float]]] = {}
+        self._history = History()
         self._noted: dict[tuple[str, str, int, int], Mapping[str, GaugeNode]] = {}
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
@@ -244,20 +244,18 @@ class RunRecords:
         return TimerNode.from_tree(tree)
 
     def _note(self, session: Session) -> None:
-        """Keep the figures of this moment for the report; of a long run fewer and fewer."""
-        time_s = round(time.time() - self._begun_wall_s, 1)
+        """Keep what the gauges of this moment say for the report."""
         earlier, self._noted = self._noted, {process_identity(record): record.gauges for record in session.processes}
         recent = [_own_figures(record, earlier.get(process_identity(record), {})) for record in _present(session)]
-        for name, combine in _HISTORY.items():
-            values = [value for gauges in recent for key, value in gauges if key == name]
-            if values:
-                points = self._history.setdefault(name, [])
-                points.append((time_s, round(combine(values), 3)))
-                if len(points) > _MOST_POINTS:
-                    del points[1::2]
+        told = {name: [value for gauges in recent for key, value in gauges if key == name] for name in _HISTORY}
+        self.note({name: _HISTORY[name](values) for name, values in told.items() if values})
+
+    def note(self, figures: Mapping[str, float]) -> None:
+        """Keep figures of this moment, by name, for the course of the run in its report."""
+        self._history.add(time.time() - self._begun_wall_s, figures)
 
     def _history_facts(self) -> dict[str, Any]:
-        return {"history_start_s": self._begun_wall_s, "history": self._history}
+        return {"history_start_s": self._begun_wall_s, "history": self._history.points()}
 
     def follow_timeline(self) -> None:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""

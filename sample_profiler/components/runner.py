@@ -365,6 +365,7 @@ class Runner(AsksComponents):
 
     def _update_status(self) -> None:
         self.statistics.sample()
+        self.records.note(self.statistics.episode_figures())
         status = self.statistics.status()
         iterations = int(self._counters.training_iterations.sum())
         if iterations:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 from sample_profiler.config import SavingOptions
+from sample_profiler.reports.history import EPISODE_LENGTH, EPISODE_RETURN, name_deviation, name_figure
 
 __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 
@@ -129,6 +130,11 @@ def _mean(values: Collection[float]) -> float:
         return fmean(values)
     except OverflowError:  # their sum is too large, which their mean is not
         return fmean(value / _SCALE for value in values) * _SCALE
+
+
+def _deviation(values: Collection[float], mean: float) -> float:
+    """Return the standard deviation of numbers around their mean; infinite if there is no number so large."""
+    return math.hypot(*(value - mean for value in values)) / math.sqrt(len(values))
 
 
 def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
@@ -256,6 +262,17 @@ class RunStatistics:
         """Return the frames trained on by this run, without what it resumed, by policy."""
         counters = self._counters
         return dict(enumerate((counters.trained_frames - counters.resumed_frames).tolist()))
+
+    def episode_figures(self) -> dict[str, float]:
+        """Return mean and standard deviation of return and length over the latest episodes, as in a run's history."""
+        figures: dict[str, float] = {}
+        for policy, episodes in enumerate(self._episodes):
+            for figure, name in ((EPISODE_RETURN, "reward"), (EPISODE_LENGTH, "len")):
+                if values := episodes.latest.get(name):
+                    figures[name_figure(figure, policy)] = mean = _mean(values)
+                    if math.isfinite(deviation := _deviation(values, mean)):
+                        figures[name_deviation(name_figure(figure, policy))] = deviation
+        return figures
 
     def status(self) -> RunStatus:
         """Describe the run at this moment."""

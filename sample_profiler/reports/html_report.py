@@ -21,7 +21,7 @@ _MIN_LABEL = 0.06
 
 _STYLE = """
 :root { color-scheme: light; font: 15px/1.5 system-ui, sans-serif; color: #1d2530; background: #f4f6f8; }
-body { max-width: 1100px; margin: 0 auto; padding: 24px; }
+body { max-width: 1100px; margin: 0 auto; padding: 24px; overflow-wrap: anywhere; }
 h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 14px 0 8px; }
 section, .verdict { background: #fff; border-radius: 8px; padding: 4px 20px 16px; margin: 16px 0;
   box-shadow: 0 1px 3px #0002; }
@@ -29,9 +29,9 @@ section, .verdict { background: #fff; border-radius: 8px; padding: 4px 20px 16px
 .verdict p { font-size: 19px; font-weight: 600; margin: 0; }
 .cause { text-transform: uppercase; letter-spacing: .06em; font-size: 12px; color: #5a6675; }
 .dim { color: #5a6675; } code { background: #eef1f4; border-radius: 4px; padding: 1px 5px; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; overflow-wrap: normal; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid #e8ebee; vertical-align: top; }
-td.n, th.n { text-align: right; }
+.wide { overflow-x: auto; } td.n, th.n { text-align: right; } td.n, td code { white-space: nowrap; }
 .row { display: flex; align-items: center; margin: 5px 0; } .row > b { width: 190px; flex: none; font-weight: 500; }
 .bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: #eef1f4; }
 .bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
@@ -41,11 +41,13 @@ td.n, th.n { text-align: right; }
   overflow: hidden; white-space: nowrap; text-overflow: ellipsis; padding-left: 3px; box-sizing: border-box;
   border-right: 1px solid #fff;
   border-radius: 2px; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; }
 .charts figure { margin: 0; } figcaption { font-size: 13px; } .charts text { font-size: 10px; fill: #5a6675; }
 details { margin: 8px 0; } summary { cursor: pointer; }
 .key:first-child { margin-left: 0; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
+@media (max-width: 600px) { body { padding: 8px; } section, .verdict { padding: 4px 12px 12px; }
+  .row { flex-wrap: wrap; } .row > b, .bar { flex: 0 0 100%; } .bar { margin-bottom: 4px; } }
 """
 
 
@@ -232,7 +234,7 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int]
 
     head = "".join(cell("th", number, escape(title)) for number, title in enumerate(titles))
     body = "".join(f"<tr>{''.join(cell('td', n, text) for n, text in enumerate(row))}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _siblings(trees: Iterable[BlockFigures]) -> Iterable[list[str]]:

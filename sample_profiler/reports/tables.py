@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sample_profiler.profiling.render import printable
 
-__all__ = ["format_duration", "format_percent", "format_seconds", "format_table", "shorten"]
+__all__ = ["format_duration", "format_percent", "format_seconds", "format_table", "format_value", "shorten"]
 
 _GAP = "  "
 
@@ -52,6 +52,11 @@ def format_seconds(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:,.2f} s"
     return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"
+
+
+def format_value(value: float) -> str:
+    """Return a number of any size: ``0.001234``, ``13.91``, ``22,105``, ``1.234e+08``."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def shorten(text: str, width: int) -> str:

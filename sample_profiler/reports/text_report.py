@@ -12,7 +12,7 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.history import describe_figure
 from sample_profiler.reports.run_report import RunReport, describe_run
-from sample_profiler.reports.tables import format_seconds, format_table
+from sample_profiler.reports.tables import format_seconds, format_table, format_value
 from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
 
@@ -48,7 +48,7 @@ def _history(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     for name, points in history.items():
         values = [value for _, value in points]
         figures = (min(values), median(values), max(values), values[-1])
-        rows.append([describe_figure(name), *(f"{figure:,.4g}" for figure in figures)])
+        rows.append([describe_figure(name), *map(format_value, figures)])
     return format_table(["figure", "lowest", "median", "highest", "last"], rows, right={1, 2, 3, 4}) if rows else ""
 
 

@@ -157,7 +157,10 @@ def test_gauges_that_an_environment_names_like_ours_are_in_no_figure_over_time(t
     gauges = {"Runner/fps": 100.0, "fps": 60_000.0, "my/fps": 70_000.0, "Batcher_0/my/fps": 80_000.0, "memory_mib": 5.0}
     record = make_record({"Runner": TreeNode(), "Batcher_0": TreeNode()}, name="Serial", **gauges)
     records._note(Session(0.0, processes=[record]))
-    assert {name: value for name, ((_, value),) in records._history.items()} == {"fps": 100.0, "memory_mib": 5.0}
+    assert {name: value for name, ((_, value),) in records._history.points().items()} == {
+        "fps": 100.0,
+        "memory_mib": 5.0,
+    }
 
 
 def test_processes_that_were_lost_are_in_no_figure_over_time(tmp_path):
@@ -170,13 +173,16 @@ def test_processes_that_were_lost_are_in_no_figure_over_time(tmp_path):
 
     processes = [worker("ended"), worker("gone", 1), worker("alive", free_slots=4.0), worker("stopped", 2)]
     records._note(Session(0.0, processes=processes))
-    assert {name: value for name, ((_, value),) in records._history.items()} == {"free_slots": 5.0, "memory_mib": 200.0}
+    assert {name: value for name, ((_, value),) in records._history.points().items()} == {
+        "free_slots": 5.0,
+        "memory_mib": 200.0,
+    }
 
 
 def test_at_the_end_processes_that_have_ended_in_order_count_as_before(tmp_path):
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     records._note(Session(0.0, processes=[make_record({"Runner": TreeNode()}, name="Runner", memory_mib=7.0)]))
-    assert [value for _, value in records._history["memory_mib"]] == [7.0]
+    assert [value for _, value in records._history.points()["memory_mib"]] == [7.0]
 
 
 def contents(folder):

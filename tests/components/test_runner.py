@@ -96,6 +96,24 @@ def test_observers_see_the_run_about_every_second_and_summaries_at_their_interva
     assert runner.observer.events[1][1].training == {0: {"train/loss": 0.5}}
 
 
+def test_returns_and_lengths_of_episodes_are_noted_with_every_look_at_the_run(make_runner):
+    runner = make_runner("--num_policies=2")
+    status, *_ = runner.timers()
+    status.callback()
+    for episode_return in (2.0, 4.0):
+        runner.handle_reports([EpisodesFinished((EpisodeStatistics(1, episode_return, 8, {}),))])
+        status.callback()
+    session = runner.records.write_session({}, runner.records.end_steady_part(), is_clean=True)
+    history = session.run["history"]
+    noted = {name: [value for _, value in points] for name, points in history.items()}
+    assert noted == {
+        "episode_return_policy_1": [2.0, 3.0],
+        "episode_return_policy_1_deviation": [0.0, 1.0],
+        "episode_length_policy_1": [8.0, 8.0],
+        "episode_length_policy_1_deviation": [0.0, 0.0],
+    }
+
+
 def test_the_runner_shows_that_it_goes_on_while_it_writes_figures(runner, monkeypatch):
     told = []
 

@@ -110,6 +110,26 @@ def test_means_of_huge_numbers_are_finite_and_infinite_ones_are_in_none(make_sta
     assert run_statistics.metric(0) == 1e308
 
 
+def test_figures_over_time_are_means_and_deviations_of_the_latest_episodes_of_each_policy(run_statistics):
+    assert run_statistics.episode_figures() == {}
+    run_statistics.add_episodes([episode(0, reward, length) for reward, length in ((9.0, 1), (1, 4), (2, 4), (3, 7))])
+    run_statistics.add_episodes([episode(1, 1e308), episode(1, -1e308), episode(1, math.inf)])
+    assert run_statistics.episode_figures() == {
+        "episode_return_policy_0": 2.0,
+        "episode_return_policy_0_deviation": pytest.approx(math.sqrt(2 / 3)),
+        "episode_length_policy_0": 5.0,
+        "episode_length_policy_0_deviation": pytest.approx(math.sqrt(2)),
+        "episode_return_policy_1": 0.0,
+        "episode_return_policy_1_deviation": 1e308,
+        "episode_length_policy_1": 8.0,
+        "episode_length_policy_1_deviation": 0.0,
+    }
+    run_statistics.add_episodes([episode(1, 1.7e308), episode(1, -1.7e308), episode(1, -1.7e308)])
+    figures = run_statistics.episode_figures()
+    assert math.isfinite(figures["episode_return_policy_1"])
+    assert "episode_return_policy_1_deviation" not in figures, "there is no number as large"
+
+
 def test_a_metric_is_unknown_before_enough_episodes_have_it(run_statistics):
     for reward in (2.0, 4.0):
         assert run_statistics.metric(0) is None

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
 from sample_profiler.profiling.session import Session, read_session, session_path, steady_path
+from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report
 from tests.integration.runs import DOOM, live_run
 from tests.reports.browser import needs_browser, open_page
@@ -51,6 +52,15 @@ for (const event of events) {
 document.getElementById("result").textContent = JSON.stringify(found);
 </script>
 """
+
+MEASURING = """<pre id="result"></pre><script>
+document.querySelector("iframe").onload = ({target}) => {
+  const page = target.contentDocument;
+  const parts = [page.documentElement, ...page.querySelectorAll(".wide")];
+  document.getElementById("result").textContent = JSON.stringify(parts.map(p => [p.scrollWidth, p.clientWidth]));
+};
+</script>"""
+RESULT = re.compile(r'<pre id="result">(.*?)</pre>', re.DOTALL)
 
 
 class Page(HTMLParser):
@@ -131,7 +141,23 @@ def test_the_page_shows_the_figures_of_the_session_and_needs_no_network(run_dir,
             abs=0.5,
         )
         assert sum(shares) == pytest.approx(100, abs=1.2)
-    assert page.tags.count("svg") == sum(len(points) > 1 for points in session.run["history"].values()) > 0
+    charts = [name for name, points in session.run["history"].items() if len(points) > 1]
+    assert page.tags.count("svg") == sum(not name.endswith("_deviation") for name in charts) > 0
+    assert {"episode return, policy 0 ", "episode length, frames, policy 0 "} <= set(page.texts)
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_the_page_is_no_wider_than_the_window_and_its_tables_scroll(run_dir, tmp_path, width):
+    session, steady = Session.load(session_path(run_dir)), Session.load(steady_path(run_dir))
+    session.run["reason"] = "long" * 100
+    report = format_html(make_report(run_dir.name * 20, session, steady)).replace("<details>", "<details open>")
+    page = tmp_path / "page.html"
+    page.write_text(f'<iframe style="width:{width}px" srcdoc="{escape(report)}"></iframe>{MEASURING}')
+    opened = open_page(page, tmp_path / "profile")
+    (whole, visible), *tables = json.loads(RESULT.search(opened.dom)[1])
+    assert whole == visible <= width
+    assert len(tables) > 10
+    assert any(inside > outside for inside, outside in tables) == (width == 400)
 
 
 def test_the_trace_has_processes_tracks_flows_counters_and_captured_operators(run_dir, tmp_path):
@@ -140,7 +166,7 @@ def test_the_trace_has_processes_tracks_flows_counters_and_captured_operators(ru
     page.write_text(READER % trace.replace("</", "<\\/"))
     opened = open_page(page, tmp_path / "profile", "--virtual-time-budget=60000")
     assert opened.messages == []
-    found = json.loads(unescape(re.search(r'<pre id="result">(.*?)</pre>', opened.dom, re.DOTALL)[1]))
+    found = json.loads(unescape(RESULT.search(opened.dom)[1]))
     session = read_session(run_dir)
     components = {name: record for record in session.processes for name in record.components}
     processes = {name: pid for pid, name in found["processes"].items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sample_profiler.profiling import Timing
@@ -103,3 +105,66 @@ def test_a_pass_that_others_inside_explain_is_not_among_the_slowest():
 def test_a_chart_of_nothing_but_zeros_has_a_scale_that_can_be_read():
     page = format_charts({"policy_lag": [(0.0, 0.0), (1.0, 0.0)]})
     assert ">1</text>" in page and "e-09" not in page
+
+
+def chart(page, name):
+    """The picture and the caption of the chart of a figure."""
+    (found,) = [figure for figure in page.split("<figure>")[1:] if f"<figcaption>{name} " in figure]
+    return found
+
+
+def corners(picture, shape):
+    """The heights of the corners of a line or an area, by their places from left to right."""
+    (points,) = re.findall(rf'<{shape} points="([^"]*)"', picture)
+    return [tuple(map(float, point.split(","))) for point in points.split()]
+
+
+def test_a_deviation_is_a_band_around_the_line_of_its_figure():
+    returns, deviations = [(1.0, 10.0), (2.0, 20.0), (3.0, 40.0)], [(2.0, 10.0), (3.0, 20.0)]
+    page = format_charts(
+        {
+            "fps": [(0.0, 5.0), (4.0, 5.0)],
+            "episode_return_policy_0": returns,
+            "episode_return_policy_0_deviation": deviations,
+            "episode_return_policy_1": returns,
+            "episode_length_policy_0_deviation": deviations,
+        }
+    )
+    assert page.count("<svg") == 4, "the deviation of nothing has a chart of its own"
+    picture = chart(page, "episode return, policy 0")
+    line, band = corners(picture, "polyline"), corners(picture, "polygon")
+    assert "band: standard deviation" in picture and ">60</text>" in picture
+    assert [x for x, _ in band] == [line[1][0], line[2][0], line[2][0], line[1][0]]
+    above, below = band[:2], band[:1:-1]
+    assert [a[1] + b[1] for a, b in zip(above, below, strict=True)] == pytest.approx(
+        [2 * y for _, y in line[1:]], abs=0.2
+    )
+    assert above[0][1] < line[1][1] < below[0][1]
+    plain = chart(page, "episode return, policy 1")
+    assert "band" not in plain and corners(plain, "polygon") == []
+    assert "episode length, frames, policy 0: standard deviation" in page
+
+
+def test_all_charts_are_over_the_same_time():
+    page = format_charts({"fps": [(10.0, 1.0), (20.0, 1.0)], "policy_lag": [(0.0, 1.0), (40.0, 1.0)]})
+    (early, *_, late), (first, *_, last) = (corners(part, "polyline") for part in page.split("<figure>")[1:])
+    width = last[0] - first[0]
+    assert (early[0] - first[0], late[0] - first[0]) == pytest.approx((width / 4, width / 2), abs=0.2)
+
+
+@pytest.mark.parametrize("large", [1e308, -1e308, 1.7e308])
+def test_figures_as_large_as_numbers_get_have_charts(large):
+    name = "episode_return_policy_0"
+    page = format_charts({name: [(0.0, large), (1.0, -large)], f"{name}_deviation": [(0.0, 1e308), (1.0, 1e308)]})
+    assert "nan" not in page and "inf" not in page
+
+
+def test_episodes_come_before_what_is_known_of_the_machinery():
+    names = ["policy_lag", "episode_return_policy_0", "mine", "episode_length_policy_0", "fps"]
+    session = Session(0.0, run={"history": {name: [[1.0, 1.0]] for name in names}})
+    assert [*make_report("run", session, None).history] == [names[4], names[1], names[3], names[0], names[2]]
+
+
+def test_every_table_of_the_page_scrolls_by_itself(session):
+    page = format_html(make_report("short", session, Session(0.0)))
+    assert page.count("<table>") == page.count("<div class=wide><table>") > 2
