@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.observers import RunObserver
     from sample_profiler.envs import register_env
     from sample_profiler.model.registry import register_core, register_decoder, register_encoder
-    from sample_profiler.profiling import Timing, get_timing
+    from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.storage.sampling_plan import register_policy_mapping
     from sample_profiler.timers import (
@@ -59,6 +59,8 @@ __all__ = [
     "hierarchical_timer",
     "merge_gauges",
     "profile_range",
+    "profile_session",
+    "read_session",
     "register_core",
     "register_decoder",
     "register_encoder",
@@ -88,6 +90,8 @@ _MODULE_OF_NAME = {
     "hierarchical_timer": "sample_profiler.timers",
     "merge_gauges": "sample_profiler.timers",
     "profile_range": "sample_profiler.profiling.ranges",
+    "profile_session": "sample_profiler.profiling",
+    "read_session": "sample_profiler.profiling",
     "register_core": "sample_profiler.model.registry",
     "register_decoder": "sample_profiler.model.registry",
     "register_encoder": "sample_profiler.model.registry",

@@ -34,11 +34,24 @@ def test_public_names_load_on_first_use():
     assert run_python(code).strip() == "False True True False"
 
 
+def test_a_script_can_be_recorded_and_read_with_names_of_the_package_alone(tmp_path):
+    code = (
+        "import sys\n"
+        "from sample_profiler import profile_session, read_session\n"
+        f"with profile_session({str(tmp_path)!r}) as timing, timing.add_time('step'):\n"
+        "    pass\n"
+        f"(record,) = read_session({str(tmp_path)!r}).processes\n"
+        "print(record.trees['main'].children['step'].statistics.count, 'torch' in sys.modules)"
+    )
+    assert run_python(code).strip() == "1 False"
+
+
 def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
         *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
-        *("profile_range", "set_profiling_enabled", "RunObserver", "register_core", "register_decoder"),
+        *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
+        *("RunObserver", "register_core", "register_decoder"),
         "register_encoder",
         "register_policy_mapping",
         *timers.__all__,

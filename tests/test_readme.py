@@ -126,7 +126,7 @@ class Use:
 
 
 A_RECORDED_RUN = """
-from sample_profiler.profiling import profile_session
+from sample_profiler import profile_session
 
 with profile_session("train_dir/make_run") as timing, timing.add_time("env_step"):
     pass

@@ -25,7 +25,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch import nn
 
-from sample_profiler.profiling.session import profile_session  # profiler
+from sample_profiler import profile_session  # profiler
 from sample_profiler.timers import set_gauge, timed  # profiler
 
 logger = logging.getLogger(__name__)

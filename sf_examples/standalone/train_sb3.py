@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sample_profiler.profiling import Timing
-from sample_profiler.profiling.session import profile_session
+from sample_profiler import Timing, profile_session
 from sample_profiler.timers import set_gauge
 
 try:
