@@ -1,0 +1,130 @@
+"""Programs that the README and the pages print run as they stand, each in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sample_profiler import RANGES_VARIABLE, profile_session
+from tests.pages import PAGES, ROOT, code_blocks
+
+PROFILING = ROOT / "docs" / "profiling.md"
+PROGRAMS = [program for page in PAGES for program in code_blocks(page, "python")]
+
+
+def run_program(path: Path, flags: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """Run a program in its own folder until it ends well, and return what it printed."""
+    result = subprocess.run(
+        [sys.executable, str(path), *flags],
+        env={**os.environ, **(variables or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        cwd=path.parent,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def test_the_program_of_the_readme_is_short() -> None:
+    (script,) = code_blocks(ROOT / "README.md", "python")
+    assert sum(1 for line in script.splitlines() if line.strip()) == 20
+
+
+def test_the_tree_of_the_profiling_page_is_what_its_program_prints() -> None:
+    program, printed = code_blocks(PROFILING, "python")[0], code_blocks(PROFILING, "text")[0]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, str(PROFILING), "exec"), {})
+    assert re.sub(r"[\d.]+", "0", output.getvalue()) == re.sub(r"[\d.]+", "0", printed)
+
+
+def test_what_the_environment_of_the_faults_page_returns_as_its_state_is_all_it_depends_on(tmp_path: Path) -> None:
+    (program,) = code_blocks(ROOT / "docs" / "faults.md", "python")
+    path = tmp_path / "walk.py"
+    path.write_text(program, encoding="utf-8")
+    walk, other = (runpy.run_path(str(path))["Walk"]() for _ in range(2))
+    walk.reset(seed=3)
+    walk.step(1)
+    other.set_state(walk.get_state())
+    for _ in range(50):
+        (observation, *outcome), (others, *other_outcome) = walk.step(1), other.step(1)
+        assert (observation.tolist(), outcome) == (others.tolist(), other_outcome)
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a program is used.
+
+    Attributes:
+        flags: of its command line.
+        prints: what is among its output, a regular expression.
+        leaves: files below the folder that it runs in, and what is in them.
+    """
+
+    flags: tuple[str, ...] = ()
+    prints: str = ""
+    leaves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+PARALLEL_RUN = (
+    *("--num_workers=1", "--num_envs_per_worker=4", "--worker_num_splits=1", "--rollout=16", "--batch_size=64"),
+    *("--encoder_mlp_layers", "8", "--train_for_env_steps=4000"),
+)
+SMALL_RUN = (*PARALLEL_RUN, "--serial_mode=True", "--async_rl=False")
+A_REACH = r"(?m)^env_step: [\d.]+\n  physics: [\d.]+, observe: [\d.]+"
+TRACES = tuple(f"traces/worker_{worker}.json" for worker in range(2))
+USES = {  # by what is in the program and in no other
+    "class Reach(": Use(PARALLEL_RUN, A_REACH, {"train_dir/reach/report.html": ("physics",)}),
+    "class Walk(": Use(),
+    "class Fading(": Use(SMALL_RUN, r"Collected \{0: \d{4}\}", {"train_dir/fading/report.html": ("env_step",)}),
+    "timing.timeit(": Use(prints="MyProfile tree view:"),
+    "def step(self, action):\n    with get_timing()": Use(),
+    "read_session(": Use(prints="make_run: 1 steps of a group, 95 % of them below"),
+    "@timed  #": Use(
+        prints=r"3 4498500\.0", leaves={"timers/mine.json": ('"simulate"', '"physics"', "three episodes")}
+    ),
+    "class Watched(": Use(
+        SMALL_RUN,
+        leaves={"train_dir/watched/summary/watched_timers.json": ('"Watched.find_position"', '"Runner/position"')},
+    ),
+    '@profile_range("Simulator': Use(leaves={"ranges.json": ('"Simulator.step"', '"Simulator.collide"')}),
+    "with profile_session(": Use(leaves={"runs/mine/profile/session.json": ('"backward"',)}),
+    "def my_update(": Use(prints="mean reward of a step: 1.0"),
+    "collector.enable_profile(": Use(leaves=dict.fromkeys(TRACES, ("RolloutProfiler.rollout_end",))),
+    "class CaptureRollouts(": Use(
+        SMALL_RUN,
+        leaves={"train_dir/captured/profile/worker_0.json": ("RolloutProfiler.rollout_end", "AgentsEnv.step")},
+    ),
+}
+
+
+def test_it_is_known_how_every_program_is_used() -> None:
+    assert [sum(mark in program for mark in USES) for program in PROGRAMS] == [1] * len(PROGRAMS)
+    assert len(USES) == len(PROGRAMS)
+
+
+@pytest.mark.parametrize("mark", USES)
+def test_programs_run_as_they_stand_and_do_what_the_page_says(mark: str, tmp_path: Path) -> None:
+    (program,) = (program for program in PROGRAMS if mark in program)
+    use, path = USES[mark], tmp_path / "program.py"
+    path.write_text(program, encoding="utf-8")
+    with profile_session(tmp_path / "train_dir" / "make_run", "make_run") as timing, timing.add_time("env_step"):
+        pass
+    are_ranges_armed = "profile_range" in program or "enable_profile" in program
+    assert re.search(use.prints, run_program(path, use.flags, {RANGES_VARIABLE: "1" if are_ranges_armed else ""}))
+    for name, texts in use.leaves.items():
+        written = (tmp_path / name).read_text(encoding="utf-8")
+        assert [text for text in texts if text not in written] == [], name
