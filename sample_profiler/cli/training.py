@@ -45,6 +45,7 @@ from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.runtime.main_module import check_main_module
 from sample_profiler.runtime.outputs import outputs_kept
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -120,6 +121,8 @@ def _train(
 ) -> int:
     config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
     config = _with_absolute_profile_dir(_with_seed(config))
+    if not config.sampling.serial_mode:
+        check_main_module()
     folder = config.run.folder  # what is absolute stays where it is, whatever an environment does
     is_new = not folder.exists()
     left_behind = LeftBehind(config.faults.hang_timeout)

@@ -30,6 +30,7 @@ from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.profiling.rollout_profiler import PostCollectHook
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.main_module import check_main_module
 
 __all__ = ["Collector"]
 
@@ -83,6 +84,8 @@ class Collector(CapturesRollouts):
         if config.sampling.num_policies != 1:
             problem = f"--num_policies={config.sampling.num_policies}: a Collector samples for one policy: use 1"
             raise ConfigError([problem])
+        if not config.sampling.serial_mode:
+            check_main_module()
         env_spec = probe_env(config)
         check_spaces(config, env_spec)
         allow_processes(config)

@@ -31,6 +31,7 @@ from sample_profiler.runtime.commands import Command, Patience, portable
 from sample_profiler.runtime.ending_signals import signals_held
 from sample_profiler.runtime.handover import Handover
 from sample_profiler.runtime.heartbeats import SAVE_S, RunnerPulse
+from sample_profiler.runtime.main_module import IMPORTED_UNGUARDED, NO_GUARD, OWN_PROCESS
 from sample_profiler.runtime.measured_process import MeasuredProcess
 from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryWatch
 from sample_profiler.runtime.orphans import (
@@ -214,7 +215,8 @@ class Child:
             return "is still running"
         if code < 0:
             return f"was killed by signal {-code} ({_name_of(-code)})"
-        return f"exited with status {code}"
+        told = f"exited with status {code}"
+        return f"{told} ({NO_GUARD})" if code == IMPORTED_UNGUARDED else told
 
 
 def _name_of(number: int) -> str:
@@ -264,7 +266,8 @@ class Supervisor:
         stacks = PipeEnd(make_anonymous_file())
         links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
         handover = Handover((settings, make_component, links))
-        process = MeasuredProcess(target=_run_handed, args=(handover,), name=settings.name, daemon=False)
+        name = OWN_PROCESS + settings.name
+        process = MeasuredProcess(target=_run_handed, args=(handover,), name=name, daemon=False)
         self._pulse.beat()
         with signals_held():  # by the child, too, until it is ready for them
             child = Child(settings, process, links)
