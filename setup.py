@@ -13,6 +13,7 @@ _VECTORIZING = ["/O2"] if os.name == "nt" else ["-O3", "-fno-fast-math", "-fno-m
 # PyTorch's own functions in the networks.
 EXTENSIONS = [
     Extension("sample_profiler.profiling._core", ["sample_profiler/profiling/_core.c"], optional=True),
+    Extension("sample_profiler.profiling._interpreter", ["sample_profiler/profiling/_interpreter.c"], optional=True),
     Extension(
         "sample_profiler.model._kernels",
         ["sample_profiler/model/_kernels.c"],

@@ -34,6 +34,22 @@ _MIB = 2**20
 _STEPS = {"start": "starting", "run": "capturing", "stop": "writing"}
 
 
+class _NothingCapturedError(CaptureError):
+    """No process has written a part.
+
+    Args:
+        outcome: of the capture.
+
+    Attributes:
+        lines: who says why.
+    """
+
+    def __init__(self, outcome: CaptureOutcome) -> None:
+        reasons = dict.fromkeys(outcome.errors.values())  # most often it is the same everywhere
+        super().__init__("nothing was captured: " + "; ".join(reasons))
+        self.lines = [f"  {line}" for line in _describe(outcome)]
+
+
 def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) -> int:
     """Capture a running run, and print where the document is, what is in it and how to open it.
 
@@ -51,6 +67,10 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
             raise CaptureError(f"--output={output} is a folder: name a file in it")
         with interruption() as interrupted, _progress(console, request) as on_progress:
             document, lines = _capture(run_dir, request, output, interrupted, on_progress)
+    except _NothingCapturedError as error:
+        print(printable_text("\n".join(error.lines)), file=sys.stderr)
+        print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
+        return _BAD_USAGE
     except (SampleProfilerError, ValueError) as error:  # ValueError: a part is not what its tool writes
         print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
         return _BAD_USAGE
@@ -77,8 +97,7 @@ def _capture(
         return path, write_timeline(run_dir, request, path, interrupted, lambda: on_progress("run"))
     outcome = capture_live(run_dir, request, interrupted, on_progress)
     if not outcome.parts:
-        reasons = dict.fromkeys(outcome.errors.values())  # most often it is the same everywhere
-        raise CaptureError("nothing was captured: " + "; ".join(reasons))
+        raise _NothingCapturedError(outcome)
     on_progress("stop")
     path = output or folder / (outcome.name + SUFFIXES[request.tool])
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,14 @@
 
 Each tool writes what its own format is: cProfile and yappi what `pstats` loads, pyinstrument a speedscope document,
 `torch.profiler` a Chrome trace.
+
+Environments may profile themselves. Whatever they use, however long, ours does not fail them and leaves what theirs
+collects as it is: it works without the place that theirs needs, or is refused before it begins, or gives way and is
+refused at its end. So a part that is written is whole.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -14,7 +17,9 @@ from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
+from sample_profiler.profiling.function_captures import CProfile, Yappi
+from sample_profiler.profiling.operator_captures import Torch
+from sample_profiler.profiling.stack_captures import Pyinstrument
 
 __all__ = ["SUFFIXES", "TOOLS", "Capture", "begin_capture"]
 
@@ -28,10 +33,10 @@ class _Tool(Protocol):
     """A profiler."""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; raise a RuntimeError or a ValueError if it cannot, and change nothing then."""
 
     def stop(self) -> None:
-        """End."""
+        """End; raise a CaptureError if it has had to give way to somebody else's meanwhile."""
 
     def write(self, path: Path) -> bool:
         """Write what was seen; return whether there is anything."""
@@ -59,6 +64,7 @@ class Capture:
             ``path``; ``start_ns`` and ``end_ns`` on the clock of blocks; ``is_empty``.
 
         Raises:
+            CaptureError: another profiler of this process was in its way: there is no file, since it were not whole.
             OSError: the file cannot be written.
         """
         end_ns = time.perf_counter_ns()
@@ -89,120 +95,4 @@ def begin_capture(tool: str, path: str | os.PathLike[str]) -> Capture:
     return Capture(tool, profiler, Path(path))
 
 
-class _CProfile:
-    """The profiler of the standard library: every call of the current thread."""
-
-    def __init__(self) -> None:
-        import cProfile
-
-        self._profile = cProfile.Profile()
-
-    def start(self) -> None:
-        self._profile.enable()
-
-    def stop(self) -> None:
-        self._profile.disable()
-
-    def write(self, path: Path) -> bool:
-        self._profile.dump_stats(path)
-        return bool(self._profile.getstats())
-
-
-class _Yappi:
-    """Every call of every thread, by the wall's clock."""
-
-    def __init__(self) -> None:
-        try:
-            import yappi
-        except ImportError as error:
-            raise _missing("yappi") from error
-        self._yappi: Any = yappi
-
-    def start(self) -> None:
-        if self._yappi.is_running():
-            raise ValueError("yappi is running already")
-        self._yappi.clear_stats()
-        self._yappi.set_clock_type("wall")
-        self._yappi.start(builtins=True)
-
-    def stop(self) -> None:
-        self._yappi.stop()
-
-    def write(self, path: Path) -> bool:
-        statistics = self._yappi.get_func_stats()
-        is_empty = statistics.empty()
-        if is_empty:
-            import cProfile
-
-            cProfile.Profile().dump_stats(path)
-        else:
-            statistics.save(str(path), type="pstat")
-        self._yappi.clear_stats()
-        return not is_empty
-
-
-class _Pyinstrument:
-    """A thousand looks a second at the stack of the current thread."""
-
-    def __init__(self) -> None:
-        try:
-            from pyinstrument import Profiler
-        except ImportError as error:
-            raise _missing("pyinstrument") from error
-        self._profiler = Profiler(interval=0.001, async_mode="disabled")
-
-    def start(self) -> None:
-        self._profiler.start()
-
-    def stop(self) -> None:
-        self._profiler.stop()
-
-    def write(self, path: Path) -> bool:
-        from pyinstrument.renderers import SpeedscopeRenderer
-
-        session = self._profiler.last_session
-        if session is None or not session.frame_records:
-            path.write_text(json.dumps({"shared": {"frames": []}, "profiles": []}))
-            return False
-        path.write_text(SpeedscopeRenderer().render(session))
-        return True
-
-
-class _Torch:
-    """PyTorch's operators, and its ranges, of all threads; where the process uses a GPU its kernels, too."""
-
-    def __init__(self) -> None:
-        try:
-            from torch.profiler import ProfilerActivity, profile
-
-            names = activities_in_use()
-        except ImportError as error:
-            raise CaptureError(f"torch cannot be imported: {error}: install torch") from error
-        self._profile = profile(activities=[getattr(ProfilerActivity, name.upper()) for name in names])
-
-    def start(self) -> None:
-        if is_torch_capturing():  # its profiler would end that one, and lose what it has
-            raise ValueError("torch.profiler captures in this process already, as after enable_profile")
-        self._profile.start()
-
-    def stop(self) -> None:
-        self._profile.stop()
-
-    def write(self, path: Path) -> bool:
-        self._profile.export_chrome_trace(str(path))
-        # Not profile.events(): for a million events that takes a minute, in which the component stands still. Traces of
-        # nothing have one category alone.
-        with path.open("rb") as trace:
-            return any(b'"cat": "' in line and b'"cat": "Trace"' not in line for line in trace)
-
-
-_MAKERS: dict[str, type[_Tool]] = {
-    "torch": _Torch,
-    "cprofile": _CProfile,
-    "yappi": _Yappi,
-    "pyinstrument": _Pyinstrument,
-}
-
-
-def _missing(tool: str) -> CaptureError:
-    return CaptureError(f"{tool} is not installed: pip install 'sample_profiler[profilers]'")
+_MAKERS: dict[str, type[_Tool]] = {"torch": Torch, "cprofile": CProfile, "yappi": Yappi, "pyinstrument": Pyinstrument}

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sample_profiler import RANGES_VARIABLE
+from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
 from sample_profiler.profiling.timing import Timing
-from sample_profiler.profiling.torch_state import activities_in_use, is_call_hook_taken, is_torch_capturing
+from sample_profiler.profiling.torch_profile import TorchProfile, name_rival_of_stacks
+from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
 
 __all__ = [
@@ -88,10 +90,11 @@ class RolloutProfiler:
     """
 
     def __init__(self, worker: ProfiledWorker, worker_idx: int, request: ProfileRequest) -> None:
-        if request.with_stack and is_call_hook_taken():
+        other = name_rival_of_stacks() if request.with_stack and not TorchProfile.is_any_on else None
+        if other is not None:
             raise ValueError(
-                f"with_stack=True, and another profiler (cProfile, pyinstrument, yappi) runs in rollout worker "
-                f"{worker_idx}, which would lose its place: wait until that has ended, or use with_stack=False"
+                f"with_stack=True, and another profiler ({other}) runs in rollout worker {worker_idx}, which would "
+                "lose its place: wait until that has ended, or use with_stack=False"
             )
         self.previous_hook = worker.post_collect_hook
         self.trace: Path | None = None
@@ -99,7 +102,7 @@ class RolloutProfiler:
         self._worker_idx = worker_idx
         self._request = request
         self._activities = _find_activities(request.activities)
-        self._profiler: Any = None
+        self._own: TorchProfile | None = None
         self._is_over = False
         self._num_warmup = 0
         self._rollouts: list[int] = []
@@ -108,7 +111,7 @@ class RolloutProfiler:
     @property
     def num_left(self) -> float:
         """How many rollouts are still to be captured; infinity while the capture has not begun."""
-        return math.inf if self._profiler is None or self._is_over else self._num_wanted - len(self._rollouts)
+        return math.inf if self._own is None or self._is_over else self._num_wanted - len(self._rollouts)
 
     def install(self) -> None:
         """Become the worker's hook; without warm-up, begin before its next rollout does."""
@@ -123,21 +126,21 @@ class RolloutProfiler:
         if self.previous_hook is not None:
             with self._worker.timing.add_time(_HOOK_BLOCK):
                 self.previous_hook(worker_idx, rollout)
-        if self._profiler is None:
+        if self._own is None:
             self._num_warmup += 1
             if self._num_warmup >= self._request.warmup_rollouts:
                 self._begin_at_boundary()
             return
         self._rollouts.append(rollout)
         _mark(ROLLOUT_END)
-        if not self.num_left:
+        if self._own.was_lost or not self.num_left:
             end_profile(self._worker)
 
     def finish(self) -> Path | None:
         """End the capture, write its trace and put the previous hook back; doing so again does nothing.
 
         Returns:
-            The trace; None if it ended before anything could be captured.
+            The trace; None if it ended before anything could be captured, or had to give way to another profiler.
 
         Raises:
             OSError: the trace cannot be written.
@@ -147,7 +150,7 @@ class RolloutProfiler:
         self._is_over = True
         if self._worker.post_collect_hook is self:
             self._worker.post_collect_hook = self.previous_hook
-        if self._profiler is None:
+        if self._own is None:
             logger.warning(
                 "The capture of rollout worker %d ended after %d of %d warm-up rollouts: there is no trace",
                 self._worker_idx,
@@ -157,46 +160,53 @@ class RolloutProfiler:
             return None
         with self._worker.timing.add_time(_BLOCK):
             self._worker.beat(_SILENT_S)
-            self._stop()
+            self._stop(self._own)
             self._worker.beat(0.0)
         return self.trace
 
-    def _stop(self) -> None:
-        self._profiler.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
-        self._profiler.stop()
-        self.trace = self._export()
+    def _stop(self, own: TorchProfile) -> None:
+        own.profile.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
+        try:
+            own.stop()
+        except CaptureError as error:
+            logger.warning("There is no trace of rollout worker %d: %s", self._worker_idx, error)
+            return
+        self.trace = self._export(own)
         logger.info(
             "Wrote the trace of %d rollouts of rollout worker %d: %s", len(self._rollouts), self._worker_idx, self.trace
         )
         if self._request.on_trace_ready is not None:
-            self._request.on_trace_ready(self._profiler)
+            self._request.on_trace_ready(own.profile)
 
     def _begin_at_boundary(self) -> None:
         if not self._has_to_wait():
             self._worker.at_rollout_boundary(self._begin, self._num_wanted)
 
     def _begin(self) -> None:
-        if self._is_over or self._profiler is not None or self._has_to_wait():
+        if self._is_over or self._own is not None or self._has_to_wait():
             return
         with self._worker.timing.add_time(_BLOCK):
-            self._start()
+            try:
+                self._start()
+            except Exception as error:  # in the middle of somebody's rollouts
+                logger.warning("The rollouts of worker %d cannot be captured: %s", self._worker_idx, error)
+                end_profile(self._worker)
 
     def _has_to_wait(self) -> bool:
         # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
-        return is_torch_capturing() or (self._request.with_stack and is_call_hook_taken())
+        return is_torch_capturing() or (self._request.with_stack and name_rival_of_stacks() is not None)
 
     def _start(self) -> None:
-        from torch.profiler import profile
-
         request = self._request
-        self._profiler = profile(
+        own = TorchProfile(
             activities=self._activities,
             record_shapes=request.record_shapes,
             profile_memory=request.profile_memory,
             with_stack=request.with_stack,
             with_flops=request.with_flops,
         )
-        self._profiler.start()
+        own.start()
+        self._own = own
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -210,12 +220,12 @@ class RolloutProfiler:
             "time_ns": time.time_ns(),
         }
 
-    def _export(self) -> Path:
+    def _export(self, own: TorchProfile) -> Path:
         """Write the trace: under another name first, so that a trace that is there is whole."""
         path = Path(self._request.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as partial:
-            self._profiler.export_chrome_trace(str(partial))
+            own.profile.export_chrome_trace(str(partial))
             if not partial.exists() or not partial.stat().st_size:
                 raise OSError(f"PyTorch has not written the trace {path}: is the disk full?")
             if not has_activity(partial, ignored=(ROLLOUT_END,)):
@@ -305,13 +315,15 @@ def _find_activities(names: tuple[str, ...] | None) -> list[Any]:
 
 
 def _warm_up(activities: list[Any]) -> None:
-    """Make PyTorch's profiler load what it needs, most of a second, before rollouts are measured."""
-    if is_torch_capturing():
-        return
-    from torch.profiler import profile
+    """Make PyTorch's profiler load what it needs, most of a second, before rollouts are measured.
 
-    with profile(activities=activities):
-        pass
+    Raises:
+        ValueError: somebody else's is at work in this process.
+    """
+    if not TorchProfile.is_any_on:
+        own = TorchProfile(activities=activities)
+        own.start()
+        own.stop()
 
 
 def _mark(name: str) -> None:

@@ -5,9 +5,9 @@ PyTorch is imported when something is asked, not before.
 
 from __future__ import annotations
 
-import sys
+import gc
 
-__all__ = ["activities_in_use", "is_call_hook_taken", "is_torch_capturing"]
+__all__ = ["activities_in_use", "is_torch_capturing", "is_torch_prepared", "is_torch_session_on"]
 
 
 def activities_in_use() -> tuple[str, ...]:
@@ -24,12 +24,23 @@ def is_torch_capturing() -> bool:
     """Tell whether `torch.profiler` records in this process; it can do so for one at a time."""
     from torch._C._autograd import _profiler_enabled
 
-    return bool(_profiler_enabled())
+    return bool(_profiler_enabled()) or is_torch_session_on()  # of this thread, or of another
 
 
-def is_call_hook_taken() -> bool:
-    """Tell whether a profiler other than PyTorch's is told of every call of a function, as cProfile and pyinstrument.
+def is_torch_session_on() -> bool:
+    """Tell whether the latest `torch.profiler` of this process to begin, in whichever thread, has not ended."""
+    from torch.autograd import profiler
 
-    The interpreter tells one of them at a time: `with_stack` would take its place.
+    return bool(profiler._is_profiler_enabled)
+
+
+def is_torch_prepared() -> bool:
+    """Tell whether somebody's `torch.profiler` is between its preparation and its begin, as while it warms up.
+
+    PyTorch cannot say so. Another one in between would be the end of the process when the first ends.
     """
-    return sys.getprofile() is not None and not is_torch_capturing()
+    from torch.autograd.profiler import profile
+
+    # Whatever is of a class refers to it.
+    found = [one for one in gc.get_referrers(profile) if type(one) is profile]
+    return any(one.entered and one.kineto_results is None for one in found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_S = 0.2
 """How often a loop calls `end_due_captures`."""
 
-_EXCLUSIVE = {"cprofile", "yappi", "pyinstrument"}  # the interpreter tells one profiler at a time
+_EXCLUSIVE = {"cprofile", "yappi", "pyinstrument"}  # they would see, and slow down, each other
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ def start_capture(tool: str, path: str, seconds: float = math.inf) -> None:
     others = _EXCLUSIVE & _running.keys() if tool in _EXCLUSIVE else {tool} & _running.keys()
     if others:
         raise CaptureError(f"{others.pop()} is capturing in this process already: wait until that has ended")
-    if tool in _EXCLUSIVE and sys.getprofile() is not None:
-        raise CaptureError(f"{tool} cannot start: another profiler runs in this process: end that first")
     _ended.pop(tool, None)
     _running[tool] = _Running(begin_capture(tool, path), time.monotonic() + seconds)
 
@@ -61,7 +58,8 @@ def stop_capture(tool: str) -> dict[str, Any] | None:
 
     Raises:
         OSError: the file cannot be written.
-        CaptureError: the file of a capture that has ended by itself could not be written.
+        CaptureError: another profiler of this process was in its way; or the file of a capture that has ended by itself
+            could not be written.
     """
     running = _running.pop(tool, None)
     facts = _ended.pop(tool, None) if running is None else running.capture.end()
@@ -82,6 +80,8 @@ def end_due_captures(beat: Callable[[float], None] = lambda _: None) -> None:
             beat(CAPTURE_S)
             try:
                 _ended[tool] = running.capture.end()
+            except CaptureError as error:
+                _ended[tool] = {"error": str(error)}
             except Exception as error:
                 logger.warning("The capture with %s is lost: %s", tool, error)
                 _ended[tool] = {"error": f"its part cannot be written: {error}"}

@@ -162,10 +162,13 @@ def test_a_process_that_uses_no_gpu_does_not_begin_to_for_a_capture(tmp_path, mo
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: is_initialized)
     monkeypatch.setattr(torch.profiler, "profile", lambda activities: asked.extend(activities) or FakeProfile())
-    begin_capture("torch", tmp_path / "trace.json")
+    begin_capture("torch", tmp_path / "trace.json")._profiler.stop()
     assert {activity.name for activity in asked} == expected
 
 
 class FakeProfile:
     def start(self):
+        pass
+
+    def stop(self):
         pass

@@ -1,0 +1,84 @@
+"""Owns the place of a profiler whom the interpreter tells of every call: who is in it, how ours stays out of sight.
+
+There is one for each thread. Whoever sets a hook takes the place, without a word to whom had it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sample_profiler.profiling.interpreter import GETPROFILE, call_keeping_hooks, find_hook, is_any_thread_hooked
+from sample_profiler.profiling.replaced import Replaced
+
+__all__ = ["CallHook", "is_yappi_running", "name_any_hook", "name_hook"]
+
+_OF_TORCH = "TraceContext"  # what torch.profiler sets is of this class, which is in no module
+
+
+class CallHook:
+    """The hook of a profiler of ours, which has just been set in the current thread.
+
+    Others do not find it there: `sys.getprofile` says to them that there is none. They would put back what it returns,
+    and that may be what cannot be called.
+    """
+
+    def __init__(self) -> None:
+        self._own = find_hook()
+        self._replaced = Replaced()
+        self._replaced.replace(sys, "getprofile", self._hide)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is still told of every call of this thread; once another was in its place, it never is again."""
+        return find_hook() == self._own
+
+    def show(self) -> None:
+        """Let others see whatever hook there is."""
+        self._replaced.put_back()
+
+    def end(self, stop: Callable[[], object]) -> bool:
+        """End the profiler, where that takes the hooks of others away, too: these are put back.
+
+        Args:
+            stop: ends it.
+
+        Returns:
+            Whether it has been told of every call of this thread, and no other thread is told to somebody else now.
+        """
+        self.show()
+        is_whole = self.is_in_place
+        return call_keeping_hooks(stop, self._own) == 0 and is_whole
+
+    def _hide(self, getprofile: Callable[[], Any]) -> Callable[[], Any]:
+        @functools.wraps(getprofile)
+        def show_those_of_others() -> Any:
+            return None if find_hook() == self._own else getprofile()
+
+        return show_those_of_others
+
+
+def name_any_hook() -> str | None:
+    """Return the name of a profiler that is told of calls in some thread of this process; None: there is none."""
+    return name_hook() or ("another profiler, in another thread" if is_any_thread_hooked() else None)
+
+
+def name_hook() -> str | None:
+    """Return the name of the profiler that is told of the calls of this thread; None: there is none."""
+    hook = GETPROFILE()
+    if hook is None:
+        return None if find_hook() is None else "yappi" if is_yappi_running() else "another profiler"
+    if type(hook).__name__ == _OF_TORCH:
+        return "torch.profiler with stacks"
+    name = getattr(hook, "__qualname__", None)
+    if isinstance(name, str):
+        return f"{name} of {getattr(hook, '__module__', None)}, set with sys.setprofile"
+    return type(hook).__module__.partition(".")[0]  # cProfile, pyinstrument
+
+
+def is_yappi_running() -> bool:
+    """Tell whether yappi is at work in this process, whoever has started it."""
+    yappi = sys.modules.get("_yappi")  # not yappi: asked by that, a capture of ours would give way
+    return yappi is not None and bool(yappi.is_running())

@@ -1,0 +1,162 @@
+"""Owns our part of `torch.profiler`, of which a process can have one at a time: ours gives way to that of others.
+
+Whoever starts theirs while ours is on would get an error, or a process that crashes when the two end. So ours ends
+before theirs begins. PyTorch is imported when a profile is made, not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sample_profiler.errors import CaptureError
+from sample_profiler.profiling.call_hook import CallHook, name_any_hook
+from sample_profiler.profiling.replaced import Replaced
+from sample_profiler.profiling.torch_state import is_torch_capturing, is_torch_prepared, is_torch_session_on
+
+__all__ = ["TorchProfile", "name_rival_of_stacks"]
+
+_ENTRANCES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
+"""What every profiler of PyTorch's calls before it begins."""
+
+_PLACE_OF_STACKS = 2
+"""Of `sys.monitoring`, which PyTorch takes for stacks with some versions of Python, and which is also cProfile's."""
+
+
+class TorchProfile:
+    """A `torch.profiler.profile` that others need not know of.
+
+    Args:
+        options: its arguments.
+
+    Attributes:
+        profile: itself.
+        was_lost: whether it has given way to somebody else's.
+        is_any_on: whether one of this class is at work in this process.
+    """
+
+    is_any_on = False
+
+    def __init__(self, **options: Any) -> None:
+        import torch.profiler
+
+        self.profile: Any = torch.profiler.profile(**options)
+        self.was_lost = False
+        self._has_stacks = bool(options.get("with_stack"))
+        self._hook: CallHook | None = None
+        self._thread = threading.get_ident()
+        self._is_on = False
+        self._lost_session = False
+        self._replaced = Replaced()
+
+    def start(self) -> None:
+        """Begin.
+
+        Raises:
+            ValueError: another profiler is in its way.
+        """
+        if is_torch_capturing():  # its profiler would end that one, and lose what it has
+            raise ValueError("torch.profiler captures in this process already, as after enable_profile")
+        if is_torch_prepared():
+            raise ValueError("a torch.profiler of this process is about to begin")
+        rival = name_rival_of_stacks() if self._has_stacks else None
+        if rival is not None:
+            raise ValueError(f"another profiler runs in this process ({rival})")
+        self.profile.start()
+        self._is_on = TorchProfile.is_any_on = True
+        self._hook = CallHook() if self._has_stacks else None
+        self._watch_entrances()
+
+    def stop(self) -> None:
+        """End.
+
+        Raises:
+            CaptureError: it has given way to somebody else's, or another profiler has taken the place of its stacks.
+        """
+        if self._is_on:
+            self._end()
+        if self.was_lost:
+            raise CaptureError(
+                "torch had to give way: another torch.profiler of this process began meanwhile, or with stacks another "
+                "profiler of calls, so its part is not whole; --tool pyinstrument goes together with all of them"
+            )
+
+    def _watch_entrances(self) -> None:
+        import torch
+
+        modules = (torch.autograd, torch.autograd.profiler, sys.modules.get("torch.autograd.profiler_legacy"))
+        for module in modules:
+            for name in _ENTRANCES:
+                if hasattr(module, name):
+                    self._replaced.replace(module, name, self._after_giving_way)
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if self._has_stacks and monitoring is not None and monitoring.get_tool(_PLACE_OF_STACKS) is not None:
+            for name in ("get_tool", "use_tool_id"):
+                self._replaced.replace(monitoring, name, self._after_leaving_place)
+
+    def _after_giving_way(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def give_way(*arguments: Any, **options: Any) -> Any:
+            self._give_way(takes_session=True)
+            return function(*arguments, **options)
+
+        return give_way
+
+    def _after_leaving_place(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def leave_place(tool_id: int, *arguments: Any) -> Any:
+            if tool_id == _PLACE_OF_STACKS:
+                self._give_way(takes_session=False)
+            return function(tool_id, *arguments)
+
+        return leave_place
+
+    def _give_way(self, takes_session: bool) -> None:
+        """End, unless that has been; another thread than its own cannot end it."""
+        if not self._is_on:
+            return
+        self.was_lost = True
+        if threading.get_ident() == self._thread:
+            with contextlib.suppress(Exception):  # nobody else is to hear of it
+                self._end()
+        elif takes_session:
+            self._lost_session = True
+
+    def _end(self) -> None:
+        self._is_on = TorchProfile.is_any_on = False
+        self._replaced.put_back()
+        if self._hook is not None:
+            self._hook.show()
+        if self._lost_session and not self._make_session():
+            return
+        if self._hook is None:
+            self.profile.stop()
+        elif not self._hook.end(self.profile.stop):
+            self.was_lost = True
+
+    def _make_session(self) -> bool:
+        """Make a session that this profile can end in the place of its own; return whether there is room for one.
+
+        Its own was gone when a profiler of another thread began, and PyTorch crashes when it ends what is not there.
+        """
+        if is_torch_session_on():
+            _never_ended.append(self)
+            return False
+        thread = threading.Thread(target=type(self.profile)().start, daemon=True)
+        thread.start()
+        thread.join()
+        return True
+
+
+_never_ended: list[TorchProfile] = []
+"""Those whose end would be the end of somebody else's."""
+
+
+def name_rival_of_stacks() -> str | None:
+    """Return the name of a profiler of this process that stacks would take the place of, or None."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    return name_any_hook() or (None if monitoring is None else monitoring.get_tool(_PLACE_OF_STACKS))
