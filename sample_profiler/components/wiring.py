@@ -23,6 +23,7 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import finish_component, report_end
 from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
 from sample_profiler.runtime.failure import Failure, HangError
+from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 from sample_profiler.runtime.main_watch import MainThreadWatch, WatchedReports
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
@@ -262,7 +263,7 @@ class SerialWiring:
             self._active = plan.settings.name
             self._turns.begin(self._active)
             self._settings.expect_change()
-            self._watch.beat()
+            self._watch.beat(FIRST_SIGN_S)  # for libraries; whoever makes environments beats
             try:
                 component = plan.make(self._reports)
             finally:

@@ -42,6 +42,7 @@ _WATCHED_SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD, signal.SIGPIPE)
 _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
+_DELETED = "deleted"
 
 
 def _say_nothing(_: Any, __: Any) -> str:
@@ -140,7 +141,7 @@ class _StandardStreams:
 def _list_settings() -> list[_Setting]:
     root = logging.getLogger()
     settings = [
-        _Setting("the current folder", _read_folder, describe=_describe_change),
+        _Setting("the current folder", _read_folder, _leave_deleted_folder, describe=_describe_change),
         _Setting("the mask of new files' permissions (umask)", _read_umask, os.umask, describe=_describe_octal),
         _Setting("signals that are blocked", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_signal_mask),
         _Setting("a timer whose SIGALRM nobody handles", _has_deadly_timer, _stop_timer),
@@ -193,7 +194,18 @@ def _read_folder() -> str:
     try:
         return os.getcwd()
     except OSError:  # it was deleted
-        return "deleted"
+        return _DELETED
+
+
+def _leave_deleted_folder(before: str) -> None:
+    """Go back from a folder that is no more, in which libraries cannot be loaded; from others an environment may read.
+
+    Raises:
+        OSError: the present one is there.
+    """
+    if _read_folder() != _DELETED:
+        raise OSError("the folder is there")
+    os.chdir(before)
 
 
 def _read_umask() -> int:

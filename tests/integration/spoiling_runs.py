@@ -40,8 +40,8 @@ def change_settings():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    signal.setitimer(signal.ITIMER_REAL, 1.5)
-    os.environ |= {"TZ": "UTC-7", "OMP_NUM_THREADS": "7", "LC_ALL": "C"}
+    signal.setitimer(signal.ITIMER_REAL, 3)
+    os.environ |= {"TZ": "ABC-7", "OMP_NUM_THREADS": "7", "LC_ALL": "C"}
     time.tzset()
     locale.setlocale(locale.LC_ALL, "C")
     logging.config.dictConfig({"version": 1, "root": {"level": "CRITICAL"}})
@@ -55,16 +55,16 @@ def change_settings():
     random.seed(0)
     os.nice(1)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    time.monotonic = time.perf_counter = lambda: 5.0
-    with contextlib.suppress(OSError):
-        os.close(0)
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
         torch.use_deterministic_algorithms(True)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    time.monotonic = time.perf_counter = lambda: 5.0
+    with contextlib.suppress(OSError):
+        os.close(0)
 
 
 def leave_thread():
@@ -103,8 +103,9 @@ def crash():
 
 def reap_children():
     """As a simulator that waits for whichever of its processes ends first."""
-    subprocess.Popen(["true"])
+    process = subprocess.Popen(["true"])
     os.waitpid(-1, 0)
+    process.returncode = 0
 
 
 def hang():

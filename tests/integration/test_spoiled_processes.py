@@ -68,7 +68,7 @@ def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mo
     if where == "reset" and mode == "parallel":
         return  # nobody has reset it in the process that tells
     for words in (
-        *("the current folder", "umask", "what SIGINT does", "what SIGTERM does", "signals that are blocked"),
+        *("the current folder", "umask", "what SIGTERM does", "what SIGHUP does", "signals that are blocked"),
         *("SIGALRM", "OMP_NUM_THREADS", "the level of the log", "logging is switched off", "this package's loggers"),
         *("sys.stdout", "warnings that are errors", "floating-point errors", "the recursion limit", "take turns"),
         *("garbage collection", "niceness", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "clocks", "standard input"),
