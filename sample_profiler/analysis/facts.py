@@ -80,7 +80,7 @@ class RunFacts:
     Attributes:
         seconds: length of the window.
         start_s: what the run took before the window began; 0 if that is not known.
-        fps: frames trained on per second in it; None: not known.
+        fps: frames trained on per second in it, without the time for which the run stood still; None: not known.
         num_cores: that the run may use; None: not known.
         machine_busy: share of the time of these cores that anybody used; None: not known.
         is_serial: whether all components share one process.
@@ -88,6 +88,7 @@ class RunFacts:
         config: values of the run's flags.
         is_steady: False where the window is a whole run that was over before it was steady; `start_s` is then a part
             of it.
+        stood_still_s: seconds of the window for which the run was suspended. They are in the blocks that were open.
     """
 
     seconds: float
@@ -99,6 +100,7 @@ class RunFacts:
     components: tuple[ComponentLoad, ...]
     config: dict[str, Any] = field(default_factory=dict)
     is_steady: bool = True
+    stood_still_s: float = 0.0
 
     def of_kind(self, kind: str) -> list[ComponentLoad]:
         """Return the components of a kind."""
@@ -152,15 +154,18 @@ def run_facts(session: Session) -> RunFacts:
     num_cores = session.machine.get("num_cpus")
     frames = runner.gauges.get("frames") if runner else None
     busy_s = runner.gauges.get("machine_busy_s") if runner else None
+    stood_still_s = min(seconds, max(0.0, runner.gauges.get("stood_still_s", 0.0))) if runner else 0.0
+    moving_s = seconds - stood_still_s
     return RunFacts(
         seconds=seconds,
         start_s=float(session.run.get("start_s") or 0.0),
-        fps=frames / seconds if frames is not None and seconds else None,
+        fps=frames / moving_s if frames is not None and moving_s > 0 else None,
         num_cores=num_cores,
         machine_busy=min(1.0, busy_s / (seconds * num_cores)) if busy_s is not None and seconds and num_cores else None,
         is_serial=sum(bool(record.components) for record in session.processes) == 1 and len(loads) > 1,
         components=tuple(loads),
         config=session.config,
+        stood_still_s=stood_still_s,
     )
 
 

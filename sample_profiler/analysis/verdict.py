@@ -56,7 +56,7 @@ def judge(facts: RunFacts) -> Verdict:
     """Return the verdict on a run, or on a window of it: a good one is steady, and some ten seconds long."""
     run = JudgedRun(facts)
     finding = next(finding for rule in _RULES if (finding := rule(run)) is not None)
-    finding = observers.mention_observers(run, finding)
+    finding = extent.mention_standstill(run, observers.mention_observers(run, finding))
     return Verdict(
         finding.cause,
         finding.component,

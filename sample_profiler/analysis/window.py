@@ -14,7 +14,9 @@ from sample_profiler.profiling.tree import TreeNode
 __all__ = ["COUNTERS", "process_identity", "window", "with_recent_means"]
 
 _MEAN, _SUM, _NUMBER = "batch_rows", "inference_rows", "inference_batches"
-COUNTERS = frozenset({"cpu_s", "children_cpu_s", "run_delay_s", "machine_busy_s", "frames", _SUM, _NUMBER})
+COUNTERS = frozenset(
+    {"cpu_s", "children_cpu_s", "run_delay_s", "machine_busy_s", "frames", "stood_still_s", _SUM, _NUMBER}
+)
 """Gauges that count up; of these a window has what they rose by in its time."""
 
 

@@ -40,6 +40,7 @@ from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.main_watch import MainThreadWatch
 from sample_profiler.runtime.open_files import allow_open_files
 from sample_profiler.runtime.recording import Recording
+from sample_profiler.runtime.standstill import looking
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 
@@ -68,9 +69,9 @@ class RunResult:
         reason: why it ended, in words.
         interrupted_by: number of the signal that ended it; None: it ended by itself.
         frames: by policy: that were trained on, earlier runs included.
-        fps: frames of all policies trained on in this run, over the seconds since the first component was started.
+        fps: frames of all policies trained on in this run, over `elapsed_s`.
         steady_fps: the same over the last 75 % of the frames.
-        elapsed_s: since the first component was started.
+        elapsed_s: since the first component was started, without the time for which the run stood still.
         timings: Timing of every component, as plain data, by component; the Runner's last.
         session: what all processes have recorded.
         steady: the same without start and end of the run; without processes if it was over before it was steady.
@@ -259,7 +260,7 @@ def _run_to_the_end(
         runner.records = records
         runner.update_recording = recording.update
         with watch:
-            with signals_calling(interrupt, wiring.kill):
+            with looking(runner.standstills.look), signals_calling(interrupt, wiring.kill):
                 wiring.start()
                 try:
                     _run_loop(wiring)

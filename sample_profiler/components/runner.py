@@ -32,6 +32,7 @@ from sample_profiler.components.observers import RunObserver, SummaryWriter
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.selection import name_some
+from sample_profiler.components.standstills import Standstills
 from sample_profiler.components.statistics import RunStatistics
 from sample_profiler.config import Config
 from sample_profiler.errors import CommandError
@@ -44,6 +45,7 @@ from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
+from sample_profiler.runtime.standstill import StoodStill
 from sample_profiler.runtime.supervisor import Child
 
 __all__ = ["Runner"]
@@ -85,6 +87,7 @@ class Runner(AsksComponents):
         timings: Timing of every component that has finished, as plain data, by component.
         crew: all components, to be asked for something; empty until `command` is called.
         records: what all processes have recorded; set by whoever began the run.
+        standstills: who stood still, and for how long.
     """
 
     def __init__(
@@ -136,7 +139,10 @@ class Runner(AsksComponents):
         self._answers = LocalReports()
         self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
-        self._policies_to_train = set(range(config.sampling.num_policies))
+        policies = range(config.sampling.num_policies)
+        learners = [f"Learner_{policy}" for policy in policies]
+        self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
+        self._policies_to_train = set(policies)
         self._failed: set[str] = set()
 
     def introduce(self) -> None:
@@ -163,6 +169,7 @@ class Runner(AsksComponents):
         """Measure throughput, and how busy the machine is."""
         gauges = {"fps": self.statistics.throughput.rate(10)}
         gauges["frames"] = float(sum(self.statistics.trained_frames().values()))
+        gauges["stood_still_s"] = self.statistics.throughput.left_out_s
         busy_s = machine_busy_s()
         return gauges if busy_s is None else gauges | {"machine_busy_s": busy_s}
 
@@ -182,6 +189,7 @@ class Runner(AsksComponents):
         """Take the last figures and let observers go."""
         if self._control is not None:
             self._control.close()
+        self._leave_out_standstill(at_once=True)
         self._update_status()
         self.records.end_timeline()
         self._audience.forget("on_summaries")  # of these, the last are told of in any case
@@ -272,6 +280,8 @@ class Runner(AsksComponents):
                     self.guard.hear(report)
                 case SharedMemoryNames():
                     self.note_shared_memory(report)
+                case StoodStill():
+                    self.standstills.note(report)
             self._audience.owe_message(self, report)
 
     def take_reports(self) -> None:
@@ -363,7 +373,13 @@ class Runner(AsksComponents):
             self._config.faults.max_worker_restarts,
         )
 
+    def _leave_out_standstill(self, *, at_once: bool = False) -> None:
+        self.standstills.look()
+        if (span_s := self.standstills.settle(at_once=at_once)) is not None:
+            self.statistics.throughput.leave_out(*span_s)
+
     def _update_status(self) -> None:
+        self._leave_out_standstill()
         self.statistics.sample()
         self.records.note(self.statistics.episode_figures())
         status = self.statistics.status()
@@ -379,6 +395,9 @@ class Runner(AsksComponents):
         self._look_at_clock()
 
     def _look_at_clock(self) -> None:
+        self.standstills.look()
+        if self.standstills.is_open:  # the time may not count
+            return
         if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
             self._end("the run has trained for as many seconds as asked")
 

@@ -33,7 +33,7 @@ class RunStatus:
     """A run at one moment.
 
     Attributes:
-        elapsed_s: since the first component was started.
+        elapsed_s: since the first component was started, without the time for which the run stood still.
         frames: by policy: trained on, earlier runs included.
         target_frames: at which the run ends, per policy.
         fps: by window in seconds: frames of all policies per second; only windows that something is known of.
@@ -65,19 +65,30 @@ class Throughput:
 
     Args:
         start_s: when counting began (monotonic clock).
+
+    Attributes:
+        left_out_s: seconds that do not count.
     """
 
     def __init__(self, start_s: float) -> None:
         self._times_s = [start_s]
         self._frames = [0.0]
         self._spacing_s = 1.0
+        self.left_out_s = 0.0
 
     def add(self, time_s: float, frames: float) -> None:
         """Note how many frames there were at a time later than all before."""
-        self._times_s.append(time_s)
+        self._times_s.append(time_s - self.left_out_s)
         self._frames.append(frames)
         if len(self._times_s) > _MOST_POINTS:
             self._thin_out()
+
+    def leave_out(self, begin_s: float, end_s: float) -> None:
+        """Let a span of time not count, later than all before and not later than now: nothing could happen in it."""
+        begin_s = max(begin_s - self.left_out_s, self._times_s[0])
+        length_s = max(0.0, end_s - self.left_out_s - begin_s)
+        self._times_s = [min(time_s, max(begin_s, time_s - length_s)) for time_s in self._times_s]
+        self.left_out_s += length_s
 
     def rate(self, window_s: float) -> float:
         """Return frames per second over the last `window_s` seconds, or over all there is if that is less."""
@@ -187,8 +198,8 @@ class RunStatistics:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the first component was started."""
-        return time.monotonic() - self._start_s
+        """Seconds since the first component was started, without those for which the run stood still."""
+        return time.monotonic() - self._start_s - self.throughput.left_out_s
 
     def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
         """Take finished episodes in."""

@@ -45,7 +45,8 @@ from sample_profiler.runtime.outputs import keep_outputs
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.runtime.recording import Recording, RecordingOptions
-from sample_profiler.runtime.runner_watch import LOOK_INTERVAL_S, is_closed, watch_runner
+from sample_profiler.runtime.runner_watch import is_closed, watch_runner
+from sample_profiler.runtime.standstill import LOOK_INTERVAL_S
 
 __all__ = [
     *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "end_stuck_process", "finish_component"),

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from sample_profiler.runtime.commands import Patience
 from sample_profiler.runtime.orphans import end_descendants
+from sample_profiler.runtime.standstill import LOOK_INTERVAL_S, StandstillWatch
 
 if TYPE_CHECKING:
     from sample_profiler.runtime.channels import PipeEnd
     from sample_profiler.runtime.child import ChildLinks, ChildSettings
 
-__all__ = ["LOOK_INTERVAL_S", "is_closed", "watch_runner"]
+__all__ = ["is_closed", "watch_runner"]
 
 logger = logging.getLogger(__name__)
-
-LOOK_INTERVAL_S = 1.0
 
 
 def is_closed(lifeline: PipeEnd, patience_s: float = 0.0) -> bool:
@@ -33,7 +32,7 @@ def is_closed(lifeline: PipeEnd, patience_s: float = 0.0) -> bool:
 def watch_runner(
     settings: ChildSettings, links: ChildLinks, is_silent: threading.Event, existed: frozenset[str], patience: Patience
 ) -> None:
-    """End this process when the Runner is gone or hangs.
+    """End this process when the Runner is gone or hangs; until then, tell it when this process stood still.
 
     In a thread of its own: the main thread may be stuck, as in a report that nobody takes.
 
@@ -45,8 +44,10 @@ def watch_runner(
         patience: what there is to finish.
     """
     has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
+    standstills = StandstillWatch(settings.name)
     while not (is_gone := is_closed(links.lifeline, LOOK_INTERVAL_S)) and not has_been_silent():
-        pass
+        if (stood_still := standstills.look()) is not None:
+            links.reports.send_if_possible(stood_still)
     if not is_gone:
         _tell_of_silence(settings.name, links)
     is_silent.set()

@@ -77,3 +77,13 @@ def test_a_gauge_that_is_no_number_to_count_with_is_unknown(value):
     facts = run_facts(Session(0.0, processes=[record], run={"start_s": None}))
     assert facts.start_s == 0.0
     assert facts.components[0].gauges == {}
+
+
+def test_a_run_that_stood_still_is_as_fast_as_it_was_while_it_did_not():
+    gauges = {"Runner/frames": 1000.0, "Runner/stood_still_s": 6.0}
+    record = make_record({"Runner": make_node("", 10_000, 1)}, name="Runner", **gauges)
+    for gauge in record.gauges.values():
+        gauge.count = 1
+    facts = run_facts(Session(0.0, processes=[record]))
+    assert (facts.seconds, facts.fps, facts.stood_still_s) == (10.0, 250.0, 6.0)
+    assert any("for 6 s of that the run stood still" in line for line in judge(facts).evidence)

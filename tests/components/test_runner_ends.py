@@ -11,6 +11,7 @@ from sample_profiler.components.messages import TargetReached
 from sample_profiler.runtime.child import Finished
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.standstill import StoodStill
 from tests.components.runner_doubles import FAILURE, EndedChild
 
 
@@ -36,6 +37,25 @@ def test_a_run_ends_after_the_seconds_asked_for(make_runner):
     assert runner.num_stops == 1
     assert "as many seconds as asked" in runner.reason
     assert runner.failure is None
+
+
+def test_time_for_which_the_run_stood_still_is_none_of_those_seconds(make_runner, monkeypatch):
+    runner = make_runner("--train_for_seconds=50", started_s_ago=31)
+    now_s = time.monotonic()
+    runner.handle_reports([StoodStill(name, now_s - 25, now_s - 5) for name in ("Runner", "Learner_0")])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + 30)
+    status, *_ = runner.timers()
+    status.callback()
+    assert runner.num_stops == 0, "it is not known yet who else did"
+    span_s = runner.standstills.settle(at_once=True)
+    runner.statistics.throughput.leave_out(*span_s)
+    status.callback()
+    assert runner.num_stops == 0
+    assert runner.statistics.elapsed_s == pytest.approx(41, abs=1)
+    assert runner.gauges()["stood_still_s"] == pytest.approx(20)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + 40)
+    status.callback()
+    assert runner.num_stops == 1
 
 
 def test_the_first_failure_counts_and_all_are_in_the_log(runner, caplog):

@@ -250,3 +250,28 @@ def test_the_latest_training_statistics_count_and_a_status_does_not_change_later
     run_statistics.add_training(1, {"train/lr": 0.1})
     assert status.training == {0: {"train/loss": 1.0}}
     assert run_statistics.status().training == {0: {"train/loss": 2.0}, 1: {"train/lr": 0.1}}
+
+
+def test_rates_leave_out_for_how_long_the_run_stood_still():
+    throughput = Throughput(start_s=0.0)
+    for second in range(1, 11):
+        throughput.add(float(second), 100.0 * second)
+    # Suspended from 10 to 70; the first figures after that come before anybody knows.
+    throughput.add(70.5, 1050.0)
+    assert throughput.rate(10) < 20
+    throughput.leave_out(10.0, 70.0)
+    throughput.add(71.0, 1100.0)
+    assert [throughput.rate(window_s) for window_s in (5, 10, 300)] == pytest.approx([100.0] * 3)
+    assert throughput.steady_rate() == pytest.approx(100.0)
+    throughput.leave_out(80.0, 90.0)
+    throughput.add(91.0, 2100.0)
+    assert throughput.rate(300) == pytest.approx(100.0)
+    assert throughput.left_out_s == 70.0
+
+
+def test_a_run_that_stood_still_while_it_began_has_not_begun_before_its_start():
+    throughput = Throughput(start_s=50.0)
+    throughput.leave_out(40.0, 60.0)
+    throughput.add(65.0, 500.0)
+    assert throughput.rate(10) == pytest.approx(100.0)
+    assert throughput.left_out_s == 10.0

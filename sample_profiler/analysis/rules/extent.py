@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 
-__all__ = ["MIN_DATASETS", "MIN_SECONDS", "never_steady", "no_records", "not_enough_data", "serial", "start_up"]
+__all__ = [
+    *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "never_steady", "no_records", "not_enough_data", "serial"),
+    "start_up",
+]
 
 MIN_SECONDS = 8.0
 MIN_DATASETS = 4
@@ -75,3 +78,13 @@ def serial(run: JudgedRun) -> Finding | None:
     return Finding(
         "serial", largest, f"One process does everything, one after another; most of it is {largest}", evidence, advice
     )
+
+
+def mention_standstill(run: JudgedRun, finding: Finding) -> Finding:
+    """Add to what a rule has found that the run was suspended for a while: shares of time are not what they were."""
+    if run.facts.stood_still_s:
+        finding.evidence.append(
+            f"for {run.facts.stood_still_s:.0f} s of that the run stood still, as when suspended; the blocks that were "
+            "open have that time"
+        )
+    return finding
