@@ -95,18 +95,21 @@ def describe_whole(lack: LackOfMemory, envs_of: Callable[[str], str], num_earlie
     return f"{'; '.join(parts)}: {cure}"
 
 
-def describe_refusal(lack: LackOfMemory, title: str, num_earlier: int) -> str:
+def describe_refusal(lack: LackOfMemory, title: str, num_earlier: int, *, knows_own_limit: bool) -> str:
     """Return what a process had that was refused memory, or that has lost what it had started; it says itself where.
 
     Args:
         lack: of memory.
         title: what its component is called, with its environments.
         num_earlier: processes in its place have ended so within the last hour.
+        knows_own_limit: whether it says that itself, if it has one.
     """
     parts = ["the kernel has just ended a process of the run for want of memory"] if lack.by_kernel else []
     parts.append(f"{title} had {_describe_use(lack.lost)}")
-    if not lack.limit.used:  # it knows of limits of its own
+    if not lack.limit.used:
         parts.append(f"the limit is {lack.limit.describe()}")
+    elif not knows_own_limit:
+        parts.append(f"it had {format_bytes(lack.limit.used)} of {lack.limit.describe()}, which may be why")
     if num_earlier:
         parts.append(_describe_repetition(num_earlier, leaks=_has_grown(lack.lost)))
     return "; ".join(parts)

@@ -109,8 +109,10 @@ class Rescue:
         if lack is None:
             return failure
         title = name_with(child.name, self._envs_of(child.name))
-        words = describe_refusal(lack, title, self.replacements.num_lacking_memory(child.name))
-        return replace(failure, message=f"{failure.message} ({words})", lacks_memory=True)
+        num_earlier = self.replacements.num_lacking_memory(child.name)
+        words = describe_refusal(lack, title, num_earlier, knows_own_limit=failure.lacks_memory)
+        is_sure = failure.lacks_memory or lack.by_kernel
+        return replace(failure, message=f"{failure.message} ({words})", lacks_memory=is_sure)
 
     def _envs_of(self, component: str) -> str:
         return describe_envs(component, self._blueprint.plan, self._blueprint.config.run.env)

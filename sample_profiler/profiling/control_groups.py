@@ -47,10 +47,11 @@ def groups_of(controller: str, pid: int | str = "self") -> tuple[ControlGroup, .
 
 def read_number(path: Path, name: str = "") -> float | None:
     """Return the number that a file consists of, or that follows a name in one of its lines; None: there is none."""
+    begin = f"{name} ".encode() if name else b""
     try:
-        lines = (line.split() for line in read_quickly(path).splitlines() if line.startswith(name.encode()))
-        return next(float(words[-1]) for words in lines if words and (not name or words[0] == name.encode()))
-    except (OSError, ValueError, StopIteration):
+        found = (line for line in read_quickly(path).splitlines() if line.startswith(begin))
+        return float(next(found).split()[-1])
+    except (OSError, ValueError, IndexError, StopIteration):
         return None
 
 

@@ -180,7 +180,8 @@ class MemoryWatch:
 
         Args:
             pid: its number.
-            was_refused: whether it was refused memory; else the kernel may have ended what it had started.
+            was_refused: whether it was refused memory; else the kernel may have ended what it had started, or something
+                may have made another error of a refusal.
         """
         course = self._courses.get(pid)
         if course is None:
@@ -189,7 +190,7 @@ class MemoryWatch:
             limits = course.memory.limits or (find_limit(course.groups),)
             limit = max(limits, key=lambda limit: limit.used / limit.num_bytes)
             return self._lack(course, limit, by_kernel=False)
-        return self._explain_kill(course, _LAST_WORDS_S)
+        return self._explain_kill(course, _LAST_WORDS_S) or self._lack_at_own_limit(course)
 
     def _explain_kill(self, course: _Course, earlier_s: float) -> LackOfMemory | None:
         new = self._new_kills(course, earlier_s)
@@ -210,8 +211,9 @@ class MemoryWatch:
 
     def _lack(self, course: _Course, limit: MemoryLimit, *, by_kernel: bool) -> LackOfMemory:
         now_s = self._clock_s()
-        others = [each.use(now_s) for each in self._courses.values() if each.name != course.name]
-        others.sort(key=lambda use: -use.num_bytes)
+        # Of one whose place was taken just now it is the successor that counts.
+        uses = {each.name: each.use(now_s) for each in self._courses.values() if each.name != course.name}
+        others = sorted(uses.values(), key=lambda use: -use.num_bytes)
         return LackOfMemory(by_kernel, course.use(now_s), limit, tuple(others))
 
     def _new_kills(self, course: _Course, earlier_s: float) -> dict[Path, int]:

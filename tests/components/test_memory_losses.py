@@ -90,13 +90,15 @@ def test_who_ended_at_a_limit_of_its_own_is_told_with_that():
 
 
 def test_who_was_refused_memory_has_told_of_its_own_limit_itself():
-    words = describe_refusal(LackOfMemory(False, WORKER, OWN, ()), "RolloutWorker_w1", 1)
+    words = describe_refusal(LackOfMemory(False, WORKER, OWN, ()), "RolloutWorker_w1", 1, knows_own_limit=True)
     assert words == (
         "RolloutWorker_w1 had 1.9 GiB, grown from 205 MiB within 35 s; 2 processes in its place have ended so within "
         "an hour (it leaks)"
     )
-    words = describe_refusal(LackOfMemory(True, SMALL, GROUP, ()), "RolloutWorker_w0", 0)
+    words = describe_refusal(LackOfMemory(True, SMALL, GROUP, ()), "RolloutWorker_w0", 0, knows_own_limit=False)
     assert words == (
         "the kernel has just ended a process of the run for want of memory; RolloutWorker_w0 had 60 MiB; the limit is "
         "2.0 GiB of the control group /x"
     )
+    words = describe_refusal(LackOfMemory(False, SMALL, OWN, ()), "RolloutWorker_w0", 0, knows_own_limit=False)
+    assert words == "RolloutWorker_w0 had 60 MiB; it had 1.9 GiB of 2.0 GiB of addresses, which may be why"

@@ -144,6 +144,13 @@ def test_what_failed_when_the_kernel_had_ended_something_may_have_lost_that(kern
     assert kernel.watch.explain_refusal(3, was_refused=False) is None, "that was told"
 
 
+def test_another_error_near_a_limit_of_its_own_may_be_that_of_a_refusal(kernel):
+    kernel.limits = (MemoryLimit(9000 * MIB, "of addresses", 8500 * MIB),)
+    kernel.look()
+    lack = kernel.watch.explain_refusal(4, was_refused=False)
+    assert (lack.by_kernel, lack.limit.owner) == (False, "of addresses")
+
+
 def test_what_a_process_has_started_counts_and_is_told_apart(kernel):
     kernel.mib |= {50: 30, 51: 40}
     kernel.look({4: [50, 51, 52]})
@@ -161,6 +168,14 @@ def test_growth_counts_from_where_a_process_had_settled(kernel):
     leaking = others["RolloutWorker_w0"]
     assert leaking.recent_bytes == 2000 * MIB
     assert leaking.before_bytes <= 200 * MIB and leaking.grown_s >= 1900
+
+
+def test_of_one_whose_place_was_taken_the_successor_counts(kernel):
+    kernel.end(3)
+    kernel.mib[9] = 40
+    kernel.watch.look({9: NAMES[3]}, {})
+    others = kernel.watch.explain_refusal(4, was_refused=True).others
+    assert [use.num_bytes for use in others if use.name == NAMES[3]] == [40 * MIB]
 
 
 def test_what_is_remembered_is_bounded_and_the_ended_are_forgotten(kernel):
