@@ -1,25 +1,40 @@
 """Owns how a file comes to be that others read: as a whole, on the disk, and under its name only then.
 
-And how one that others have made is read: without waiting for it, and never more than there is room for; and what a
-name with `~` means.
+And how one that others have made is read: without waiting for it, and never more than there is room for; what a name
+with `~` means; and the words for what keeps this process from a file or folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import grp
 import os
+import pwd
+import shlex
 import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["expand_home", "make_folder", "read_at_once", "read_small_text", "remove_partials", "sync", "written_whole"]
+__all__ = [
+    "expand_home",
+    "find_obstacle",
+    "make_folder",
+    "read_at_once",
+    "read_small_text",
+    "remove_partials",
+    "sync",
+    "written_whole",
+]
 
 _PARTIAL = ".partial_"
 _MOST_BYTES = 64 << 20
 _PAGE_BYTES = 4096
 _NO_FILE = "it is no file but a folder, a pipe or a device"
+_WORDS = {os.R_OK: "read", os.W_OK: "written to", os.X_OK: "searched"}
+_ALL = os.R_OK | os.W_OK | os.X_OK
+_KINDS = {stat.S_IFREG: "a file", stat.S_IFIFO: "a pipe"}
 
 
 @contextlib.contextmanager
@@ -160,3 +175,80 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def find_obstacle(path: Path, wanted: int = _ALL, *, is_folder: bool = True) -> str:
+    """Say what keeps this process from a folder or file, or from making it where it is not there; empty: nothing does.
+
+    Only what the system tells in advance is found: a file system may refuse what it seems to allow.
+
+    Args:
+        path: the folder or file.
+        wanted: what is to be possible there: `os.R_OK`, `os.W_OK` and `os.X_OK`, added up; with `os.W_OK`, also that it
+            is made.
+        is_folder: what it is, or is to be.
+    """
+    with contextlib.suppress(OSError):
+        place, status, wanted = _find_place(path.absolute(), wanted)
+        if (is_folder or place != path.absolute()) and not stat.S_ISDIR(status.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+            return f"{place} is no folder but {kind}: move it away, or use another --train_dir or --experiment"
+        return _describe_refusal(place, status, wanted)
+    return ""
+
+
+def _find_place(path: Path, wanted: int) -> tuple[Path, os.stat_result, int]:
+    """Return the innermost of a path and the folders that it is in that can be looked at, and what is wanted of it."""
+    while True:
+        try:
+            return path, path.stat(), wanted
+        except FileNotFoundError:
+            if path.is_symlink():  # to nowhere, which says nothing of what is possible here
+                raise
+            wanted = os.W_OK | os.X_OK if wanted & os.W_OK else os.X_OK
+        except NotADirectoryError:
+            pass
+        except PermissionError:
+            wanted = os.X_OK
+        path = path.parent
+
+
+def _describe_refusal(place: Path, status: os.stat_result, wanted: int) -> str:
+    refused = [word for bit, word in _WORDS.items() if wanted & bit and not os.access(place, bit, effective_ids=True)]
+    if not refused:
+        return ""
+    if "written to" in refused and os.statvfs(place).f_flag & os.ST_RDONLY:
+        return (
+            f"{place} is on a file system that is mounted for reading alone: have it mounted for writing, or use "
+            "another --train_dir"
+        )
+    me, owner = _name_user(os.geteuid()), _name_user(status.st_uid)
+    whose = f"{stat.filemode(status.st_mode)} {owner}:{_name_group(status.st_gid)}"
+    return f"{place} ({whose}) cannot be {' or '.join(refused)} by {me}: {_find_cure(place, status, wanted)}"
+
+
+def _find_cure(place: Path, status: os.stat_result, wanted: int) -> str:
+    me, quoted = os.geteuid(), shlex.quote(str(place))
+    if me == 0 or (status.st_uid == me and status.st_mode >> 6 & wanted == wanted):
+        return f"it is not its permissions that forbid it, so see lsattr -d and getfacl {quoted}"
+    if status.st_uid == me:
+        letters = "".join(letter for bit, letter in zip(_WORDS, "rwx", strict=True) if wanted & bit)
+        return f"chmod u+{letters} {quoted}"
+    return (
+        f"have its owner or an administrator let you (chown -R {_name_user(me)} {quoted}), run as "
+        f"{_name_user(status.st_uid)}, or use another --train_dir"
+    )
+
+
+def _name_user(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:  # as in containers
+        return str(user)
+
+
+def _name_group(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)

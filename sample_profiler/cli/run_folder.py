@@ -1,4 +1,4 @@
-"""Owns a run's folder: it is looked at, since it may come from elsewhere, then made or taken, and locked."""
+"""Owns a run's folder: it is made, or taken from an earlier run, and locked."""
 
 from __future__ import annotations
 
@@ -7,62 +7,19 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from sample_profiler.cli.folder_checks import LOG, check_access, describe_refused, find_link_to
 from sample_profiler.config import Config, config_path, earlier_config_path, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
 from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
 
-__all__ = ["LOG", "check_links", "end_trial", "find_link_to", "remove_unfinished", "replace_config", "take_folder"]
+__all__ = ["end_trial", "remove_unfinished", "replace_config", "take_folder"]
 
 logger = logging.getLogger(__name__)
 
 _LEARNER_S = 150.0  # it may have two minutes for its step after its Runner is gone, and has to save
-
-LOG = "log.txt"
-
-
-def check_links(folder: Path) -> None:
-    """Refuse to go on with a run where that would write to, or delete, what is outside of its folder, or wait there.
-
-    Files that are written as a whole replace a link of their name, so they need no look.
-
-    Args:
-        folder: of the run.
-
-    Raises:
-        ConfigError: with all links that a run would follow.
-    """
-    problems = [
-        f"{path} is a link, and a run does not write or delete where it leads: put what is there in its place, or "
-        "begin anew with --restart_behavior=restart"
-        for path in _followed(folder)
-        if path.is_symlink()
-    ]
-    log = folder / LOG
-    if log.exists() and not log.is_file():  # a pipe would be waited for
-        problems.append(f"{log} is no file but a folder, a pipe or a device, and a run writes its log there: remove it")
-    if problems:
-        raise ConfigError(problems)
-
-
-def _followed(folder: Path) -> Iterator[Path]:
-    """Yield what a run appends to, and the folders that it makes files in or removes some from."""
-    yield folder / LOG
-    yield from (folder / "profile", folder / "profile" / "live", folder / "profile" / "captures")
-    yield folder / "summary"
-    yield from sorted(folder.glob("summary/*"))
-    for checkpoints in sorted(folder.glob("checkpoint_p*")):
-        yield from (checkpoints, checkpoints / "milestones")
-
-
-def find_link_to(folder: Path, train_dir: Path) -> Path | None:
-    """Return what is a link on the way from `train_dir` to a run's folder below it, that folder included."""
-    names = folder.relative_to(train_dir).parts
-    way = [train_dir.joinpath(*names[: number + 1]) for number in range(len(names))]
-    return next(filter(Path.is_symlink, way), None)
 
 
 def take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) -> None:
@@ -74,9 +31,10 @@ def take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) ->
         is_new: whether there was no folder when the environment was tried: what is there now is another start's.
 
     Raises:
-        ConfigError: another run is in it, or it cannot be made.
+        ConfigError: another run is in it, or it cannot be made, or not be used by this user.
     """
     folder = config.run.folder
+    check_access(config)
     try:
         if not is_new:
             stack.enter_context(folder_locked(folder))
@@ -101,7 +59,7 @@ def take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) ->
         problem = f"cannot make the run's folder {folder}: a link on the way to it leads nowhere"
         raise ConfigError([f"{problem}: use another --train_dir"]) from error
     except OSError as error:
-        problem = f"cannot make the run's folder {folder}: {error.strerror or error}: use another --train_dir"
+        problem = f"cannot make the run's folder {folder}: {describe_refused(error)[0]}"
         raise ConfigError([problem]) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import signal
 from collections.abc import Mapping, Sequence
@@ -14,16 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from sample_profiler import __version__
+from sample_profiler.cli.folder_checks import LOG, check_links, describe_refused
 from sample_profiler.cli.logs import log_to_console, log_to_file, make_console
 from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.run_folder import (
-    LOG,
-    check_links,
-    end_trial,
-    remove_unfinished,
-    replace_config,
-    take_folder,
-)
+from sample_profiler.cli.run_folder import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.env_probe import EnvProbe, begin_probe
 from sample_profiler.components.making import check_own_parts
@@ -60,13 +53,6 @@ _OF_PROCESSES = (
     *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
 )
 """Flags about processes of a component's own, as far as there are such."""
-_CURES = {
-    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
-    errno.EAGAIN: "raise the limit of processes (ulimit -u, pids.max of a container), or use a smaller --num_workers",
-    errno.ENOMEM: "free memory, or use a smaller --num_workers",
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space, or use another --train_dir"),
-}
-"""Of what the system refuses, by its number."""
 
 
 def train_as_told(
@@ -101,8 +87,8 @@ def train_as_told(
             logger.error("%s", error, exc_info=error.__cause__)
             return _BAD_USAGE
         except OSError as error:  # of the run's folder or its processes: later failures are part of the run's report
-            cure = _CURES.get(error.errno or 0, "use another --train_dir" if error.filename else "")
-            logger.error("%s%s", error, f": {cure}" if cure else "", exc_info=not cure)
+            text, is_clear = describe_refused(error)
+            logger.error("%s", text, exc_info=not is_clear)
             return _BAD_USAGE
         except KeyboardInterrupt as error:  # without a message it came before the run or after it
             logger.error("%s", str(error) or "Interrupted")

@@ -17,7 +17,7 @@ from sample_profiler import __version__
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.errors import ConfigError
-from sample_profiler.files import read_small_text, written_whole
+from sample_profiler.files import find_obstacle, read_small_text, written_whole
 
 FORMAT = 1
 
@@ -100,8 +100,9 @@ def _read_flags(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_small_text(path), object_pairs_hook=_make_unique)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError([f"{path} cannot be read: {reason}; check the path and its permissions"]) from error
+        reason = find_obstacle(path, os.R_OK, is_folder=False)
+        reason = reason or f"{error.strerror or error}; check the path and its permissions"
+        raise ConfigError([f"{path} cannot be read: {reason}"]) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError([f"{path} is not a configuration: {error}; {_CURE}"]) from error
     if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):

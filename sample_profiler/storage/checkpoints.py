@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import pickle
 import shutil
 import zipfile
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from sample_profiler.errors import CheckpointError, is_out_of_memory
-from sample_profiler.files import make_folder, remove_partials, written_whole
+from sample_profiler.files import find_obstacle, make_folder, remove_partials, written_whole
 from sample_profiler.profiling.render import printable
 from sample_profiler.storage.archives import check_archive
 from sample_profiler.storage.checkpoint_names import (
@@ -118,6 +119,8 @@ class CheckpointFolder:
             CheckpointError: there are checkpoints, and none of them can be read, or is the best; or one cannot be read
                 now, though it may be whole.
         """
+        if obstacle := find_obstacle(self.path, os.R_OK | os.X_OK):  # it would look as if there were none
+            raise CheckpointError(f"the checkpoints cannot be read: {obstacle}")
         paths = self._paths("checkpoint" if kind == "latest" else "best")
         for path, state in _read_whole(paths):
             logger.info("Loaded the checkpoint %s", path)
@@ -201,9 +204,12 @@ class CheckpointFolder:
             with written_whole(path) as partial, partial.open("wb") as file:
                 torch.save(state, file)
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
+            obstacle = find_obstacle(path.parent)
+            reason = obstacle or _describe_reason(error)
+            cure = "" if obstacle else ": free space, or make the folder writable"
             raise CheckpointError(
-                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {_describe_reason(error)}; "
-                "checkpoints before it are as they were: free space, or make the folder writable"
+                f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; checkpoints before it "
+                f"are as they were{cure}"
             ) from error
         return path
 
@@ -228,9 +234,10 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
             state = _read(path)
         except Exception as error:  # a damaged file can raise anything
             if _may_be_whole(error):
+                reason = find_obstacle(path, os.R_OK, is_folder=False) or printable(_describe_reason(error))
                 raise CheckpointError(
-                    f"cannot read the checkpoint {path} now: {printable(_describe_reason(error))}; that does not mean "
-                    "that it is damaged: try again when the cause is gone, or move it away to go on from the one before"
+                    f"cannot read the checkpoint {path} now: {reason}; that does not mean that it is damaged: try "
+                    "again when the cause is gone, or move it away to go on from the one before"
                 ) from error
             # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
             reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])

@@ -21,6 +21,7 @@ import torch
 from sample_profiler.errors import CheckpointError
 from sample_profiler.storage import checkpoints
 from sample_profiler.storage.checkpoints import CheckpointFolder
+from tests.unprivileged import as_nobody, folder_of_nobody
 
 
 def make_state(number: int) -> dict:
@@ -443,6 +444,34 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / "checkpoint_p0").write_text("a file is in the way")
     with pytest.raises((CheckpointError, FileExistsError), match="checkpoint_p0"):
         CheckpointFolder(tmp_path, 0, 1).save(make_state(1), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"), [(0o500, "written to"), (0o300, "read"), (0o600, "searched"), (0o000, "read or written to")]
+)
+def test_a_folder_without_permission_is_told_with_whose_it_is_and_the_cure(mode, what):
+    with folder_of_nobody() as outer, as_nobody():
+        folder = CheckpointFolder(outer, 0, 2)
+        folder.save(make_state(1), 1, 1)
+        folder.path.chmod(mode)
+        told = rf"{folder.path} \(d.*cannot be {what}.*: chmod u\+r?w?x {folder.path}"
+        with pytest.raises(CheckpointError, match=told):
+            folder.save(make_state(2), 2, 2)
+        if mode == 0o500:
+            assert folder.load("latest")["frames"] == 1
+            return
+        for kind in ("latest", "best"):
+            with pytest.raises(CheckpointError, match=rf"{folder.path} \(d.*chmod u\+rx {folder.path}"):
+                folder.load(kind)
+
+
+def test_a_checkpoint_without_permission_is_told_with_whose_it_is_and_the_cure():
+    with folder_of_nobody() as outer, as_nobody():
+        folder = CheckpointFolder(outer, 0, 2)
+        path = folder.save(make_state(1), 1, 1)
+        path.chmod(0o200)
+        with pytest.raises(CheckpointError, match=rf"{path} now: {path} \(--w-.*cannot be read.*chmod u\+r {path}"):
+            folder.load("latest")
 
 
 def resume_past_a_damaged_one(tmp_path, num_kept):
