@@ -28,7 +28,13 @@ from sample_profiler.components.wiring import ParallelWiring, SerialWiring
 from sample_profiler.config import Config, is_surely_on_cpu
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import ConfigError, RecordError
-from sample_profiler.model.convolutions import describe_too_small, flattened_images, least_side
+from sample_profiler.model.convolutions import (
+    convolutions_of,
+    find_problem_of_image,
+    fitted_images,
+    flattened_images,
+    least_side,
+)
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.profiling.record_reader import read_record_file
@@ -136,12 +142,12 @@ def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: in
         normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
     except ConfigError as error:
         problems += error.problems
-    too_small: list[str] = []
+    of_images: list[str] = []
     if registered_parts(config).encoder is None:  # the user's own takes what it likes
         architecture = config.model.encoder_conv_architecture
-        too_small = list(filter(None, (describe_too_small(key, space, architecture) for key, space in seen.items())))
+        of_images = list(filter(None, (find_problem_of_image(key, space, architecture) for key, space in seen.items())))
     return problems + (
-        too_small
+        of_images
         or find_excess_of_weights(config, seen, env_spec.action_space, num_policies=num_policies, num_copies=num_copies)
     )
 
@@ -365,17 +371,27 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
         blueprint.trajectories.num_bytes / 2**20,
         plan.dataset_slots,
     )
-    _log_flattened(blueprint.config, blueprint.env_spec.observation_space)
+    _log_images(blueprint.config, blueprint.env_spec.observation_space)
 
 
-def _log_flattened(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
-    """Say which observations one may have taken for images are none, with the package's own encoders."""
+def _log_images(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
+    """Say where the package's own encoders have others convolutions than one may think, or none."""
     if registered_parts(config).encoder is not None:
         return
     architecture = config.model.encoder_conv_architecture
     for key in flattened_images(observation_spaces, architecture):
         logger.info(
             "Observation %r of shape %s is flattened for fully connected layers: --encoder_conv_architecture=%s needs "
-            "images of %dx%d pixels",
+            "images of %dx%d pixels, or bytes",
             *(key, observation_spaces[key].shape, architecture, least_side(architecture), least_side(architecture)),
+        )
+    for key in fitted_images(observation_spaces, architecture):
+        shape = observation_spaces[key].shape or ()
+        logger.info(
+            "Observation %r of shape %s is smaller than the %dx%d pixels that --encoder_conv_architecture=%s is made "
+            "for: kernels (and strides) are %s",
+            *(key, shape, least_side(architecture), least_side(architecture), architecture),
+            ", ".join(
+                "{}x{} ({}x{})".format(*each.kernel_size, *each.stride) for each in convolutions_of(architecture, shape)
+            ),
         )

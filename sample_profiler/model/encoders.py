@@ -1,7 +1,7 @@
 """Owns the networks that turn normalized observations into one vector per step.
 
 A vector goes through fully connected layers, an image through convolutions; anything else is flattened to a vector.
-What an image is, and how large it has to be, is said in :mod:`sample_profiler.model.convolutions`.
+What an image is, and what convolutions go over it, is said in :mod:`sample_profiler.model.convolutions`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from torch import Tensor, cat, nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, describe_too_small, is_image
+from sample_profiler.model.convolutions import (
+    RESNET_BLOCKS,
+    RESNET_CHANNELS,
+    convolutions_of,
+    find_problem_of_image,
+    is_image,
+)
 from sample_profiler.model.kernels import Activation, to_pixels
 from sample_profiler.model.layers import Mlp, make_activation
 
@@ -34,7 +40,7 @@ class ObservationEncoder(nn.Module):
         """Make one encoder per key, in the order of the keys' names.
 
         Raises:
-            ConfigError: An image is too small for the convolutions.
+            ConfigError: An image has no pixels, or its channels behind them.
         """
         super().__init__()
         self._keys = sorted(observation_spaces)
@@ -86,7 +92,7 @@ class ConvEncoder(nn.Module):
         """Make the layers.
 
         Args:
-            shape: Channels, height and width, which are large enough for the convolutions.
+            shape: Channels, height and width, each at least 1.
             options: ``encoder_conv_architecture``, ``encoder_conv_mlp_layers`` and ``nonlinearity``.
         """
         super().__init__()
@@ -130,7 +136,7 @@ def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) 
     shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape or ()
     if not is_image(space, options.encoder_conv_architecture):
         return VectorEncoder(math.prod(shape), options)
-    if problem := describe_too_small(key, space, options.encoder_conv_architecture):
+    if problem := find_problem_of_image(key, space, options.encoder_conv_architecture):
         raise ConfigError([problem])
     return ConvEncoder(shape, options)
 
@@ -138,10 +144,9 @@ def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) 
 def _make_convnet(shape: Sequence[int], options: ModelOptions) -> tuple[list[nn.Module], int]:
     num_channels, height, width = shape
     layers: list[nn.Module] = []
-    for out_channels, kernel_size, stride in CONVNETS[options.encoder_conv_architecture]:
+    for out_channels, kernel_size, stride, size in convolutions_of(options.encoder_conv_architecture, shape):
         layers += [nn.Conv2d(num_channels, out_channels, kernel_size, stride), make_activation(options.nonlinearity)]
-        num_channels = out_channels
-        height, width = ((size - kernel_size) // stride + 1 for size in (height, width))
+        num_channels, (height, width) = out_channels, size
     return layers, num_channels * height * width
 
 

@@ -14,13 +14,13 @@ import gymnasium
 from gymnasium import spaces
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.convolutions import CONVNETS, RESNET_BLOCKS, RESNET_CHANNELS, is_image
+from sample_profiler.model.convolutions import RESNET_BLOCKS, RESNET_CHANNELS, convolutions_of, is_image
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.spaces import action_parts, part_width
 
 __all__ = ["num_weights"]
 
-_KERNEL_SIZE = 3  # of all convolutions of the residual network
+_KERNEL_SIZE = 3 * 3  # of all convolutions of the residual network
 
 
 class _Part(NamedTuple):
@@ -42,7 +42,7 @@ def num_weights(
 
     Args:
         options: of the network.
-        observation_spaces: of what the policy sees, by key, without an action mask; images are large enough.
+        observation_spaces: of what the policy sees, by key, without an action mask.
         action_space: of one agent.
         parts: of the user's own. With them the count is a lower bound: what they have is not known.
     """
@@ -77,10 +77,9 @@ def _encoder(space: gymnasium.Space[Any], options: ModelOptions) -> _Part:
 def _convnet(shape: Sequence[int], architecture: str) -> _Part:
     num_channels, height, width = shape
     num = 0
-    for out_channels, kernel_size, stride in CONVNETS[architecture]:
-        num += _convolution(num_channels, out_channels, kernel_size)
-        num_channels = out_channels
-        height, width = ((size - kernel_size) // stride + 1 for size in (height, width))
+    for out_channels, kernel_size, _, size in convolutions_of(architecture, shape):
+        num += _convolution(num_channels, out_channels, math.prod(kernel_size))
+        num_channels, (height, width) = out_channels, size
     return _Part(num, num_channels * height * width)
 
 
@@ -125,4 +124,4 @@ def _linear(input_size: int, output_size: int) -> int:
 
 
 def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> int:
-    return (in_channels * kernel_size**2 + 1) * out_channels
+    return (in_channels * kernel_size + 1) * out_channels

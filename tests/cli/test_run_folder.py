@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.cli import train as train_module
+from sample_profiler.cli import training as training_module
 from sample_profiler.cli.train import train
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session
@@ -47,7 +47,7 @@ def runs(monkeypatch):
 
     monkeypatch.setattr(registry, "_makers", {})
     register_env("still", lambda *_, **__: Still())
-    monkeypatch.setattr(train_module, "execute_run", execute)
+    monkeypatch.setattr(training_module, "execute_run", execute)
     return begun
 
 

@@ -189,3 +189,34 @@ def test_the_memory_of_an_agent_that_misses_steps_is_the_same_in_inference_and_l
 
     run.train(NUM_DATASETS, compare)
     assert np.max(differences) < 1e-5
+
+
+class Grid(Random):
+    """A picture of 7 x 7 pixels."""
+
+    observation_space = spaces.Box(0, 255, (3, 7, 7), np.uint8)
+
+    def _observe(self):
+        return self.np_random.integers(0, 256, (3, 7, 7), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("architecture", ["convnet_simple", "convnet_impala", "convnet_atari", "resnet_impala"])
+def test_small_images_are_trained_on(make_blueprint, make_component, architecture):
+    register_env("wandering", lambda *_, **__: Grid())
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", f"--encoder_conv_architecture={architecture}")
+    run, differences = Run(make_blueprint(*flags, env=Grid()), make_component), []
+    before = {name: weights.clone() for name, weights in run.trainer.model.named_parameters()}
+
+    def compare(batches):
+        for batch, _ in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            differences.append(
+                (ratios.log().abs().max().item(), (values - batch.steps.flat().values).abs().max().item())
+            )
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
+    convolutions = [name for name, weights in before.items() if weights.ndim == 4]
+    after = dict(run.trainer.model.named_parameters())
+    assert convolutions
+    assert all(not torch.equal(before[name], after[name]) for name in convolutions)

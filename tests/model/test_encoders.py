@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
+from sample_profiler.model.convolutions import CONVNETS
 from sample_profiler.model.encoders import ConvEncoder, ObservationEncoder, VectorEncoder
 
 DOOM = (3, 72, 128)
@@ -14,6 +15,10 @@ DOOM = (3, 72, 128)
 
 def box(*shape):
     return spaces.Box(-1, 1, shape, np.float32)
+
+
+def picture(*shape):
+    return spaces.Box(0, 255, shape, np.uint8)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +104,65 @@ def test_without_layers_a_vector_passes_as_it_is():
     assert torch.equal(encoder({"obs": observation}), observation)
 
 
-def test_an_image_that_is_too_small_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"'screen' of shape \(3, 20, 20\).*convnet_simple.*36x36 pixels"):
-        ObservationEncoder({"screen": spaces.Box(0, 255, (3, 20, 20), np.uint8)}, ModelOptions())
+@pytest.mark.parametrize("architecture", CONVNETS)
+@pytest.mark.parametrize("shape", [(84, 84, 3), (7, 7, 3), (10, 20, 1), (5, 5, 4)], ids=str)
+def test_an_image_with_its_channels_behind_is_refused_by_name(architecture, shape):
+    options = ModelOptions(encoder_conv_architecture=architecture)
+    with pytest.raises(ConfigError, match=r"'screen' of shape \(.*move its channels to the front"):
+        ObservationEncoder({"screen": picture(*shape)}, options)
+
+
+@pytest.mark.parametrize("architecture", ["convnet_simple", "resnet_impala"])
+@pytest.mark.parametrize("shape", [(0, 84, 84), (3, 0, 84), (3, 84, 0)], ids=str)
+def test_an_image_without_pixels_is_refused_by_name(architecture, shape):
+    options = ModelOptions(encoder_conv_architecture=architecture)
+    with pytest.raises(ConfigError, match=r"'screen' of shape \(.*without pixels"):
+        ObservationEncoder({"screen": picture(*shape)}, options)
+
+
+SIZES = (*((side, side) for side in range(1, 41)), (10, 200), (200, 10), (1, 40), (35, 36), (3, 20), (84, 84))
+
+
+@pytest.mark.parametrize("architecture", [*CONVNETS, "resnet_impala"])
+def test_images_of_bytes_of_any_size_go_through_convolutions(architecture):
+    options = ModelOptions(encoder_conv_architecture=architecture, encoder_conv_mlp_layers=(5,))
+    for height, width in SIZES:
+        encoder = ObservationEncoder({"obs": picture(3, height, width)}, options)
+        assert isinstance(encoder.encoders[0], ConvEncoder)
+        encoding = encoder({"obs": torch.randn(2, 3, height, width)})
+        assert encoding.shape == (2, 5)
+        encoding.sum().backward()
+        assert all(parameter.grad is not None for parameter in encoder.parameters())
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shape", "kernels", "strides", "size"),
+    [
+        # As they are: 36 → 8 → 3 → 1, 84 → 20 → 9 → 7.
+        ("convnet_simple", (3, 36, 36), [(8, 8), (4, 4), (3, 3)], [(4, 4), (2, 2), (2, 2)], (1, 1)),
+        ("convnet_atari", (4, 84, 84), [(8, 8), (4, 4), (3, 3)], [(4, 4), (2, 2), (1, 1)], (7, 7)),
+        # One less, and the first has another kernel: 35 → 33 → 15 → 7.
+        ("convnet_simple", (3, 35, 35), [(3, 3), (4, 4), (3, 3)], [(1, 1), (2, 2), (2, 2)], (7, 7)),
+        # 10 → 8 → 3 → 1, and 9 → 7 → 5 → 2.
+        ("convnet_simple", (3, 10, 10), [(3, 3), (4, 4), (3, 3)], [(1, 1), (2, 2), (2, 2)], (1, 1)),
+        ("convnet_simple", (3, 9, 9), [(3, 3), (3, 3), (3, 3)], [(1, 1), (1, 1), (2, 2)], (2, 2)),
+        ("convnet_simple", (3, 7, 7), [(3, 3), (3, 3), (3, 3)], [(1, 1), (1, 1), (2, 2)], (1, 1)),
+        # 5 → 3 → 1 → 1, 4 → 2 → 1 → 1.
+        ("convnet_simple", (3, 5, 5), [(3, 3), (3, 3), (1, 1)], [(1, 1)] * 3, (1, 1)),
+        ("convnet_atari", (3, 4, 4), [(3, 3), (2, 2), (1, 1)], [(1, 1)] * 3, (1, 1)),
+        ("convnet_impala", (3, 7, 7), [(3, 3), (4, 4)], [(1, 1), (2, 2)], (1, 1)),
+        ("convnet_impala", (3, 1, 1), [(1, 1), (1, 1)], [(1, 1)] * 2, (1, 1)),
+        # Each side by itself: 10 → 8 → 3 → 1, 200 → 49 → 23 → 11.
+        ("convnet_simple", (3, 10, 200), [(3, 8), (4, 4), (3, 3)], [(1, 4), (2, 2), (2, 2)], (1, 11)),
+    ],
+)
+def test_convolutions_are_fitted_to_small_images_from_the_first_on(architecture, shape, kernels, strides, size):
+    bare = ConvEncoder(shape, ModelOptions(encoder_conv_architecture=architecture, encoder_conv_mlp_layers=()))
+    layers = [layer for layer in bare.layers if isinstance(layer, torch.nn.Conv2d)]
+    assert [layer.kernel_size for layer in layers] == kernels
+    assert [layer.stride for layer in layers] == strides
+    assert [layer.out_channels for layer in layers] == [channels for channels, _, _ in CONVNETS[architecture]]
+    assert bare.output_size == layers[-1].out_channels * size[0] * size[1]
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (1, 10, 10), (3, 35, 36)], ids=str)

@@ -54,6 +54,16 @@ def test_it_is_that_of_the_network(changes, action_space):
     assert counted == made
 
 
+@pytest.mark.parametrize("architecture", ["convnet_simple", "convnet_impala", "convnet_atari", "resnet_impala"])
+def test_images_of_any_size_are_counted(architecture):
+    for height, width in (*((side, side) for side in range(1, 41)), (10, 200), (200, 7), (1, 36)):
+        image = spaces.Box(0, 255, (2, height, width), np.uint8)
+        counted, made = count(
+            spaces.Dict(obs=image), spaces.Discrete(2), encoder_conv_architecture=architecture, use_rnn=False
+        )
+        assert counted == made, (height, width)
+
+
 def test_an_action_mask_has_no_weights():
     seen = spaces.Dict({"obs": VECTOR, "action_mask": spaces.Box(0, 1, (3,), np.int8)})
     counted, made = count(seen, spaces.Discrete(3))

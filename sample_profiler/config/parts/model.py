@@ -18,8 +18,9 @@ class ModelOptions:
     encoder_conv_architecture: Literal["convnet_simple", "convnet_impala", "convnet_atari", "resnet_impala"] = (
         "convnet_simple"
     )
-    """Convolutional network that encodes image observations: convnet_simple and convnet_atari take images of 36x36
-    pixels and more, convnet_impala of 20x20, resnet_impala of any size."""
+    """Convolutional network that encodes image observations: convnet_simple and convnet_atari are made for images of
+    36x36 pixels and more, convnet_impala of 20x20, and get smaller kernels and strides for smaller images of bytes;
+    resnet_impala takes any size."""
 
     encoder_conv_mlp_layers: tuple[int, ...] = option((512,), minimum=1, maximum=65_536)
     """Widths of the fully connected layers after the convolutions."""
