@@ -20,6 +20,7 @@ from sample_profiler.cli.watch import watch
 from sample_profiler.cli.whatif import STAGES, whatif
 from sample_profiler.components.selection import KINDS
 from sample_profiler.profiling.render import printable
+from sample_profiler.runtime.early_interrupts import interrupts_raising
 from sample_profiler.runtime.ending_signals import write_to_nowhere
 from sample_profiler.runtime.slowdown import MOST_SHARE
 
@@ -82,9 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _make_parser().parse_args(_join_flags(sys.argv[1:] if argv is None else argv))
     exit_status = 0
     try:
-        exit_status = _run(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # what cannot be written is found out here, not by Python on its way out
+        with interrupts_raising():
+            exit_status = _run(arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # what cannot be written is found out here, not by Python on its way out
         return exit_status
     except KeyboardInterrupt:
         return 130

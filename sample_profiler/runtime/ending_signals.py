@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from types import FrameType
 
+from sample_profiler.runtime.early_interrupts import interrupts_raising
+
 __all__ = [
     "ENDING_SIGNALS",
     "SAME_SIGNAL_S",
@@ -104,7 +106,8 @@ def signals_raising() -> Iterator[None]:
     for number in taken:
         signal.signal(number, handle)
     try:
-        yield
+        with interrupts_raising() if is_main else contextlib.nullcontext():
+            yield
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
