@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.cli.live_capture import CaptureRequest, Interruption
+from sample_profiler.cli.live_capture import CaptureRequest, Interruption, describe_obstacle
 from sample_profiler.components.selection import choose_components
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import read_session
-from sample_profiler.reports.status import is_running
 
 __all__ = ["HOW_TO_OPEN", "merge_parts", "write_timeline"]
 
@@ -79,8 +78,8 @@ def write_timeline(
         session = read_session(run_dir, with_events=False, with_histograms=False)
     except SessionError as error:
         raise CaptureError(str(error)) from error
-    if not is_running(session):
-        raise CaptureError(f"the run in {run_dir} has ended: capture one that goes on, or start it again")
+    if obstacle := describe_obstacle(run_dir, session):
+        raise CaptureError(obstacle)
     components = [component for record in session.processes for component in record.components]
     chosen = choose_components(components, request.kinds, request.workers)
     output.parent.mkdir(parents=True, exist_ok=True)

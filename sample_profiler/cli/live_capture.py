@@ -16,11 +16,13 @@ from types import FrameType
 from typing import Any, TypeGuard
 
 from sample_profiler.errors import CaptureError, SessionError
-from sample_profiler.profiling.session import read_session
-from sample_profiler.reports.status import is_running
+from sample_profiler.profiling.session import Session, read_session
+from sample_profiler.reports.distance import describe_hosts, is_running
 from sample_profiler.runtime.control_socket import ControlClient, foreign_answer
 
-__all__ = ["CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "interruption"]
+__all__ = [
+    *("CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "describe_obstacle", "interruption"),
+]
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0
@@ -223,9 +225,14 @@ def _explain(run_dir: Path, error: OSError) -> str:
         session = read_session(run_dir, with_events=False, with_histograms=False)
     except SessionError as problem:
         return str(problem)
-    if not is_running(session):
-        return f"the run in {run_dir} has ended: capture one that goes on, or start it again"
-    return (
+    return describe_obstacle(run_dir, session) or (
         f"nobody answers in {run_dir} ({error.strerror or error}): a run answers once its components have started, and "
         "a script of your own never does; --tool timeline works without"
     )
+
+
+def describe_obstacle(run_dir: Path, session: Session) -> str:
+    """Return why nothing can be captured of a run from here; empty: nothing is known that keeps it from being."""
+    if hosts := describe_hosts(session):
+        return f"the run in {run_dir} is on {hosts}, and can be captured from there alone: run this command there"
+    return "" if is_running(session) else f"the run in {run_dir} has ended: capture one that goes on, or start it again"

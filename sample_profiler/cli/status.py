@@ -9,7 +9,8 @@ from pathlib import Path
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import read_session
-from sample_profiler.reports.status import format_status, is_running
+from sample_profiler.reports.distance import DistantRun
+from sample_profiler.reports.status import format_status
 
 __all__ = ["status"]
 
@@ -28,12 +29,13 @@ def status(run_dir: Path, *, watch: bool) -> int:
     Returns:
         Exit status: 0; or 2: the folder is no run's.
     """
+    distant = DistantRun()
     try:
         while True:
             session = read_session(run_dir, with_events=False, with_histograms=False)
             clear = _CLEAR if watch and sys.stdout is not None and sys.stdout.isatty() else ""
             print(clear + format_status(session), flush=True)
-            if not watch or not is_running(session):
+            if not watch or not distant.lives(session):
                 return 0
             time.sleep(_INTERVAL_S)
             if not clear:

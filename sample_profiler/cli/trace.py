@@ -9,6 +9,7 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import read_session
+from sample_profiler.reports.distance import describe_distance
 from sample_profiler.reports.timeline import Timeline
 from sample_profiler.reports.timeline_captures import find_captures
 from sample_profiler.reports.timeline_counters import run_counters
@@ -44,6 +45,8 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         print(printable_text(f"sample-profiler trace: {reason}"), file=sys.stderr)
         return _BAD_USAGE
+    if distance := describe_distance(session):
+        print(printable_text(f"The run is {distance}"), file=sys.stderr)
     for problem in session.describe_problems() + timeline.problems:
         print(printable_text(problem), file=sys.stderr)
     for record in session.processes:

@@ -19,7 +19,7 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.reports.accounts import format_accounts
-from sample_profiler.reports.status import is_running
+from sample_profiler.reports.distance import DistantRun, describe_distance, is_running
 from sample_profiler.reports.tables import format_duration
 from sample_profiler.reports.verdict import format_verdict
 
@@ -45,21 +45,22 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     show = _show_in_place if is_terminal else _show_below
     readings: deque[Session] = deque()
+    distant = DistantRun()
     has_looked = has_shown = False
     try:
         while True:
             session = read_live(run_dir, with_events=False, with_histograms=False)
-            if not is_running(session):
-                _conclude(run_dir, was_watched=has_looked)
+            if not distant.lives(session):
+                _conclude(run_dir, session, was_watched=has_looked or has_shown)
                 return 0
-            has_looked = True
+            has_looked |= is_running(session)
             # Without gauges the run is about to begin: there is nothing yet that throughput could be counted from.
             if any(record.gauges for record in session.processes):
                 readings.append(session)
             while len(readings) > 2 and readings[1].created_s <= session.created_s - window_s:
                 readings.popleft()
             if len(readings) > 1:
-                view = _describe(run_dir, window(session, readings[0]), window_s)
+                view = _describe(run_dir, window(session, readings[0]), window_s, describe_distance(session))
                 show(printable_text(view), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
@@ -82,26 +83,30 @@ def _show_below(text: str, *, is_first: bool) -> None:
     print(text if is_first else f"\n{text}", flush=True)
 
 
-def _conclude(run_dir: Path, *, was_watched: bool) -> None:
-    """Say that the run is over.
+def _conclude(run_dir: Path, session: Session, *, was_watched: bool) -> None:
+    """Say that the run is over, as far as can be told from here.
 
     Raises:
         SessionError: nothing was shown, or it is no run.
     """
+    distance = describe_distance(session)
+    over = f"over, or does not get here any more ({distance})" if distance else "over"
     if was_watched:
-        print(printable(f"The run is over: sample-profiler report {run_dir} shows all of it"))
+        print(printable(f"The run is {over}: sample-profiler report {run_dir} shows all of it"))
         return
     read_session(run_dir, with_events=False, with_histograms=False)
-    raise SessionError(f"the run in {run_dir} is over: sample-profiler report {run_dir} shows what it did")
+    raise SessionError(f"the run in {run_dir} is {over}: sample-profiler report {run_dir} shows what it did")
 
 
-def _describe(run_dir: Path, steady: Session, window_s: float) -> str:
+def _describe(run_dir: Path, steady: Session, window_s: float, distance: str) -> str:
     facts = run_facts(steady)
     parts = [run_dir.resolve().name, f"the last {format_duration(facts.seconds)}"]
     if facts.fps is not None:
         parts.append(f"{facts.fps:,.0f} frames/s")
     if facts.machine_busy is not None:
         parts.append(f"{facts.num_cores} cores {100 * facts.machine_busy:.0f} % busy")
+    if distance:
+        parts.append(distance)
     verdict = format_verdict(_judge(facts, window_s))
     return f"{', '.join(parts)}\n\nVerdict: {verdict}\n\n{format_accounts(accounts(steady))}"
 

@@ -16,6 +16,7 @@ from sample_profiler.analysis.window import window
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live
+from sample_profiler.reports.distance import describe_hosts
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
@@ -102,6 +103,9 @@ def whatif(
 def _explain(run_dir: Path, error: Exception) -> str:
     if isinstance(error, SessionError):
         return f"{run_dir} cannot be measured: {error}"
+    with contextlib.suppress(SessionError):
+        if hosts := describe_hosts(read_live(run_dir, with_events=False, with_histograms=False)):
+            return f"the run in {run_dir} is on {hosts}, and can be measured from there alone: run this command there"
     reason = error.strerror or error if isinstance(error, OSError) else error
     return f"{run_dir} cannot be asked: {reason}: is it a run that goes on?"
 

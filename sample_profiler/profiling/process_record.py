@@ -13,6 +13,7 @@ from sample_profiler.profiling.tree import TreeNode
 __all__ = [
     *(
         "PROCESS_GAUGES",
+        "SILENT_S",
         "THREAD_TIMERS",
         "TIMERS",
         "Anchor",
@@ -28,6 +29,9 @@ TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
 PROCESS_GAUGES = ("memory_mib", "cpu_s", "run_delay_s")
 """Gauges that every process has, whoever its components are."""
+SILENT_S = 120.0
+"""For how long a process that cannot be seen counts as alive without a sign of it: file systems of networks show late
+what is written elsewhere, and clocks of machines differ a little."""
 THREAD_TIMERS = f"{TIMERS}."
 """How the names of such trees begin that are of a thread other than the main one."""
 
@@ -108,6 +112,7 @@ class ProcessRecord:
         num_events_lost: events that were overwritten before anybody read them.
         num_nodes_dropped: blocks for which there was no room.
         open_blocks: outer ones first.
+        silent_s: of a process that cannot be seen: for how long nothing has come into its file; else None.
     """
 
     name: str
@@ -130,6 +135,12 @@ class ProcessRecord:
     num_events_lost: int = 0
     num_nodes_dropped: int = 0
     open_blocks: list[OpenBlock] = field(default_factory=list)
+    silent_s: float | None = None
+
+    @property
+    def seems_alive(self) -> bool:
+        """Whether the process was there when its file was read, or, if it cannot be seen, still wrote into that."""
+        return bool(self.is_alive) or (self.silent_s is not None and self.silent_s < SILENT_S)
 
     @property
     def is_alive(self) -> bool | None:

@@ -9,14 +9,41 @@ from sample_profiler.files import read_at_once
 from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_record import Anchor, ProcessState
 
-__all__ = ["process_state"]
+__all__ = ["PLACE", "is_of_earlier_start", "process_place", "process_state"]
+
+PLACE = "place"
+"""The entry of a record file's metadata with what `process_place` returned to its writer."""
 
 # /proc gives the start of a process in ticks, and the writer may have read its clocks in the middle of one.
 _TOLERANCE_NS = 100_000_000
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_PROCESSES = "/proc/self/ns/pid"
 _STATES: dict[str, ProcessState] = {"T": "stopped", "t": "stopped", "Z": "gone", "X": "gone"}
 
 
-def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
+def process_place() -> str:
+    """Return where the numbers of processes mean what they mean here: a start of a machine, and a container on it.
+
+    Empty if the system does not tell.
+    """
+    try:
+        return f"{read_at_once(_BOOT_ID).decode().strip()} {os.readlink(_PROCESSES)}"
+    except (OSError, ValueError):
+        return ""
+
+
+def is_of_earlier_start(host: str, place: str) -> bool:
+    """Tell whether the writer of a file ran before this machine was started anew, or on another one of its name.
+
+    Args:
+        host: its machine.
+        place: from its metadata; empty: it did not tell.
+    """
+    here = process_place()
+    return bool(place and here) and host == host_name() and place.split()[0] != here.split()[0]
+
+
+def process_state(pid: int, host: str, start_anchor: Anchor, place: str = "") -> ProcessState:
     """Return how the writer of a file is that has not been closed.
 
     A process that got the number of one that is gone is not taken for it: it started after the file was made.
@@ -25,8 +52,9 @@ def process_state(pid: int, host: str, start_anchor: Anchor) -> ProcessState:
         pid: of the writer.
         host: its machine; empty: this one.
         start_anchor: when it made the file.
+        place: from its metadata; empty: it did not tell, as earlier versions did not.
     """
-    if host and host != host_name():
+    if host not in ("", host_name()) or (place and process_place() not in ("", place)):
         return "unknown"
     if not 0 < pid < 2**31:
         return "gone"

@@ -22,6 +22,7 @@ from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_clock import anchor_now, process_start_ns
+from sample_profiler.profiling.process_state import PLACE, process_place
 from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_writing import TreeWriter
 from sample_profiler.profiling.recorder import Recorder
@@ -79,7 +80,8 @@ class RecordFile:
         self._attached: dict[str, Timing] = {}
         self._writers: dict[str, TreeWriter] = {}
         self._has_told_of_gauge = False
-        own = {"process_name": process_name, "host": host_name(), "num_cpus": str(num_usable_cores())}
+        own = {"process_name": process_name, "host": host_name(), PLACE: process_place()}
+        own["num_cpus"] = str(num_usable_cores())
         text = json.dumps(own | dict(metadata or {})).encode()
         sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
         started_ns = process_start_ns() if process_started_ns is None else process_started_ns

@@ -155,6 +155,10 @@ class OpenRecord:
             raise self.error("is truncated", f"it ends before byte {offset + size}")
         return data
 
+    def written_s(self) -> float:
+        """Return when its file system has last seen anything written into it, in seconds since 1970."""
+        return os.fstat(self.descriptor).st_mtime
+
     def read_live(self) -> LiveCounters:
         """Return the counters as they are now.
 

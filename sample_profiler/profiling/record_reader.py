@@ -12,12 +12,19 @@ from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.earlier_timers import EARLIER_TIMERS, read_earlier_timers, take_off
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.kinds import ADD_TIME, Kind, make_kind
-from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord, ProcessState, is_timers
-from sample_profiler.profiling.process_state import process_state
+from sample_profiler.profiling.process_record import (
+    SILENT_S,
+    Anchor,
+    OpenBlock,
+    ProcessRecord,
+    ProcessState,
+    is_timers,
+)
+from sample_profiler.profiling.process_state import PLACE, is_of_earlier_start, process_state
 from sample_profiler.profiling.record_events import EventFollower, last_event, read_events
 from sample_profiler.profiling.record_header import LiveCounters, OpenRecord
 from sample_profiler.profiling.record_slots import Slot, read_gauges, read_slots
-from sample_profiler.profiling.statistics import DeviceStatistics, Statistics, bucket_index
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics, bucket_index
 from sample_profiler.profiling.tree import MAX_DEPTH, TreeNode
 
 __all__ = [
@@ -85,7 +92,8 @@ def _read_known(record: OpenRecord, with_events: bool, with_histograms: bool, no
 
 
 def _state_of_writer(record: OpenRecord, metadata: Mapping[str, str]) -> ProcessState:
-    return process_state(record.header.pid, metadata.get("host", ""), record.header.start_anchor)
+    host, place = metadata.get("host", ""), metadata.get(PLACE, "")
+    return process_state(record.header.pid, host, record.header.start_anchor, place)
 
 
 def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: int | None) -> ProcessRecord:
@@ -107,6 +115,9 @@ def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: 
         now_ns = header.end_monotonic_ns
     elif state in ("gone", "unknown"):
         now_ns = _last_sign_of_life_ns(record, live, slots)
+    silent_s = _silence_s(record, now_ns) if state == "unknown" else None
+    if silent_s is not None and silent_s >= SILENT_S and _is_of_earlier_start(metadata):
+        state, silent_s = "gone", None
     nodes = _Nodes(record, strings, slots, now_ns, with_histograms)
     _take_off_earlier(record, nodes, metadata)
     return ProcessRecord(
@@ -130,7 +141,20 @@ def _read(record: OpenRecord, with_events: bool, with_histograms: bool, now_ns: 
         num_events_lost=first if with_events else max(0, live.events_written - header.num_events),
         num_nodes_dropped=live.nodes_dropped,
         open_blocks=nodes.open_blocks,
+        silent_s=silent_s,
     )
+
+
+def _is_of_earlier_start(metadata: Mapping[str, str]) -> bool:
+    return is_of_earlier_start(metadata.get("host", ""), metadata.get(PLACE, ""))
+
+
+def _silence_s(record: OpenRecord, last_sign_ns: int) -> float:
+    """Return for how long nothing has come into a file, by its own clocks and by that of its file system."""
+    start = record.header.start_anchor
+    last_sign_s = (start.wall_ns + last_sign_ns - start.monotonic_ns) / NS_PER_S
+    # A clock that is ahead of this one by hours is wrong by hours: nothing was written just now by it.
+    return min(abs(time.time() - moment_s) for moment_s in (last_sign_s, record.written_s()))
 
 
 def _take_off_earlier(record: OpenRecord, nodes: _Nodes, metadata: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.history import read_history
 from sample_profiler.reports.tables import format_duration
 from sample_profiler.reports.verdict import verdict_to_dict
@@ -144,7 +145,7 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
 
 
 def describe_run(report: RunReport) -> str:
-    """Return in one line when a run was, for how long, how fast, and why it ended, as far as that is known."""
+    """Return in one line when a run was, for how long, how fast, where, and why it ended, as far as that is known."""
     run, machine = report.session.run, report.session.machine
     parts = [time.strftime("%Y-%m-%d %H:%M", time.localtime(report.session.created_s))]
     if isinstance(run.get("elapsed_s"), int | float):
@@ -157,6 +158,8 @@ def describe_run(report: RunReport) -> str:
         parts.append(f"{run['steady_fps']:,.0f} in its steady part")
     if machine.get("num_cpus"):
         parts.append(f"{machine['num_cpus']} cores")
+    if distance := describe_distance(report.session):
+        parts.append(f"running {distance}" if is_running(report.session) else distance)
     if run.get("reason"):
         parts.append(str(run["reason"]))
     return " · ".join(parts)

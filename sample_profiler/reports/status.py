@@ -10,20 +10,16 @@ from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
+from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten
 
-__all__ = ["format_status", "is_running"]
+__all__ = ["format_status"]
 
 _COMPONENT_WIDTH = 21
 _BLOCK_WIDTH = 22
 _WAITS_WIDTH = 19
 _LOOP = "main_loop"
 _UNKNOWN = "unknown"
-
-
-def is_running(session: Session) -> bool:
-    """Return whether a process of the run lives, as far as can be seen from here."""
-    return any(record.is_alive for record in session.processes)
 
 
 def format_status(session: Session) -> str:
@@ -41,14 +37,16 @@ def format_status(session: Session) -> str:
 
 def _headline(session: Session) -> str:
     records = session.processes
-    states = [record.state for record in records]
+    states = [_shown_state(record) for record in records]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     wall_ns = max((tree.statistics.total_ns for record in records for tree in record.trees.values()), default=0)
     if is_running(session):
         is_hung = "alive" not in states
         state = "is stopped" if is_hung else "is running"
+        state = " ".join(filter(None, (state, describe_distance(session))))
     elif "unknown" in states:
-        state = "is on another machine, whose processes cannot be seen from here"
+        distance = describe_distance(session) or "on another machine"
+        state = f"is {distance}; its processes cannot be seen from here"
     elif "gone" in states and not session.run.get("reason"):
         state = "was killed"  # nobody was left to say why it ended
     else:
@@ -59,6 +57,10 @@ def _headline(session: Session) -> str:
     return f"The run {state}{reason}; {lasted}; processes: {counts}" + (recorders and f"; recorder: {recorders}")
 
 
+def _shown_state(record: ProcessRecord) -> str:
+    return "alive" if record.seems_alive and record.state == "unknown" else record.state
+
+
 def _component_table(records: Sequence[ProcessRecord]) -> str:
     rows = []
     for record in records:
@@ -67,7 +69,7 @@ def _component_table(records: Sequence[ProcessRecord]) -> str:
             rows.append(
                 [
                     shorten(component, _COMPONENT_WIDTH) + ("*" if figures.is_parallel else ""),
-                    record.state,
+                    _shown_state(record),
                     format_percent(figures.share(sum(figures.work_ns.values()))),
                     format_percent(figures.share(figures.unaccounted_ns)),
                     *_current_block(record, [component]),
@@ -89,7 +91,7 @@ def _timers_row(record: ProcessRecord) -> list[str]:
     wall_ns = sum(root.statistics.total_ns for root in roots)
     timed_ns = sum(block.statistics.total_ns for root in roots for block in root.children.values())
     share = format_percent(min(1.0, timed_ns / wall_ns)) if wall_ns else ""
-    return [f"  {TIMERS}", record.state, share, "", *_current_block(record, record.timers), ""]
+    return [f"  {TIMERS}", _shown_state(record), share, "", *_current_block(record, record.timers), ""]
 
 
 def _current_block(record: ProcessRecord, trees: Sequence[str]) -> tuple[str, str]:

@@ -15,9 +15,12 @@ import record_writer
 from record_writer import PASS_NS, RecordWriter, S, find_dead_pid
 
 from sample_profiler.errors import RecordError
+from sample_profiler.profiling import process_state as process_state_module
 from sample_profiler.profiling import record_events, record_reader
 from sample_profiler.profiling import record_format as layout
 from sample_profiler.profiling.events import Event
+from sample_profiler.profiling.process_record import SILENT_S
+from sample_profiler.profiling.process_state import PLACE, process_place
 from sample_profiler.profiling.record_events import read_events
 from sample_profiler.profiling.record_header import Header, LiveCounters, OpenRecord
 from sample_profiler.profiling.record_reader import EventFollower, OpenBlock, read_record_file
@@ -459,3 +462,62 @@ def test_a_reader_that_hammers_a_writer_at_full_speed_never_sees_a_torn_value(pa
         assert {record.state for record in stopped} == {"stopped"}
         totals = [record.trees["A"].children["work"].statistics.total_ns for record in stopped]
         assert totals[0] == totals[1] >= PASS_NS * count
+
+
+FAR = {"process_name": "Far", "host": "elsewhere"}
+
+
+def set_signs(path, monkeypatch, *, written_s, last_sign_s):
+    """Let a file look as if its file system, and its process, had last written into it so long ago."""
+    now_s = 1_700_000_000 + 7 + last_sign_s  # the last sign of the sample is 7 s after its process began
+    monkeypatch.setattr(record_reader.time, "time", lambda: float(now_s))
+    os.utime(path, (now_s - written_s, now_s - written_s))
+
+
+@pytest.mark.parametrize(
+    ("written_s", "last_sign_s", "silent_s"),
+    [(3, 5000, 3), (5000, 4, 4), (200, 300, 200), (-90_000, 600, 600), (-2, 600, 2)],
+)
+def test_a_process_that_cannot_be_seen_seems_alive_while_something_comes_into_its_file(
+    path, monkeypatch, written_s, last_sign_s, silent_s
+):
+    write_sample(path, metadata=FAR)
+    set_signs(path, monkeypatch, written_s=written_s, last_sign_s=last_sign_s)
+    record = read_record_file(path)
+    assert (record.state, record.silent_s) == ("unknown", pytest.approx(silent_s))
+    assert record.seems_alive == (silent_s < SILENT_S)
+    assert record.read_ns == 12 * S, "its clocks are not those of this machine"
+
+
+@pytest.mark.parametrize("state", ["alive", "gone", "ended"])
+def test_of_processes_that_can_be_seen_their_files_need_not_tell(path, state):
+    end_ns = 20 * S if state == "ended" else None
+    write_sample(path, pid=find_dead_pid() if state == "gone" else None, end_ns=end_ns)
+    record = read_record_file(path)
+    assert (record.state, record.silent_s, record.seems_alive) == (state, None, state == "alive")
+
+
+def test_the_number_of_a_process_in_another_container_is_nobody_of_here(path):
+    boot_id = process_place().split()[0]
+    own = {"process_name": "Test", "host": os.uname().nodename}
+    write_sample(path, metadata=own | {PLACE: f"{boot_id} pid:[1]"})
+    record = read_record_file(path)
+    assert (record.state, record.seems_alive) == ("unknown", True)
+    write_sample(path, metadata=own | {PLACE: process_place()})
+    assert read_record_file(path).state == "alive"
+
+
+def test_processes_from_before_this_machine_was_started_anew_are_gone(path, monkeypatch):
+    namespace = process_place().split()[1]
+    write_sample(path, metadata={"host": os.uname().nodename, PLACE: f"earlier {namespace}"})
+    assert read_record_file(path).seems_alive, "it may be another machine of this name, for its file is being written"
+    set_signs(path, monkeypatch, written_s=500, last_sign_s=500)
+    record = read_record_file(path)
+    assert (record.state, record.silent_s, record.seems_alive) == ("gone", None, False)
+
+
+def test_where_the_system_does_not_tell_of_places_the_host_counts(path, monkeypatch):
+    monkeypatch.setattr(process_state_module, "_BOOT_ID", "/nowhere")
+    assert process_place() == ""
+    write_sample(path, metadata={"host": os.uname().nodename, PLACE: "other pid:[1]"})
+    assert read_record_file(path).state == "alive"

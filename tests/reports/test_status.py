@@ -8,7 +8,8 @@ from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessR
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
-from sample_profiler.reports.status import format_status, is_running
+from sample_profiler.reports.distance import is_running
+from sample_profiler.reports.status import format_status
 
 S = 1_000_000_000
 
