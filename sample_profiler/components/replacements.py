@@ -25,6 +25,7 @@ class _Loss:
     message: str
     at_s: float
     lacked_memory: bool
+    hung_at_start: bool
 
 
 class Replacements:
@@ -62,7 +63,8 @@ class Replacements:
 
         A worker that raises before it has sampled the steps of one rollout of all its environments, or in the same way
         as a minute ago, would do so again and again: whoever writes the environment wants to hear of it now. A killed
-        one has done nothing wrong; one whose environments leak has sampled for a while.
+        one has done nothing wrong; one whose environments leak has sampled for a while. One that hangs before its first
+        rollout may have had bad luck once, as with a port that is taken.
         """
         now_s = time.monotonic()
         while self._losses and now_s - self._losses[0].at_s > _WINDOW_S:
@@ -76,6 +78,9 @@ class Replacements:
             return "it had not finished a single rollout, and another one would not, either"
         if failure.message.startswith(EnvContractError.__name__):
             return "an environment that breaks its contract would do so again"
+        own = [loss for loss in self._losses if loss.component == failure.component]
+        if failure.is_hang and own and own[-1].hung_at_start and not self._has_sampled_a_rollout(failure.component):
+            return "like the one that it had replaced, it hung before it had finished a single rollout"
         for loss in self._losses:
             is_same = (loss.component, loss.message) == (failure.component, failure.message)
             may_do_again = failure.lacks_memory or not failure.was_raised
@@ -85,7 +90,9 @@ class Replacements:
 
     def note(self, failure: Failure) -> None:
         """Remember that the worker is replaced now."""
-        self._losses.append(_Loss(failure.component, failure.message, time.monotonic(), failure.lacks_memory))
+        hung_at_start = failure.is_hang and not self._has_sampled_a_rollout(failure.component)
+        now_s = time.monotonic()
+        self._losses.append(_Loss(failure.component, failure.message, now_s, failure.lacks_memory, hung_at_start))
         worker = rollout_worker_index(failure.component)
         assert worker is not None
         self._steps_at_start[worker] = int(self._counters.agent_steps[worker].sum())

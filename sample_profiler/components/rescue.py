@@ -125,7 +125,7 @@ class Rescue:
         parts = [describe_hang(record, time.perf_counter_ns())] if record else []
         stacks = child.dump_stacks()
         parts.append(f"its threads are here:\n{stacks}" if stacks else "its threads did not say where they are\n")
-        return Failure(child.name, message, "\n".join(filter(None, parts)))
+        return Failure(child.name, message, "\n".join(filter(None, parts)), is_hang=True)
 
     def locate(self, component: str) -> str:
         """Return in which block a component is, and for how long; empty: that cannot be seen."""

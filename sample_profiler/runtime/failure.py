@@ -52,6 +52,7 @@ class Failure:
         traceback_text: the whole traceback, causes included; empty if there is none.
         was_raised: whether an exception is the cause; else the process was killed, hung, or was stuck.
         lacks_memory: whether the machine's memory, or what the process may have of it, was not enough.
+        is_hang: whether it gave no sign of life.
     """
 
     component: str
@@ -59,6 +60,7 @@ class Failure:
     traceback_text: str
     was_raised: bool = False
     lacks_memory: bool = False
+    is_hang: bool = False
 
     @classmethod
     def from_exception(cls, component: str, error: BaseException) -> Failure:

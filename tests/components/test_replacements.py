@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -117,3 +118,15 @@ def test_a_worker_whose_environments_leak_is_replaced_as_one_that_is_killed_for_
     assert replacements.num_lacking_memory("RolloutWorker_w1") == 3
     assert replacements.num_lacking_memory("RolloutWorker_w0") == 0
     assert "--max_worker_restarts=3" in replacements.find_objection(leaks)
+
+
+def test_a_worker_that_hangs_at_its_start_as_the_one_before_is_not_replaced_again(make):
+    hung = Failure("RolloutWorker_w1", "it has shown no sign of life for 10 s", "", is_hang=True)
+    replacements, counters = make()
+    assert replacements.find_objection(hung) is None, "once it may have been bad luck"
+    replacements.note(hung)
+    assert replacements.find_objection(replace(hung, component="RolloutWorker_w0")) is None
+    assert replacements.find_objection(KILLED) is None
+    assert "like the one that it had replaced, it hung before" in replacements.find_objection(hung)
+    counters.agent_steps[1, 0] = 8
+    assert replacements.find_objection(hung) is None, "it has finished a rollout meanwhile"
