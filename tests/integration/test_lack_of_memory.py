@@ -60,7 +60,7 @@ def group() -> Iterator[Path]:
 
 
 def test_a_worker_that_the_kernel_ends_is_told_with_its_environments_and_replaced(tmp_path, group):
-    result = run_leaking("bytes", tmp_path, "--max_worker_restarts=1", group=group)
+    result = run_leaking("bytes", tmp_path, "--max_worker_restarts=1", group=group, CHUNK_MIB="96")
     assert result.returncode == 1, result.stdout
     lost = f"RolloutWorker_w1 is lost: its process ({ENVS}) was ended by the kernel for want of memory: it had "
     assert lost in result.stdout
