@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ __all__ = [
     *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype"),
     *("action_parts", "action_width"),
     *("as_dict_space", "draw_action", "flatten_action", "flatten_observation", "is_discrete", "is_nested"),
-    *("normalized_keys", "num_action_parameters", "part_width", "split_action_mask"),
+    *("normalized_keys", "num_action_parameters", "part_width", "plain_space", "split_action_mask"),
 ]
 
 DEFAULT_OBSERVATION_KEY = "obs"
@@ -36,6 +37,34 @@ def as_dict_space(space: gymnasium.Space[Any]) -> spaces.Dict:
     if not isinstance(space, spaces.Dict):
         return spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
     return spaces.Dict(flatten_observation(dict(space.items()))) if is_nested(space) else space
+
+
+def plain_space(space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+    """Return a space as one of gymnasium's own classes, without a random generator: data that any process can read.
+
+    An environment may have classes of its own derived from these, which only it can import. Other spaces stay what they
+    are.
+    """
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: plain_space(item) for key, item in space.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([plain_space(item) for item in space.spaces])
+    for kind, template in _TEMPLATES.items():
+        if isinstance(space, kind):
+            plain: gymnasium.Space[Any] = copy.copy(template)
+            for name in vars(template).keys() - _OF_GENERATOR:
+                setattr(plain, name, copy.copy(getattr(space, name)))
+            return plain
+    return space
+
+
+_TEMPLATES: dict[type, gymnasium.Space[Any]] = {
+    spaces.Box: spaces.Box(0, 1, (1,)),
+    spaces.Discrete: spaces.Discrete(1),
+    spaces.MultiBinary: spaces.MultiBinary(1),
+    spaces.MultiDiscrete: spaces.MultiDiscrete([1]),
+}
+_OF_GENERATOR = {"_np_random", "_np_random_seed"}
 
 
 def is_nested(space: gymnasium.Space[Any]) -> bool:

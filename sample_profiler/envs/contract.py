@@ -37,6 +37,7 @@ from sample_profiler.spaces import (
     as_dict_space,
     flatten_observation,
     is_nested,
+    plain_space,
 )
 
 __all__ = [
@@ -132,8 +133,10 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
                 "reset(), step(), observation_space and action_space"
             )
     return EnvSpec(
-        observation_space=as_dict_space(_check_observation_space(_read_space(env, "observation_space", name), name)),
-        action_space=_check_action_space(_read_space(env, "action_space", name), name),
+        observation_space=as_dict_space(
+            plain_space(_check_observation_space(_read_space(env, "observation_space", name), name))
+        ),
+        action_space=plain_space(_check_action_space(_read_space(env, "action_space", name), name)),
         num_agents=_read_num_agents(env, name),
     )
 
