@@ -194,6 +194,7 @@ class SteppingGroup:
         step, slots, num_agents = self.step_index, self.slots, self._num_agents
         step_begin_ns = perf_counter_ns()
         actions = memory.actions[slots, step]
+        slot_of_row = slots.tolist()  # numbers of Python, by which arrays are indexed more quickly
         rewards: list[float] = []
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
@@ -209,7 +210,7 @@ class SteppingGroup:
             all_truncated += truncated
             for agent in range(num_agents):
                 self._lengths[first + agent] += 1
-                self._write_observation(slots[first + agent], step + 1, observations[agent])
+                self._write_observation(slot_of_row[first + agent], step + 1, observations[agent])
             if num_agents > 1:
                 self._note_who_is_active(i, infos)
             if True in terminated or True in truncated:

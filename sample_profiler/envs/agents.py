@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sample_profiler.envs.contract import (
     check_begun_episodes,
     check_reset_result,
     check_step_result,
+    only_number,
     read_episode_statistics,
 )
 from sample_profiler.errors import EnvContractError, EnvError
@@ -36,6 +37,9 @@ from sample_profiler.spaces import (
 __all__ = ["AgentsEnv"]
 
 Observations = list[dict[str, Any]]
+
+# Types of rewards that are taken as they are; the one number of most others is to be found first.
+_NUMBERS = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.int32))
 
 
 class AgentsEnv:
@@ -136,18 +140,24 @@ class AgentsEnv:
                 self._is_step_checked = True
             if self.num_agents == 1:
                 observation, reward, terminated, truncated, info = result
-                if (terminated or truncated) and not self._is_end_checked:
-                    self._check_end()
+                if terminated is not False or truncated is not False or type(reward) is not float:  # else all is plain
+                    if type(reward) not in _NUMBERS:
+                        reward = only_number(reward)
+                    terminated, truncated = _as_flag(terminated), _as_flag(truncated)
+                    if (terminated or truncated) and not self._is_end_checked:
+                        self._check_end()
                 if self._flatten is not None:
                     observation = self._flatten(observation)
                 if self._ranges:
                     self._check_ranges([observation], "step")
                 return [observation], [reward], [terminated], [truncated], [info]
             observations, rewards, ends, cuts, infos = result
-            ends, cuts = list(ends), list(cuts)
+            rewards, ends, cuts = list(rewards), _as_flags(ends), _as_flags(cuts)
+            if not _NUMBERS.issuperset(map(type, rewards)):
+                rewards = list(map(only_number, rewards))
             if not self._is_end_checked and (True in ends or True in cuts):
                 self._check_end()
-            return self._as_dicts(observations, "step"), list(rewards), ends, cuts, list(infos)
+            return self._as_dicts(observations, "step"), rewards, ends, cuts, list(infos)
         except EnvContractError:
             raise
         except Exception:
@@ -309,6 +319,16 @@ class AgentsEnv:
             yield
         except (Exception, SystemExit) as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
+
+
+def _as_flag(value: Any) -> Any:
+    """Return a flag as a bool of Python, as far as it is one: with numpy's, all that follows takes much longer."""
+    return value if type(value) is bool else bool(value) if type(value) is np.bool_ else only_number(value)
+
+
+def _as_flags(values: Iterable[Any]) -> list[Any]:
+    values = list(values)
+    return values if {bool}.issuperset(map(type, values)) else list(map(_as_flag, values))
 
 
 def _under_default_key(observation: Any) -> dict[str, Any]:

@@ -13,6 +13,9 @@ episodes of its own, ``begin_episodes(agents)`` returns the first observation of
 given; it is called after each step that ended some. A vector of environments is adapted to that by
 :mod:`sample_profiler.envs.vector`.
 
+A reward is a number, and a flag True or False: of Python, of numpy, or an array or tensor of shape () or (1,), which
+counts as the one number in it. A list of one is none.
+
 An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
 returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset
 themselves.
@@ -49,6 +52,7 @@ __all__ = [
     "env_probed",
     "inspect_env",
     "name_of_env",
+    "only_number",
     "read_episode_statistics",
 ]
 
@@ -227,9 +231,20 @@ def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, fl
     return statistics
 
 
+def only_number(value: Any) -> Any:
+    """Return the one number of an array or tensor of shape () or (1,); anything else as it is.
+
+    Args:
+        value: A reward or a flag, as an environment returned it.
+    """
+    if getattr(value, "shape", None) in ((), (1,)) and callable(item := getattr(value, "item", None)):
+        return item()
+    return value
+
+
 def _read_number(value: Any, where: str) -> float:
     try:
-        return float(value)
+        return float(only_number(value))
     except Exception:  # texts, arrays, and what else people put there
         raise EnvContractError(
             f"{where} of an episode's last info is {_describe(value)}; it is a number: leave out what is none"
@@ -239,7 +254,8 @@ def _read_number(value: Any, where: str) -> float:
 def _check_outcome(value: Any, spec: EnvSpec, where: str, *, is_flag: bool) -> None:
     """Check what is one value for each agent: a reward, or whether the episode ended."""
     shape = (spec.num_agents,) if spec.num_agents > 1 else ()
-    array = _as_array(value, where)
+    are_several = spec.num_agents > 1 and (isinstance(value, Sequence) or bool(getattr(value, "shape", None)))
+    array = _as_array(list(map(only_number, value)) if are_several else only_number(value), where)
     if array.shape != shape:
         expected = f"a list with one entry for each of {spec.num_agents} agents" if shape else "a single value"
         raise EnvContractError(f"{where} {_describe(value)}; it is {expected}")

@@ -94,7 +94,7 @@ class VectorAgents:
         previous, self._latest = self._latest, self._split(observations)
         final = list(self._latest)
         described = self._describe(infos)
-        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
+        rewards, terminated, truncated = map(self._by_member, (rewards, terminated, truncated))
         ended = np.flatnonzero(terminated | truncated).tolist()
         if self._may_be_agents and len(ended) < self.num_agents:
             self._check_goes_on(ended, infos)
@@ -104,7 +104,7 @@ class VectorAgents:
             described[member] = _describe_end(infos, member)
             if self._autoreset is AutoresetMode.NEXT_STEP:
                 described[member] = {**described[member], "is_active": False}
-        return final, np.asarray(rewards).tolist(), terminated.tolist(), truncated.tolist(), described
+        return final, rewards.tolist(), terminated.tolist(), truncated.tolist(), described
 
     def begin_episodes(self, agents: Sequence[int]) -> list[Any]:
         """Return what members see first in their next episode.
@@ -157,6 +157,11 @@ class VectorAgents:
             return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         return list(iterate(self._batched_observations, copy.deepcopy(observations)))
+
+    def _by_member(self, values: Any) -> np.ndarray[Any, Any]:
+        """Return what there is one of for each member, also where that is an array of one number."""
+        array = np.asarray(values)
+        return array[:, 0] if array.shape == (self.num_agents, 1) else array
 
     def _describe_begin(self, infos: Any) -> list[Any]:
         """Return what a reset says of members, if it says that in the way of steps; it may return anything."""

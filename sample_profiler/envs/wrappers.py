@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sample_profiler.envs.contract import name_of_env
+from sample_profiler.envs.contract import name_of_env, only_number
 from sample_profiler.envs.resize import NearestResize
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling.ranges import profile_range
@@ -46,7 +46,7 @@ class FrameSkip(Wrapper):
         total = 0.0
         for _ in range(self._num_frames):
             observation, reward, terminated, truncated, info = self.env.step(action)
-            total += float(reward)
+            total += float(only_number(reward))
             if terminated or truncated:
                 break
         return observation, total, terminated, truncated, info

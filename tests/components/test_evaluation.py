@@ -335,6 +335,23 @@ def test_what_a_reset_says_of_agents_that_end_apart_is_not_taken_for_later_episo
     assert seen == [(0, [0, 1]), (1, [0]), (2, [0]), (4, [1]), (6, [0]), (8, [1])]
 
 
+class PushInArrays(Push):
+    """The same, told in arrays of one number."""
+
+    def step(self, action):
+        observation, *outcome, info = super().step(action)
+        return observation, *(np.array([value]) for value in outcome), info
+
+
+def test_rewards_and_flags_in_arrays_of_one_are_played_as_numbers(model):
+    episodes = []
+    for make in (Push, PushInArrays):
+        env = AgentsEnv(make, inspect_env(make()), "push", 0, 1)
+        played = play(env, Player(model, 1, None), frames_per_step=4, repeats=2, bad_numbers=PLAYED)
+        episodes.append(next(each for each in played if each is not None))
+    assert episodes[0] == episodes[1]
+
+
 class Spoilt(Push):
     """The second step's observation is no number, and the first of the second episode is infinite."""
 

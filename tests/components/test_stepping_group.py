@@ -751,6 +751,25 @@ def test_a_reset_that_breaks_the_contract_later_on_does_so_too(break_later, rese
     assert message in told
 
 
+@pytest.mark.parametrize("one", [np.array, np.float32, lambda value: np.array([value])], ids=["()", "scalar", "(1,)"])
+def test_arrays_of_one_number_are_written_as_the_number(make_driver, observation_space, one):
+    class Arrays(Breaking):
+        def step(self, action):
+            seen, *outcome, info = super().step(action)
+            return seen, *map(one, outcome), info
+
+    insides = [Arrays(observation_space), Breaking(observation_space)]
+    spec = inspect_env(insides[0])
+    envs = [AgentsEnv(lambda inside=inside: inside, spec, "mine", index, 1) for index, inside in enumerate(insides)]
+    driver = make_driver(envs)
+    driver.do_rollout([0, 1])
+    memory = driver.memory
+    assert memory.rewards[0].tolist() == memory.rewards[1].tolist() == [0.5] * 4
+    assert memory.terminated[0].tolist() == memory.terminated[1].tolist() == [False, True, False, True]
+    assert [episode.episode_return for episode in driver.group.episodes] == [1.0] * 4
+    assert all(type(episode.episode_return) is float for episode in driver.group.episodes)
+
+
 def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make_driver, make_env):
     driver = make_driver([make_env(0)])
     driver.begin([0])

@@ -7,6 +7,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.envs import inspect_env
@@ -93,6 +94,46 @@ def test_one_agent_is_a_list_of_one(make):
     assert (rewards, terminated, truncated, infos) == ([0.5], [False], [True], [{"info": 1}])
     assert inside.actions == [2]
     assert type(inside.actions[0]) is int
+
+
+ONES = (np.array, np.float32, np.float64, lambda value: np.array([value]), torch.tensor,
+        lambda value: torch.tensor([value]))  # fmt: skip
+
+
+@pytest.mark.parametrize("one", ONES)
+def test_an_array_of_one_number_is_that_number_in_each_step(make, one):
+    outcomes = iter([(0.5, False, False), (one(1.5), one(0) == 1, False), (one(2.5), one(1) == 1, one(0) == 1)])
+    inside = Scripted()
+    inside.step = lambda action: (np.zeros(2, np.float32), *next(outcomes), {})
+    env, _ = make(inside)
+    env.reset()
+    steps = [env.step(actions(0))[1:4] for _ in range(3)]
+    assert steps == [([0.5], [False], [False]), ([1.5], [False], [False]), ([2.5], [True], [False])]
+    for _, terminated, truncated in steps:
+        assert type(terminated[0]) is type(truncated[0]) is bool
+
+
+@pytest.mark.parametrize("one", ONES)
+@pytest.mark.parametrize("together", [list, tuple, np.array])
+def test_so_it_is_of_each_of_several_agents(make, one, together):
+    if together is np.array and isinstance(one(0.0), torch.Tensor):
+        together = torch.stack
+    inside = TwoAgents()
+    rewards, flags = (together([one(first), one(second)]) for first, second in ((1.5, 2.5), (True, False)))
+    inside.step = lambda _: ([np.zeros(2, np.float32)] * 2, rewards, flags, [False, True], [{}, {}])
+    env, _ = make(inside)
+    env.reset()
+    for _ in range(2):
+        assert env.step(actions(0, 0))[1:4] == ([1.5, 2.5], [True, False], [False, True])
+
+
+def test_agents_may_mix_numbers_and_arrays_of_one(make):
+    inside = TwoAgents()
+    flags = [False, np.array([False])]
+    inside.step = lambda _: ([np.zeros(2, np.float32)] * 2, [0.0, np.array([2.5])], flags, flags, [{}, {}])
+    env, _ = make(inside)
+    env.reset()
+    assert env.step(actions(0, 0))[1:4] == ([0.0, 2.5], [False, False], [False, False])
 
 
 def test_dictionaries_stay_as_they_are(make):

@@ -8,6 +8,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.envs.contract import (
@@ -17,6 +18,7 @@ from sample_profiler.envs.contract import (
     env_probed,
     inspect_env,
     name_of_env,
+    only_number,
     read_episode_statistics,
 )
 from sample_profiler.errors import EnvContractError, EnvError
@@ -178,6 +180,33 @@ def test_bad_reset(spec, result, message):
         check_reset_result(result, spec, "mine")
 
 
+@pytest.mark.parametrize("one", [np.array, np.float32, lambda value: np.array([value]), torch.tensor,
+                                 lambda value: torch.tensor([value])])  # fmt: skip
+def test_an_array_of_one_number_is_that_number(one):
+    for reward in (1.5, True, 3):
+        check_step_result((ZEROS, one(reward), False, False, {}), SPEC, "mine")
+        agents = [ZEROS, ZEROS], [one(reward), 0.5], [False, False], [False, False], [{}, {}]
+        check_step_result(agents, TWO_AGENTS, "mine")
+    for flag in (True, False, 1):
+        check_step_result((ZEROS, 0.0, one(flag), one(not flag), {}), SPEC, "mine")
+    with pytest.raises(EnvContractError, match=r"terminated .*; it is True or False"):
+        check_step_result((ZEROS, 0.0, one(2), False, {}), SPEC, "mine")
+
+
+@pytest.mark.parametrize("rows", [np.array, torch.tensor])
+def test_so_are_rows_of_one_number_of_several_agents(rows):
+    flags = rows([[True], [False]])
+    check_step_result(([ZEROS, ZEROS], rows([[1.0], [2.0]]), flags, flags, [{}, {}]), TWO_AGENTS, "mine")
+    check_step_result(([ZEROS, ZEROS], rows([1.0, 2.0]), flags[:, 0], flags[:, 0], [{}, {}]), TWO_AGENTS, "mine")
+
+
+def test_only_number_takes_numbers_alone():
+    for value in (1.5, True, None, "1", [1.0], (1.0,), np.zeros(2), np.zeros((1, 1)), np.zeros(0), {}, object()):
+        assert only_number(value) is value
+    assert type(only_number(np.array([2.5]))) is float
+    assert type(only_number(np.array(True))) is bool
+
+
 def test_good_step():
     check_step_result((ZEROS, np.float64(1.0), np.bool_(True), False, {}), SPEC, "mine")
     check_step_result(([ZEROS, ZEROS], [0, 1.0], [False, False], np.zeros(2, bool), [{}, {}]), TWO_AGENTS, "mine")
@@ -188,6 +217,13 @@ def test_good_step():
     [
         (SPEC, (ZEROS, 0.0, False, {}), r"step\(\) returned a tuple of 4; .*truncated"),
         (SPEC, (ZEROS, [0.0], False, False, {}), "reward a list of 1; it is a single value"),
+        (SPEC, (ZEROS, np.zeros(2), False, False, {}), r"reward array\(\[0., 0.\]\).*; it is a single value"),
+        (SPEC, (ZEROS, np.zeros((1, 1)), False, False, {}), "reward array.*; it is a single value"),
+        (SPEC, (ZEROS, np.zeros(0), False, False, {}), "reward array.*; it is a single value"),
+        (SPEC, (ZEROS, np.array(["1"]), False, False, {}), "reward array.*; it is a number"),
+        (SPEC, (ZEROS, np.array([None]), False, False, {}), "reward array.*; it is a number"),
+        (SPEC, (ZEROS, (0.0,), False, False, {}), "reward a tuple of 1; it is a single value"),
+        (SPEC, (ZEROS, 0.0, [False], False, {}), "terminated a list of 1; it is a single value"),
         (SPEC, (np.zeros(2), 0.0, False, False, {}), r"of shape \(2,\)"),
         (SPEC, (ZEROS, None, False, False, {}), "reward None.*; it is a number"),
         (SPEC, (ZEROS, "1", False, False, {}), "reward '1'.*; it is a number"),
@@ -196,6 +232,9 @@ def test_good_step():
         (SPEC, ([[1.0], [1.0, 2.0]], 0.0, False, False, {}), "it makes no array"),
         (TWO_AGENTS, ([ZEROS, ZEROS], 0.0, [False] * 2, [False] * 2, [{}, {}]), "reward 0.0.*one entry for each of 2"),
         (TWO_AGENTS, ([ZEROS, ZEROS], [0.0] * 2, [False] * 2, False, [{}, {}]), "truncated False"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], [[0.0]] * 2, [False] * 2, [False] * 2, [{}, {}]), "reward a list of 2"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], {0: 1.0, 1: 1.0}, [False] * 2, [False] * 2, [{}, {}]), "reward {0: 1.0, 1: 1.0}"),
+        (TWO_AGENTS, ([ZEROS, ZEROS], np.zeros((2, 2)), [False] * 2, [False] * 2, [{}, {}]), "reward array"),
     ],
 )
 def test_bad_step(spec, result, message):
@@ -204,8 +243,9 @@ def test_bad_step(spec, result, message):
 
 
 def test_an_episode_tells_numbers_by_name():
-    info = {"episode_extra_stats": {"kills": np.int64(3), 7: "0.5"}, "true_objective": np.float32(2), "map": "E1M1"}
-    assert read_episode_statistics(info, "mine") == {"kills": 3.0, "7": 0.5, "true_objective": 2.0}
+    told = {"kills": np.int64(3), 7: "0.5", "deaths": np.array([4])}
+    info = {"episode_extra_stats": told, "true_objective": np.float32(2), "map": "E1M1"}
+    assert read_episode_statistics(info, "mine") == {"kills": 3.0, "7": 0.5, "deaths": 4.0, "true_objective": 2.0}
     assert read_episode_statistics({}, "mine") == {}
 
 

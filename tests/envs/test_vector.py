@@ -169,6 +169,20 @@ def test_infos_of_arrays_may_say_who_is_active():
     assert env.step(np.zeros((3, 1), int))[4][0]["true_objective"] == 4.0
 
 
+@pytest.mark.parametrize("rows", [lambda values: np.asarray(values)[:, None], lambda values: [[v] for v in values]])
+def test_what_there_is_one_of_for_each_member_may_be_rows_of_one(rows):
+    class InRows(Simulator):
+        def step(self, actions):
+            observations, *outcome, infos = super().step(actions)
+            return observations, *map(rows, outcome), infos
+
+    plain, env = as_agents(Simulator()), as_agents(InRows())
+    plain.reset(), env.reset()
+    for _ in range(2):
+        chosen = np.array([[0], [1], [3]])
+        assert env.step(chosen)[1:4] == plain.step(chosen)[1:4]
+
+
 def test_the_picture_is_that_of_the_first_member():
     env = as_agents(make_gym_vector(AutoresetMode.SAME_STEP))
     env.reset()

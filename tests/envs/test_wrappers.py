@@ -44,6 +44,19 @@ class Counter(gymnasium.Env):
         return np.full(self.observation_space.shape, self.t, self.observation_space.dtype)
 
 
+def test_frame_skip_sums_arrays_of_one_number():
+    env = FrameSkip(Counter(), 3)
+    step = env.env.step
+
+    def step_in_arrays(action):
+        observation, *outcome, info = step(action)
+        return observation, *(np.array([value]) for value in outcome), info
+
+    env.env.step = step_in_arrays
+    env.reset()
+    assert [env.step(0)[1] for _ in range(2)] == [1 + 2 + 3, 4 + 5], "and it ends with the episode"
+
+
 def test_frame_skip_sums_rewards_and_repeats_the_action():
     env = FrameSkip(Counter(), 3)
     env.reset()
