@@ -7,26 +7,14 @@ import logging
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from sample_profiler import __version__
-from sample_profiler.cli.folder_checks import LOG, check_links, describe_refused
-from sample_profiler.cli.logs import log_to_console, log_to_file, make_console
-from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.run_folder import end_trial, remove_unfinished, replace_config, take_folder
-from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.cli.folder_checks import describe_refused
+from sample_profiler.cli.logs import log_to_console, make_console
 from sample_profiler.components.env_probe import EnvProbe, begin_probe
-from sample_profiler.components.making import check_own_parts
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import (
-    allow_processes,
-    check_spaces,
-    choose_device,
-    execute_run,
-)
 from sample_profiler.config import (
     Config,
     parse_run_config,
@@ -34,13 +22,11 @@ from sample_profiler.config import (
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
 from sample_profiler.profiling.session import live_folder
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind
-from sample_profiler.runtime.machine import Machine, draw_seed
+from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.main_module import check_main_module
 from sample_profiler.runtime.outputs import outputs_kept
-from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["train_as_told"]
 
@@ -48,11 +34,6 @@ logger = logging.getLogger(__name__)
 
 _BAD_USAGE = 2
 _KILLED_BY_SIGNAL = 128
-_OF_PROCESSES = (
-    *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
-    *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
-)
-"""Flags about processes of a component's own, as far as there are such."""
 
 
 def train_as_told(
@@ -114,40 +95,12 @@ def _train(
     left_behind = LeftBehind(config.faults.hang_timeout)
     if config.sampling.serial_mode:
         stack.callback(left_behind.let_go)
-    metadata = get_thread_stacks().current().metadata
     # What an earlier run has left is not touched for an environment that cannot be used.
     probe = _begin_probe(config, stack, takes_step=not is_new)
-    device = choose_device(config)
-    # Not before: the environment is tried meanwhile, in a process of its own.
-    from sample_profiler.cli.conclusion import conclude, exit_status
+    # Not before: it takes as long as the process needs that tries the environment meanwhile.
+    from sample_profiler.cli.training_run import train_with
 
-    env_spec = probe.spec()
-    check_spaces(config, env_spec)
-    allow_processes(config)
-    if not is_new:
-        check_own_parts(config, env_spec)
-    take_folder(config, stack, is_new=is_new)
-    check_links(folder)
-    remove_unfinished(folder)
-    if config.machine.log_to_file:
-        handlers.append(log_to_file(folder / LOG))
-    replace_config(config, folder)
-    _log_start(config, folder)
-    progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
-    stack.callback(progress.close)
-    summaries = TensorBoardSummaries(
-        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
-    )
-    steps = newest_steps(folder, config.sampling.num_policies)
-    try:
-        told = [*observers, progress, summaries]
-        result = execute_run(config, env_spec, device, folder, told, started_ns, metadata, probe)
-    except BaseException:  # a second Ctrl+C, too
-        end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
-        raise
-    end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
-    conclude(config, folder, result)
-    left_behind.exit_status = exit_status(result)
+    left_behind.exit_status = train_with(config, probe, observers, console, handlers, stack, started_ns, is_new=is_new)
     return left_behind.exit_status
 
 
@@ -193,17 +146,3 @@ def _with_absolute_profile_dir(config: Config) -> Config:
         )
         folder = ""
     return replace(config, profiling=replace(config.profiling, profile_dir=folder))
-
-
-def _log_start(config: Config, folder: Path) -> None:
-    logger.info("sample_profiler %s, run folder %s", __version__, folder)
-    idle = [name for name in _OF_PROCESSES if name in config.origins and config.origin(name) == "command line"]
-    if config.sampling.serial_mode and idle:
-        logger.info(
-            "Without meaning in serial mode, which has one process: %s", ", ".join(f"--{name}" for name in idle)
-        )
-    if config.saving.benchmark:
-        machine = Machine.this().to_dict()
-        logger.info("Machine: %s", ", ".join(f"{name} {value}" for name, value in machine.items()))
-        automatic = [f"{name}={value}" for name, value in config.values().items() if config.origin(name) == "automatic"]
-        logger.info("Chosen automatically: %s", ", ".join(automatic) or "nothing")

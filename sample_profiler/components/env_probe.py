@@ -20,6 +20,7 @@ from sample_profiler.envs import EnvSpec, env_probed, export_registration, impor
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.child import ChildSettings, SharedMemoryNames
 from sample_profiler.runtime.event_loop import Input, PipeWaiter, Timer
@@ -45,9 +46,11 @@ class EnvProbe(Protocol):
 
     Attributes:
         settings: of this process, from before it was tried here; None: it is tried in another one.
+        metadata: of the timers of this process, which it may reset if it is tried here.
     """
 
     settings: ProcessSettings | None
+    metadata: dict[str, str]
 
     def spec(self) -> EnvSpec:
         """Wait for what the environment is like, and return it.
@@ -143,6 +146,7 @@ class _LocalProbe:
 
     def __init__(self, config: Config, *, takes_step: bool) -> None:
         self.settings: ProcessSettings | None = ProcessSettings()
+        self.metadata = get_thread_stacks().current().metadata
         self._config = config
         self._takes_step = takes_step
 
@@ -233,6 +237,7 @@ class _ProcessProbe:
     def __init__(self, config: Config, *, takes_step: bool) -> None:
         payload = export_registration(config.run.env)
         self.settings: ProcessSettings | None = None
+        self.metadata = get_thread_stacks().current().metadata
         self._config = config
         self._method = _IMPORT
         self._since_s = time.monotonic()

@@ -201,7 +201,6 @@ def execute_run(
     run_folder: Path,
     observers: Sequence[RunObserver],
     started_ns: int | None = None,
-    metadata: Mapping[str, str] | None = None,
     probe: EnvProbe | None = None,
 ) -> RunResult:
     """Train until the run ends, however it ends.
@@ -213,8 +212,6 @@ def execute_run(
         run_folder: where the run's files go; exists.
         observers: who is told how the run goes.
         started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
-        metadata: of the timers of this process, from before its environment was tried, which may reset them. None: as
-            it is now.
         probe: of the environment, which is still being closed while the run begins. None: that is over.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
@@ -230,7 +227,7 @@ def execute_run(
         make_channel=LocalChannel if is_serial else PipeChannel,
     )
     _log_layout(blueprint, seed)
-    records = RunRecords(run_folder, config.profiling, metadata)
+    records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)
     records.set_earlier_aside()
     try:
         return _run_to_the_end(blueprint, observers, records, started_ns, seed, probe)

@@ -12,6 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from sample_profiler.cli import training as training_module
+from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
 from sample_profiler.components.env_probe import begin_local_probe
 from sample_profiler.envs import register_env, registry
@@ -48,7 +49,7 @@ def runs(monkeypatch):
 
     monkeypatch.setattr(registry, "_makers", {})
     register_env("still", lambda *_, **__: Still())
-    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_run_module, "execute_run", execute)
     monkeypatch.setattr(training_module, "begin_probe", begin_local_probe)
     return begun
 

@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from sample_profiler.cli import run_folder as run_folder_module
 from sample_profiler.cli import training as training_module
+from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult
@@ -89,7 +90,7 @@ def runs(monkeypatch):
 
     runs = Runs()
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
+    def execute(config, env_spec, device, folder, observers, started_ns, probe):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)
@@ -100,7 +101,7 @@ def runs(monkeypatch):
             raise runs.result
         return runs.result
 
-    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_run_module, "execute_run", execute)
     return runs
 
 
@@ -563,11 +564,11 @@ def test_flags_of_a_resumed_run_that_was_cut_off_are_kept_only_if_it_has_saved(s
 
 def test_flags_of_resumed_runs_that_were_killed_before_they_trained_are_not_kept(start, runs, tmp_path, monkeypatch):
     assert start("--gamma=0.9") == 0
-    end_trial = training_module.end_trial
-    monkeypatch.setattr(training_module, "end_trial", lambda *_, **__: None)  # nobody is left who could
+    end_trial = training_run_module.end_trial
+    monkeypatch.setattr(training_run_module, "end_trial", lambda *_, **__: None)  # nobody is left who could
     for gamma in (0.5, 0.6):
         assert start(f"--gamma={gamma}") == 0
-    monkeypatch.setattr(training_module, "end_trial", end_trial)
+    monkeypatch.setattr(training_run_module, "end_trial", end_trial)
     assert start() == 0
     assert runs[-1][0].loss.gamma == 0.9
     assert load_config(tmp_path / "mine" / "config.json").loss.gamma == 0.9

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_profiler.cli import training as training_module
+from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train as train_command
 from sample_profiler.components import memory_needs
 from sample_profiler.components.blueprint import make_blueprint
@@ -69,7 +70,7 @@ def _stand_in(monkeypatch):
     register_env("calm", lambda *_, **__: Calm())
     register_env_fallback(find_gym_env, gym_env_names)
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
+    def execute(config, env_spec, device, folder, observers, started_ns, probe):
         payload = export_registration(config.run.env)
         plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalChannel))
         for observer in observers:
@@ -77,7 +78,7 @@ def _stand_in(monkeypatch):
         empty = Session(created_s=0.0)
         return RunResult(None, "the end", None, {0: 1}, 1.0, 1.0, 1.0, {}, empty, empty, {})
 
-    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_run_module, "execute_run", execute)
     monkeypatch.setattr(training_module, "begin_probe", begin_local_probe)
 
 
@@ -138,7 +139,7 @@ def test_mutated_flags_are_a_run_or_a_message(tmp_path_factory, flags):
 def _small_machine(monkeypatch):
     """Really train, on a machine whose memory holds nothing that would take long."""
     timing = get_timing()
-    monkeypatch.setattr(training_module, "execute_run", execute_run)
+    monkeypatch.setattr(training_run_module, "execute_run", execute_run)
     monkeypatch.setattr(memory_needs, "memory_gib", lambda: 1 / 64)
     yield
     set_timing(timing, process_wide=True)
@@ -241,14 +242,14 @@ def test_a_run_that_cannot_begin_leaves_the_configuration_as_it_was(tmp_path, mo
     assert "ERROR" not in train(tmp_path, "--rnn_size=7")
     path = tmp_path / "default_experiment" / "config.json"
     before = path.read_bytes()
-    execute = training_module.execute_run
+    execute = training_run_module.execute_run
 
     def fail(*arguments):
         result = execute(*arguments)
         failure = RunResult(**vars(result) | {"failure": Failure("Learner_0", "broke", ""), "fps": 0.0})
         return failure
 
-    monkeypatch.setattr(training_module, "execute_run", fail)
+    monkeypatch.setattr(training_run_module, "execute_run", fail)
     with caplog.at_level(logging.INFO):
         status = train_command([*SMALL, "--rnn_size=9", f"--train_dir={tmp_path}"])
     assert status == 1

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from sample_profiler.cli import training as training_module
+from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.main import main
 from sample_profiler.cli.train import train
 from sample_profiler.components.env_probe import begin_local_probe
@@ -130,14 +131,14 @@ def begin(monkeypatch, tmp_path):
     for name in ("mine/with/slashes", "../../escape", EVIL):
         register_env(name, lambda *_, **__: Quiet())
 
-    def execute(config, env_spec, device, folder, observers, started_ns, metadata, probe):
+    def execute(config, env_spec, device, folder, observers, started_ns, probe):
         for observer in observers:
             observer.on_stop(None)
         CheckpointFolder(folder, 0, 1).save({"a": 1}, 1, 1)
         session = Session(created_s=1.0, config=dict(config.values()), run={"reason": EVIL})
         return RunResult(None, "over", None, {0: 1}, 1.0, 1.0, 1.0, {}, session, session, {})
 
-    monkeypatch.setattr(training_module, "execute_run", execute)
+    monkeypatch.setattr(training_run_module, "execute_run", execute)
     monkeypatch.setattr(training_module, "begin_probe", begin_local_probe)
     home = tmp_path / "work" / "train_dir"
 

@@ -1,0 +1,103 @@
+"""Owns a training run from an environment that is being tried to the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from sample_profiler import __version__
+from sample_profiler.cli.conclusion import conclude, exit_status
+from sample_profiler.cli.folder_checks import LOG, check_links
+from sample_profiler.cli.logs import log_to_file
+from sample_profiler.cli.progress import make_progress
+from sample_profiler.cli.run_folder import end_trial, remove_unfinished, replace_config, take_folder
+from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.components.env_probe import EnvProbe
+from sample_profiler.components.making import check_own_parts
+from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.run import allow_processes, check_spaces, choose_device, execute_run
+from sample_profiler.config import Config
+from sample_profiler.runtime.machine import Machine
+from sample_profiler.storage.checkpoint_names import newest_steps
+
+__all__ = ["train_with"]
+
+logger = logging.getLogger(__name__)
+
+_OF_PROCESSES = (
+    *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
+    *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
+)
+"""Flags about processes of a component's own, as far as there are such."""
+
+
+def train_with(
+    config: Config,
+    probe: EnvProbe,
+    observers: Sequence[RunObserver],
+    console: Console,
+    handlers: list[logging.Handler],
+    stack: contextlib.ExitStack,
+    started_ns: int,
+    *,
+    is_new: bool,
+) -> int:
+    """Train in the run's folder, and return the exit status.
+
+    Args:
+        config: of the run.
+        probe: of its environment.
+        observers: are told how the run goes.
+        console: where its progress is shown.
+        handlers: of the log; gets that of the run's folder, too.
+        stack: keeps what is to be let go of in the end.
+        started_ns: when the run began, on the clock of blocks.
+        is_new: whether there was no folder when the environment began to be tried.
+    """
+    folder = config.run.folder
+    device = choose_device(config)
+    env_spec = probe.spec()
+    check_spaces(config, env_spec)
+    allow_processes(config)
+    if not is_new:
+        check_own_parts(config, env_spec)
+    take_folder(config, stack, is_new=is_new)
+    check_links(folder)
+    remove_unfinished(folder)
+    if config.machine.log_to_file:
+        handlers.append(log_to_file(folder / LOG))
+    replace_config(config, folder)
+    _log_start(config, folder)
+    progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
+    stack.callback(progress.close)
+    summaries = TensorBoardSummaries(
+        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
+    )
+    steps = newest_steps(folder, config.sampling.num_policies)
+    try:
+        told = [*observers, progress, summaries]
+        result = execute_run(config, env_spec, device, folder, told, started_ns, probe)
+    except BaseException:  # a second Ctrl+C, too
+        end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
+        raise
+    end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
+    conclude(config, folder, result)
+    return exit_status(result)
+
+
+def _log_start(config: Config, folder: Path) -> None:
+    logger.info("sample_profiler %s, run folder %s", __version__, folder)
+    idle = [name for name in _OF_PROCESSES if name in config.origins and config.origin(name) == "command line"]
+    if config.sampling.serial_mode and idle:
+        logger.info(
+            "Without meaning in serial mode, which has one process: %s", ", ".join(f"--{name}" for name in idle)
+        )
+    if config.saving.benchmark:
+        machine = Machine.this().to_dict()
+        logger.info("Machine: %s", ", ".join(f"{name} {value}" for name, value in machine.items()))
+        automatic = [f"{name}={value}" for name, value in config.values().items() if config.origin(name) == "automatic"]
+        logger.info("Chosen automatically: %s", ", ".join(automatic) or "nothing")
