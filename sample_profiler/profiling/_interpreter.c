@@ -2,20 +2,20 @@
 
    interpreter.py has the same in Python, as far as that goes, for where there was no compiler.
 
-   Looks: a thread without Python code in it asks the main thread, in whose own bytecode the stack is then noted. So no
-   tracer, profiler or debugger of somebody else sees anything of it, and no thread waits for another.
+   Looks: a thread without Python code in it looks at the stack of the main thread, or has it look at itself. So no
+   tracer, profiler or debugger of somebody else sees anything of it.
 
    Hooks: the interpreter tells one profiler of each thread about calls. Those of other threads, and those that were set
    in C, no Python code can see or put back. */
 
 #define PY_SSIZE_T_CLEAN
 #include <patchlevel.h>
-#if PY_VERSION_HEX < 0x030d0000
-#define Py_BUILD_CORE_MODULE /* for the flag by which these versions are made to notice a call that is pending */
+#if PY_VERSION_HEX >= 0x030c0000 && PY_VERSION_HEX < 0x030d0000
+#define Py_BUILD_CORE_MODULE
 #endif
 #include <Python.h>
-#if PY_VERSION_HEX < 0x030d0000
-#include <internal/pycore_interp.h>
+#ifdef Py_BUILD_CORE_MODULE
+#include <internal/pycore_interp.h> /* for the patience of threads, which 3.12 hides from those that wait */
 #endif
 #include <frameobject.h>
 #include <errno.h>
@@ -45,11 +45,11 @@ typedef struct {
 
 static struct {
     pthread_t thread;
+    PyThreadState *main;
     pthread_mutex_t mutex;
     pthread_cond_t is_over_changed;
     pid_t pid;
     int is_on, is_over;
-    atomic_int is_asked;
     long interval_ns;
     int64_t looked_ns;
     char *memory;
@@ -78,7 +78,7 @@ make_room(size_t size)
     return 1;
 }
 
-/* Note the stack of this thread and the time since the last look; one that is as the last was gets that time, too. */
+/* Note the stack of the main thread and the time since the last look; one that is as the last was gets that, too. */
 static void
 note_look(void)
 {
@@ -86,7 +86,7 @@ note_look(void)
     Py_ssize_t depth = 0;
     int64_t ns = now_ns(), lasted_ns = ns - looks.looked_ns;
     looks.looked_ns = ns;
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    PyFrameObject *frame = PyThreadState_GetFrame(looks.main);
     while (frame != NULL && depth < MOST_DEPTH) {
         codes[depth++] = (PyObject *)PyFrame_GetCode(frame);
         PyFrameObject *back = PyFrame_GetBack(frame);
@@ -112,38 +112,105 @@ note_look(void)
     last->ns += lasted_ns;
 }
 
-/* Runs in the main thread, between two instructions of its bytecode. */
+#if PY_VERSION_HEX >= 0x030d0000
+
+/* The main thread looks at itself, between two instructions of its bytecode, and no thread waits for another. */
+
+static atomic_int is_asked;
+
 static int
 look(void *unused)
 {
     (void)unused;
-    atomic_store(&looks.is_asked, 0);
+    atomic_store(&is_asked, 0);
     if (looks.is_on && looks.pid == getpid())
         note_look();
     return 0;
 }
 
 static void
-ask_for_look(void)
+begin_looks(void)
 {
-    /* One at a time: a main thread that waits in C looks once, when that is over. */
-    if (atomic_exchange(&looks.is_asked, 1))
-        return;
-    if (Py_AddPendingCall(look, NULL) < 0) {
-        atomic_store(&looks.is_asked, 0); /* there are too many others */
-        return;
-    }
-#if PY_VERSION_HEX < 0x030d0000
-    /* From another thread than the main one, older versions leave it to chance when that notices. */
-    _Py_atomic_store_relaxed(&PyInterpreterState_Main()->ceval.eval_breaker, 1);
-#endif
+    atomic_store(&is_asked, 0);
 }
 
+static void
+end_looks(void)
+{
+}
+
+static void
+take_look(void)
+{
+    /* One at a time: a main thread that waits in C looks once, when that is over. */
+    if (!atomic_exchange(&is_asked, 1) && Py_AddPendingCall(look, NULL) < 0)
+        atomic_store(&is_asked, 0);
+}
+
+#else
+
+/* Older versions leave it to chance when the main thread notices such a call. So this thread takes its turn, and asks for
+   it soon: with the usual patience of a thread, looks would be where the main thread yields, which is where it waits. */
+
+#define PATIENCE_US 53 /* a number that nobody else would choose */
+
+static PyGILState_STATE own_state;
+static PyThreadState *own_thread;
+static unsigned long usual_us;
+
+#ifdef Py_BUILD_CORE_MODULE
+static unsigned long
+get_patience(void)
+{
+    return PyInterpreterState_Main()->ceval.gil->interval;
+}
+
+static void
+set_patience(unsigned long us)
+{
+    PyInterpreterState_Main()->ceval.gil->interval = us;
+}
+#else
+#define get_patience _PyEval_GetSwitchInterval
+#define set_patience _PyEval_SetSwitchInterval
+#endif
+
+static void
+begin_looks(void)
+{
+    own_state = PyGILState_Ensure();
+    own_thread = PyEval_SaveThread();
+}
+
+static void
+end_looks(void)
+{
+    PyEval_RestoreThread(own_thread);
+    PyGILState_Release(own_state);
+}
+
+static void
+take_look(void)
+{
+    unsigned long patience_us = get_patience();
+    if (patience_us != PATIENCE_US)
+        usual_us = patience_us;
+    set_patience(PATIENCE_US);
+    PyEval_RestoreThread(own_thread);
+    if (get_patience() == PATIENCE_US) /* else somebody has set it meanwhile */
+        set_patience(usual_us);
+    note_look();
+    PyEval_SaveThread();
+}
+
+#endif
+
 static void *
-ask_for_looks(void *unused)
+look_until_the_end(void *unused)
 {
     (void)unused;
     struct timespec due;
+    begin_looks();
     clock_gettime(CLOCK_MONOTONIC, &due);
     pthread_mutex_lock(&looks.mutex);
     while (!looks.is_over) {
@@ -152,10 +219,12 @@ ask_for_looks(void *unused)
         due.tv_nsec %= NS_PER_S;
         while (!looks.is_over && pthread_cond_timedwait(&looks.is_over_changed, &looks.mutex, &due) != ETIMEDOUT)
             ;
-        if (!looks.is_over)
-            ask_for_look();
+        pthread_mutex_unlock(&looks.mutex);
+        take_look();
+        pthread_mutex_lock(&looks.mutex);
     }
     pthread_mutex_unlock(&looks.mutex);
+    end_looks();
     return NULL;
 }
 
@@ -180,8 +249,8 @@ start_looking(PyObject *module, PyObject *args)
     looks.pid = getpid();
     looks.is_over = 0;
     looks.is_on = 1;
-    atomic_store(&looks.is_asked, 0);
-    if (pthread_create(&looks.thread, NULL, ask_for_looks, NULL) != 0) {
+    looks.main = PyThreadState_Get();
+    if (pthread_create(&looks.thread, NULL, look_until_the_end, NULL) != 0) {
         looks.is_on = 0;
         PyErr_SetString(PyExc_RuntimeError, "the system has no room for one more thread");
         return NULL;
@@ -195,11 +264,13 @@ end_thread(void)
     looks.is_on = 0;
     if (looks.pid != getpid())
         return; /* forked: there is no thread here, and its mutex may be locked for ever */
+    Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&looks.mutex);
     looks.is_over = 1;
     pthread_cond_signal(&looks.is_over_changed);
     pthread_mutex_unlock(&looks.mutex);
-    pthread_join(looks.thread, NULL); /* it never waits for the interpreter */
+    pthread_join(looks.thread, NULL);
+    Py_END_ALLOW_THREADS
     pthread_cond_destroy(&looks.is_over_changed);
 }
 
@@ -241,6 +312,12 @@ stop_looking(PyObject *module, PyObject *unused)
 
 /* ---- The hooks that the interpreter tells of calls ---- */
 
+typedef struct {
+    uint64_t thread;
+    Py_tracefunc function;
+    PyObject *object;
+} Hook;
+
 static PyObject *
 call_hook(PyObject *module, PyObject *unused)
 {
@@ -251,6 +328,37 @@ call_hook(PyObject *module, PyObject *unused)
         Py_RETURN_NONE;
     return Py_BuildValue("(NN)", PyLong_FromVoidPtr((void *)(uintptr_t)state->c_profilefunc),
                          PyLong_FromVoidPtr(state->c_profileobj));
+}
+
+static Hook hidden; /* of any thread; the function is NULL: nothing */
+
+static PyObject *
+hide_hook(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *function = NULL, *object = NULL;
+    if (!PyArg_ParseTuple(args, "|OO", &function, &object))
+        return NULL;
+    hidden = (Hook){0};
+    if (function != NULL && object != NULL) {
+        hidden.function = (Py_tracefunc)(uintptr_t)PyLong_AsVoidPtr(function);
+        hidden.object = PyLong_AsVoidPtr(object); /* is compared, and nothing else */
+    }
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* As the interpreter's own, also for those who are told of calls of C functions. */
+static PyObject *
+getprofile(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyThreadState *state = PyThreadState_Get();
+    int is_hidden = hidden.function != NULL && state->c_profilefunc == hidden.function &&
+                    (hidden.object == NULL || state->c_profileobj == hidden.object);
+    return Py_NewRef(is_hidden || state->c_profileobj == NULL ? Py_None : state->c_profileobj);
 }
 
 static Py_ssize_t
@@ -274,12 +382,6 @@ is_any_thread_hooked(PyObject *module, PyObject *unused)
             Py_RETURN_TRUE;
     Py_RETURN_FALSE;
 }
-
-typedef struct {
-    uint64_t thread;
-    Py_tracefunc function;
-    PyObject *object;
-} Hook;
 
 /* Take hooks away, or put them back where there is none now. Threads may have ended meanwhile. */
 static void
@@ -413,6 +515,8 @@ static PyMethodDef methods[] = {
     {"start_looking", start_looking, METH_VARARGS, "Look at the stack of the main thread at intervals of seconds."},
     {"stop_looking", stop_looking, METH_NOARGS, "Return [(nanoseconds, (code object, ...), outer ones first)]."},
     {"call_hook", call_hook, METH_NOARGS, "Return the addresses of this thread's hook, function and object, or None."},
+    {"hide_hook", hide_hook, METH_VARARGS, "Have getprofile say None in place of this hook: function and object."},
+    {"getprofile", getprofile, METH_NOARGS, "Return the profiling function set with sys.setprofile."},
     {"is_any_thread_hooked", is_any_thread_hooked, METH_NOARGS, "Tell whether a thread of the process has a hook."},
     {"call_keeping_hooks", call_keeping_hooks, METH_VARARGS,
      "Call a function, keep all hooks but those of a function at an address, and return how many these were."},

@@ -5,12 +5,16 @@ There is one for each thread. Whoever sets a hook takes the place, without a wor
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
-from typing import Any
 
-from sample_profiler.profiling.interpreter import GETPROFILE, call_keeping_hooks, find_hook, is_any_thread_hooked
+from sample_profiler.profiling.interpreter import (
+    GETPROFILE,
+    call_keeping_hooks,
+    find_hook,
+    is_any_thread_hooked,
+    make_getprofile,
+)
 from sample_profiler.profiling.replaced import Replaced
 
 __all__ = ["CallHook", "is_yappi_running", "name_any_hook", "name_hook"]
@@ -28,7 +32,7 @@ class CallHook:
     def __init__(self) -> None:
         self._own = find_hook()
         self._replaced = Replaced()
-        self._replaced.replace(sys, "getprofile", self._hide)
+        self._replaced.replace(sys, "getprofile", lambda _: make_getprofile(self._own))
 
     @property
     def is_in_place(self) -> bool:
@@ -38,6 +42,7 @@ class CallHook:
     def show(self) -> None:
         """Let others see whatever hook there is."""
         self._replaced.put_back()
+        make_getprofile(None)
 
     def end(self, stop: Callable[[], object]) -> bool:
         """End the profiler, where that takes the hooks of others away, too: these are put back.
@@ -51,13 +56,6 @@ class CallHook:
         self.show()
         is_whole = self.is_in_place
         return call_keeping_hooks(stop, self._own) == 0 and is_whole
-
-    def _hide(self, getprofile: Callable[[], Any]) -> Callable[[], Any]:
-        @functools.wraps(getprofile)
-        def show_those_of_others() -> Any:
-            return None if find_hook() == self._own else getprofile()
-
-        return show_those_of_others
 
 
 def name_any_hook() -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = [
     *("GETPROFILE", "Hook", "Looks", "Stack", "ThreadCallback"),
-    *("call_keeping_hooks", "find_hook", "is_any_thread_hooked", "stack_of"),
+    *("call_keeping_hooks", "find_hook", "is_any_thread_hooked", "make_getprofile", "stack_of"),
 ]
 
 _VERSION = 1  # of what is expected of _interpreter.c
@@ -129,6 +129,24 @@ def find_hook() -> Hook | None:
         return _interpreter.call_hook()
     hook = GETPROFILE()
     return None if hook is None else (0, id(hook))
+
+
+def make_getprofile(hidden: Hook | None) -> Callable[[], Any]:
+    """Return what does what `sys.getprofile` does, but says that there is none where there is this hook.
+
+    The latest one alone does so.
+
+    Args:
+        hidden: a hook, the object 0: with any; None: nothing is hidden.
+    """
+    if _IS_COMPILED:
+        _interpreter.hide_hook(*(hidden or ()))
+        return _interpreter.getprofile
+
+    def getprofile() -> Any:
+        return None if find_hook() == hidden else GETPROFILE()
+
+    return getprofile
 
 
 def is_any_thread_hooked() -> bool:

@@ -47,7 +47,8 @@ class MonitoringPlace:
             ValueError: all places are taken.
         """
         if not self._take_free():
-            raise ValueError("other tools have taken all places of sys.monitoring")
+            names = ", ".join(sorted({self._get_tool(place) or "" for place in range(_NUM_PLACES)}))
+            raise ValueError(f"another profiler runs in this process ({names}), in all places of sys.monitoring")
         self._replaced.replace(self._monitoring, "get_tool", self._make_get_tool)
         self._replaced.replace(self._monitoring, "use_tool_id", self._make_use_tool_id)
 

@@ -1,0 +1,118 @@
+"""Captures of a process in which somebody profiles himself: theirs sees what it has to, ours is whole or refused."""
+
+from __future__ import annotations
+
+import json
+import pstats
+import sys
+import time
+
+import pytest
+
+from sample_profiler.errors import CaptureError
+from sample_profiler.profiling.captures import SUFFIXES, TOOLS, begin_capture
+from tests.integration.self_profiling import KINDS, SelfProfiling, nothing_is_on, usable_profilers
+
+ALWAYS_WHOLE = {"pyinstrument"} | ({"cprofile"} if hasattr(sys, "monitoring") else set())
+NUM_STEPS = 4
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    assert nothing_is_on() == []
+    yield
+    assert nothing_is_on() == []
+    if "yappi" in sys.modules:
+        sys.modules["yappi"].clear_stats()
+
+
+def begin(tool, path):
+    """Begin a capture of something; return it, or why it was refused."""
+    if tool != "cprofile":
+        pytest.importorskip(tool)
+    try:
+        return begin_capture(tool, path)
+    except CaptureError as error:
+        return str(error)
+
+
+def end(capture, path):
+    """End what `begin` has returned; return why it was refused, or None if it is whole."""
+    if isinstance(capture, str):
+        return capture
+    try:
+        capture.end()
+    except CaptureError as error:
+        assert not path.exists()
+        return str(error)
+    assert path.exists()
+    return None
+
+
+def marked_step(tool):
+    """Is in every part that is whole, since it is called at both ends of it."""
+    until_s = time.perf_counter() + (0.03 if tool == "pyinstrument" else 0)
+    while time.perf_counter() < until_s:
+        pass
+
+
+def is_in(tool, path):
+    if SUFFIXES[tool] == ".pstats":
+        calls = [figures[1] for (_, _, name), figures in pstats.Stats(str(path)).stats.items() if name == "marked_step"]
+        return calls == [2]
+    document = json.loads(path.read_text())
+    return bool(document["traceEvents"] if tool == "torch" else document["profiles"])  # looks are no counts
+
+
+def check(tool, path, refusal, profiling):
+    assert profiling.problems == []
+    assert profiling.results
+    if refusal is None:
+        assert is_in(tool, path)
+    else:
+        assert tool not in ALWAYS_WHOLE or profiling.name == "monitoring, all"
+        assert "another profiler" in refusal or "torch.profiler" in refusal or "yappi" in refusal
+
+
+@pytest.mark.parametrize("name", usable_profilers())
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_profiler_that_begins_while_a_capture_is_on(tmp_path, tool, name, kind):
+    """With `running` theirs is still on when ours ends."""
+    path = tmp_path / "part"
+    profiling = SelfProfiling(name, kind)
+    capture = begin(tool, path)
+    marked_step(tool)
+    for _ in range(2):
+        profiling.reset()
+        for _ in range(NUM_STEPS):
+            profiling.step()
+    marked_step(tool)
+    refusal = end(capture, path)
+    profiling.step()
+    profiling.close()
+    check(tool, path, refusal, profiling)
+
+
+@pytest.mark.parametrize("name", usable_profilers())
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("is_ended_first", [True, False])
+def test_a_profiler_that_is_on_when_a_capture_begins(tmp_path, tool, name, is_ended_first):
+    path = tmp_path / "part"
+    profiling = SelfProfiling(name, "running")
+    profiling.step()
+    capture = begin(tool, path)
+    marked_step(tool)
+    profiling.step()
+    if is_ended_first:
+        profiling.close()
+    marked_step(tool)
+    refusal = end(capture, path)
+    profiling.step()
+    profiling.close()
+    check(tool, path, refusal, profiling)
+    if (tool, name) == ("yappi", "yappi, keeps"):
+        with pytest.raises(CaptureError, match="has not cleared its statistics"):
+            begin_capture(tool, path)
+    else:
+        begin_capture(tool, path).end()  # nothing is in the way of the next one
