@@ -55,8 +55,8 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-STACKS_SIGNAL = signal.SIGUSR1
-"""Has a child write down where its threads are."""
+STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
+"""Has a child write down where its threads are; environments have handlers of their own for the ones with names."""
 
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""

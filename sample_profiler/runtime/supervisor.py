@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing import process as processes
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import ClassVar
 
 import psutil
@@ -171,8 +172,10 @@ class Child:
     def dump_stacks(self) -> str:
         """Return where all threads of the process are, as Python sees it; empty if it cannot say, as when stopped."""
         try:
+            if not _catches(self.pid, STACKS_SIGNAL):
+                return ""  # it would die of it
             os.kill(self.pid, STACKS_SIGNAL)
-        except ProcessLookupError:
+        except OSError:  # it is gone
             return ""
         text = ""
         deadline_s = time.monotonic() + _STACKS_S
@@ -217,6 +220,17 @@ class Child:
             return f"was killed by signal {-code} ({_name_of(-code)})"
         told = f"exited with status {code}"
         return f"{told} ({NO_GUARD})" if code == IMPORTED_UNGUARDED else told
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for a signal.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (number - 1) & 1)
 
 
 def _name_of(number: int) -> str:

@@ -121,7 +121,6 @@ def captures(monkeypatch):
     monkeypatch.setattr(rollout_profiler, "_find_activities", lambda names: [])
     monkeypatch.setattr(rollout_profiler, "_warm_up", lambda activities: None)
     monkeypatch.setattr(rollout_profiler, "is_torch_capturing", lambda: False)
-    monkeypatch.setattr(rollout_profiler, "is_call_hook_taken", lambda: False)
     monkeypatch.setattr(rollout_profiler, "_mark", lambda name: None)
     monkeypatch.setattr(RolloutProfiler, "_start", lambda self: setattr(self, "_profiler", self))
     monkeypatch.setattr(RolloutProfiler, "_stop", lambda self: setattr(self, "trace", self._request.path))

@@ -5,6 +5,7 @@ Needs neither pytest nor torch: a process is ready sooner.
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import mmap
 import os
@@ -149,6 +150,24 @@ def hang(reports: PipeReports) -> None:
     reports.send("deaf from here on")
     while True:
         time.sleep(1)
+
+
+def hang_with_own_handlers(reports: PipeReports) -> None:
+    """As an environment that has its stacks written down by the signal that everybody uses for that."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, _: reports.send(f"signal {number}"))
+    with open("/dev/null", "w") as file:
+        faulthandler.register(signal.SIGUSR2, file=file, chain=True)
+        hang(reports)
+
+
+def hang_without_handlers(reports: PipeReports) -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if number < signal.SIGRTMIN:
+            signal.signal(number, signal.SIG_DFL)
+        else:
+            faulthandler.unregister(number)
+    hang(reports)
 
 
 def stop_itself(reports: PipeReports) -> None:

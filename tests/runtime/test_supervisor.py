@@ -503,6 +503,21 @@ def test_a_child_that_hangs_tells_where_its_threads_are(supervisor, await_report
     assert child.is_alive()
 
 
+def test_a_child_with_handlers_of_its_own_tells_it_and_they_hear_of_nothing(supervisor, await_report):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.hang_with_own_handlers))
+    await_report(child, lambda report: report == "deaf from here on")
+    assert "in hang" in child.dump_stacks()
+    assert not [report for report in child.reports.receive() if str(report).startswith("signal")]
+    assert child.is_alive()
+
+
+def test_a_child_that_cannot_be_asked_is_left_alive(supervisor, await_report):
+    child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.hang_without_handlers))
+    await_report(child, lambda report: report == "deaf from here on")
+    assert child.dump_stacks() == ""
+    assert child.is_alive()
+
+
 def test_a_child_that_is_stopped_cannot_tell_and_one_that_is_gone_neither(supervisor, await_report, wait_until):
     child = supervisor.spawn(settings(), partial(spawned.make_spawned, start=spawned.stop_itself))
     await_report(child, lambda report: report == "deaf from here on")
