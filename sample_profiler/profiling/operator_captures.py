@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.torch_profile import TorchProfile
+from sample_profiler.profiling.torch_profile import TorchProfile, check_none_is_prepared
 from sample_profiler.profiling.torch_state import activities_in_use
 
 __all__ = ["Torch"]
@@ -29,6 +29,7 @@ class Torch:
         Raises:
             ValueError: another profiler is in its way.
         """
+        check_none_is_prepared()
         self._own.start()
 
     def stop(self) -> None:

@@ -25,7 +25,7 @@ from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
 from sample_profiler.profiling.timing import Timing
-from sample_profiler.profiling.torch_profile import TorchProfile, name_rival_of_stacks
+from sample_profiler.profiling.torch_profile import TorchProfile, check_none_is_prepared, name_rival_of_stacks
 from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
 
@@ -96,6 +96,8 @@ class RolloutProfiler:
                 f"with_stack=True, and another profiler ({other}) runs in rollout worker {worker_idx}, which would "
                 "lose its place: wait until that has ended, or use with_stack=False"
             )
+        if not TorchProfile.is_any_on:
+            check_none_is_prepared()
         self.previous_hook = worker.post_collect_hook
         self.trace: Path | None = None
         self._worker = worker

@@ -18,13 +18,23 @@ from sample_profiler.profiling.call_hook import CallHook, name_any_hook
 from sample_profiler.profiling.replaced import Replaced
 from sample_profiler.profiling.torch_state import is_torch_capturing, is_torch_prepared, is_torch_session_on
 
-__all__ = ["TorchProfile", "name_rival_of_stacks"]
+__all__ = ["TorchProfile", "check_none_is_prepared", "name_rival_of_stacks"]
 
 _ENTRANCES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 """What every profiler of PyTorch's calls before it begins."""
 
 _PLACE_OF_STACKS = 2
 """Of `sys.monitoring`, which PyTorch takes for stacks with some versions of Python, and which is also cProfile's."""
+
+
+def check_none_is_prepared() -> None:
+    """See to it that nobody else's profiler is about to begin; it takes 30 ms and more, so this is for the door.
+
+    Raises:
+        ValueError: one is.
+    """
+    if is_torch_prepared():
+        raise ValueError("a torch.profiler of this process is about to begin")
 
 
 class TorchProfile:
@@ -61,8 +71,6 @@ class TorchProfile:
         """
         if is_torch_capturing():  # its profiler would end that one, and lose what it has
             raise ValueError("torch.profiler captures in this process already, as after enable_profile")
-        if is_torch_prepared():
-            raise ValueError("a torch.profiler of this process is about to begin")
         rival = name_rival_of_stacks() if self._has_stacks else None
         if rival is not None:
             raise ValueError(f"another profiler runs in this process ({rival})")
