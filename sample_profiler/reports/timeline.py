@@ -144,7 +144,9 @@ class Timeline:
     def _passes(self, record: ProcessRecord, tracks: Tracks, points: FlowPoints) -> Iterator[str]:
         parts = [_parts(path, record, tracks) for path in record.paths]
         zero_ns = tracks.zero_ns
-        for start_ns, end_ns, node, thread, flow in _in_order(self._rows(record)):
+        rows = self._rows(record)
+        marked = set(np.unique(rows["node"][rows["end"] == FLOW_POINT]).tolist())  # blocks with points of flows
+        for start_ns, end_ns, node, thread, flow in _in_order(rows):
             # Of nodes that came after the names were read nothing is known.
             pid, timers, head, tail = parts[node] if node < len(parts) else _UNKNOWN
             if pid is None:
@@ -155,7 +157,7 @@ class Timeline:
                 if tid_at is not None:
                     points.add(start_ns, flow, pid, tid_at)
                 continue
-            tid, is_new = tracks.place(pid, thread, start_ns, end_ns, node)
+            tid, is_new = tracks.place(pid, thread, start_ns, end_ns, node if node in marked else None)
             if is_new:
                 yield to_json(named("thread_name", pid, tid, track_name(record.thread_names, tid)))
             self.num_passes += 1

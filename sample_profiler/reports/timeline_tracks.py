@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sample_profiler.reports.chrome_trace import NS_PER_US, named
+from sample_profiler.reports.timeline_lanes import MAX_LANES, Lanes, OpenPasses
 
 __all__ = ["MAX_THREAD", "TIMERS_OF_THREAD", "Tracks", "track_name"]
 
 _ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
-_MAX_TRACKS = 1024
 MAX_THREAD = (1 << 14) - 1
 """The largest number that a thread of a process has."""
 _CAPTURED = 1 << 24  # where the tracks of captures begin, behind those of all threads
@@ -32,7 +32,8 @@ class Tracks:
     def __init__(self, zero_ns: int) -> None:
         self.zero_ns = zero_ns
         self.processes: dict[str, int] = {}
-        self._passes: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}
+        self._lanes: dict[tuple[int, int], Lanes] = {}
+        self._open: dict[tuple[int, int, int], OpenPasses] = {}
         self._captured: dict[tuple[int, str], int] = {}
 
     def begin_process(self, name: str, rank: int | None = None) -> Iterator[dict[str, Any]]:
@@ -50,24 +51,29 @@ class Tracks:
         order = ((ranks[0] if ranks else len(_ORDER)) if rank is None else rank) * 1000 + pid
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order}}
 
-    def place(self, pid: int, thread: int, start_ns: int, end_ns: int, node: int) -> tuple[int, bool]:
-        """Return the track for a pass, and whether it is a new one; passes come in the order of their starts."""
-        stacks = self._passes.setdefault((pid, thread), [])
-        for number, stack in enumerate(stacks):
-            while stack and stack[-1][0] <= start_ns:
-                stack.pop()
-            if not stack or end_ns <= stack[-1][0] or number == _MAX_TRACKS - 1:
-                stack.append((end_ns, node))
-                return thread * _MAX_TRACKS + number, False
-        stacks.append([(end_ns, node)])
-        return thread * _MAX_TRACKS + len(stacks) - 1, True
+    def place(self, pid: int, thread: int, start_ns: int, end_ns: int, node: int | None) -> tuple[int, bool]:
+        """Return the track for a pass, and whether it is a new one; passes come in the order of their starts.
+
+        Args:
+            pid: of the process of the trace.
+            thread: number of the thread.
+            start_ns: when the pass began.
+            end_ns: when it ended.
+            node: of its block, if `holding` may be asked for that; else None.
+        """
+        lanes = self._lanes.get((pid, thread))
+        if lanes is None:
+            lanes = self._lanes[pid, thread] = Lanes()
+        num_used = lanes.num_used
+        track = thread * MAX_LANES + lanes.place(start_ns, end_ns)
+        if node is not None:
+            self._open.setdefault((pid, thread, node), OpenPasses()).add(track, start_ns, end_ns)
+        return track, lanes.num_used > num_used
 
     def holding(self, pid: int, thread: int, time_ns: int, node: int) -> int | None:
         """Return the track of the pass of a block that holds a moment; of later ones nothing has been placed yet."""
-        for number, stack in enumerate(self._passes.get((pid, thread), ())):
-            if any(end_ns >= time_ns and other == node for end_ns, other in stack):
-                return thread * _MAX_TRACKS + number
-        return None
+        passes = self._open.get((pid, thread, node))
+        return None if passes is None else passes.first(time_ns)
 
     def captured(self, pid: int, thread: str) -> tuple[int, bool]:
         """Return the track of a thread that a capture tells of, and whether it is a new one."""
@@ -86,7 +92,7 @@ def track_name(thread_names: Mapping[int, str], tid: int) -> str:
         thread_names: by number of the thread.
         tid: of the track.
     """
-    thread, more = divmod(tid, _MAX_TRACKS)
+    thread, more = divmod(tid, MAX_LANES)
     number = thread & ~TIMERS_OF_THREAD
     name = thread_names.get(number, f"thread {number}") + (": timers" if thread & TIMERS_OF_THREAD else "")
     return f"{name} ({more + 1})" if more else name
