@@ -330,6 +330,30 @@ call_hook(PyObject *module, PyObject *unused)
                          PyLong_FromVoidPtr(state->c_profileobj));
 }
 
+/* Is what a hook that was set in C does where somebody calls it: it has lost its place, and says nothing. */
+static PyObject *
+be_quiet(PyObject *self, PyObject *args, PyObject *names)
+{
+    (void)self;
+    (void)args;
+    (void)names;
+    PyEval_SetProfile(NULL, NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+make_callable(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *object = PyThreadState_Get()->c_profileobj;
+    if (object != NULL && Py_TYPE(object)->tp_call == NULL) {
+        Py_TYPE(object)->tp_call = be_quiet;
+        PyType_Modified(Py_TYPE(object));
+    }
+    Py_RETURN_NONE;
+}
+
 static Hook hidden; /* of any thread; the function is NULL: nothing */
 
 static PyObject *
@@ -516,6 +540,8 @@ static PyMethodDef methods[] = {
     {"stop_looking", stop_looking, METH_NOARGS, "Return [(nanoseconds, (code object, ...), outer ones first)]."},
     {"call_hook", call_hook, METH_NOARGS, "Return the addresses of this thread's hook, function and object, or None."},
     {"hide_hook", hide_hook, METH_VARARGS, "Have getprofile say None in place of this hook: function and object."},
+    {"make_callable", make_callable, METH_NOARGS,
+     "Let the object of this thread's hook be called without an error, as whoever sets it again has it called."},
     {"getprofile", getprofile, METH_NOARGS, "Return the profiling function set with sys.setprofile."},
     {"is_any_thread_hooked", is_any_thread_hooked, METH_NOARGS, "Tell whether a thread of the process has a hook."},
     {"call_keeping_hooks", call_keeping_hooks, METH_VARARGS,

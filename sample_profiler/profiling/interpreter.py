@@ -141,6 +141,8 @@ def make_getprofile(hidden: Hook | None) -> Callable[[], Any]:
     """
     if _IS_COMPILED:
         _interpreter.hide_hook(*(hidden or ()))
+        if hidden is not None:
+            _interpreter.make_callable()  # for those who have had the interpreter's own since before
         return _interpreter.getprofile
 
     def getprofile() -> Any:

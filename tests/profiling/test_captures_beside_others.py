@@ -11,7 +11,11 @@ import pytest
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS, begin_capture
+from sample_profiler.profiling.torch_profile import TorchProfile
 from tests.integration.self_profiling import KINDS, SelfProfiling, nothing_is_on, usable_profilers
+
+STACKS = "torch with stacks"
+"""What traces of rollouts use; there is no such tool of the command."""
 
 ALWAYS_WHOLE = {"pyinstrument"} | ({"cprofile"} if hasattr(sys, "monitoring") else set())
 NUM_STEPS = 4
@@ -26,13 +30,28 @@ def _nothing_is_left():
         sys.modules["yappi"].clear_stats()
 
 
+class StacksCapture:
+    """A capture with stacks, which writes nothing but whether it is whole."""
+
+    def __init__(self, path):
+        import torch
+
+        self.path = path
+        self.own = TorchProfile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True)
+        self.own.start()
+
+    def end(self):
+        self.own.stop()
+        self.path.write_text("{}")
+
+
 def begin(tool, path):
     """Begin a capture of something; return it, or why it was refused."""
     if tool != "cprofile":
-        pytest.importorskip(tool)
+        pytest.importorskip(tool.split()[0])
     try:
-        return begin_capture(tool, path)
-    except CaptureError as error:
+        return StacksCapture(path) if tool == STACKS else begin_capture(tool, path)
+    except (CaptureError, ValueError) as error:
         return str(error)
 
 
@@ -57,6 +76,8 @@ def marked_step(tool):
 
 
 def is_in(tool, path):
+    if tool == STACKS:
+        return True
     if SUFFIXES[tool] == ".pstats":
         calls = [figures[1] for (_, _, name), figures in pstats.Stats(str(path)).stats.items() if name == "marked_step"]
         return calls == [2]
@@ -75,7 +96,7 @@ def check(tool, path, refusal, profiling):
 
 
 @pytest.mark.parametrize("name", usable_profilers())
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [*TOOLS, STACKS])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_profiler_that_begins_while_a_capture_is_on(tmp_path, tool, name, kind):
     """With `running` theirs is still on when ours ends."""
@@ -95,7 +116,7 @@ def test_a_profiler_that_begins_while_a_capture_is_on(tmp_path, tool, name, kind
 
 
 @pytest.mark.parametrize("name", usable_profilers())
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [*TOOLS, STACKS])
 @pytest.mark.parametrize("is_ended_first", [True, False])
 def test_a_profiler_that_is_on_when_a_capture_begins(tmp_path, tool, name, is_ended_first):
     path = tmp_path / "part"
@@ -115,4 +136,4 @@ def test_a_profiler_that_is_on_when_a_capture_begins(tmp_path, tool, name, is_en
         with pytest.raises(CaptureError, match="has not cleared its statistics"):
             begin_capture(tool, path)
     else:
-        begin_capture(tool, path).end()  # nothing is in the way of the next one
+        assert end(begin(tool, path), path) is None, "nothing is in the way of the next one"

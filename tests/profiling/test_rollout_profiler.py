@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -278,6 +279,65 @@ def test_a_profiler_of_calls_that_begins_during_warm_up_is_waited_for(worker, tm
     assert any(getattr(entry.code, "co_name", "") == "collect" for entry in profile.getstats())
     worker.collect(2)
     assert rollouts_in(request.path) == ["rollout 3"]
+
+
+def profile_oneself(number):
+    """What an environment does that looks at its fourth rollout."""
+    if number == 3:
+        with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profile:
+            torch.ones(2).sum()
+        assert "aten::sum" in {row.key for row in profile.key_averages()}
+
+
+@pytest.mark.parametrize("with_stack", [False, True])
+def test_a_worker_that_profiles_itself_goes_on_and_there_is_no_trace(tmp_path, caplog, with_stack):
+    worker = Worker(profile_oneself)
+    hook = worker.post_collect_hook = lambda worker_idx, rollout: None
+    request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=10, with_stack=with_stack)
+    enable_profile(worker, 4, request)
+    worker.collect(6)
+    assert worker.post_collect_hook is hook, "ended with the rollout in which another one began"
+    assert "There is no trace of rollout worker 4: torch had to give way: another torch.profiler" in caplog.text
+    assert disable_profile(worker) is None
+    assert not Path(request.path).exists()
+    enable_profile(worker, 4, replace(request, num_rollouts=2))
+    worker.collect(2)
+    assert rollouts_in(request.path) == ["rollout 7"]
+
+
+def test_a_profiler_of_a_thread_begins_while_a_capture_is_on(tmp_path, caplog):
+    def profile_in_a_thread(number):
+        if number == 3:
+            thread = threading.Thread(target=profile_oneself, args=(3,))
+            thread.start()
+            thread.join()
+
+    worker = Worker(profile_in_a_thread)
+    request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=10, with_stack=False)
+    enable_profile(worker, 4, request)
+    worker.collect(6)
+    assert "There is no trace of rollout worker 4: torch had to give way" in caplog.text
+    profile_oneself(3)
+    enable_profile(worker, 4, replace(request, num_rollouts=2))
+    worker.collect(2)
+    assert rollouts_in(request.path) == ["rollout 7"]
+
+
+def test_where_somebody_profiles_already_a_capture_is_refused(worker, request_for):
+    with (
+        torch.profiler.profile(activities=[ProfilerActivity.CPU]),
+        pytest.raises(ValueError, match=r"torch\.profiler captures in this process already"),
+    ):
+        enable_profile(worker, 4, request_for())
+    assert worker.post_collect_hook is None
+
+
+def test_a_capture_that_cannot_begin_after_its_warm_up_fails_no_rollout(worker, request_for, monkeypatch, caplog):
+    enable_profile(worker, 4, request_for())
+    monkeypatch.setattr(rollout_profiler.TorchProfile, "start", lambda self: 1 / 0)
+    worker.collect(2)
+    assert "The rollouts of worker 4 cannot be captured: division by zero" in caplog.text
+    assert worker.post_collect_hook is None
 
 
 def test_on_trace_ready_gets_the_profiler_once_the_trace_is_there(worker, request_for):
