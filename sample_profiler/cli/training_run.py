@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _OF_PROCESSES = (
     *("set_workers_cpu_affinity", "force_envs_single_thread", "default_niceness", "heartbeat_interval"),
-    *("heartbeat_reporting_interval", "hang_timeout", "on_worker_failure"),
+    *("heartbeat_reporting_interval", "on_worker_failure"),
 )
 """Flags about processes of a component's own, as far as there are such."""
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, env_probed, export_registration, import_registration, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.errors import EnvError, SampleProfilerError
+from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.runtime.channels import Reports
@@ -198,7 +198,7 @@ class _Tried:
         except SampleProfilerError as error:
             cause = error.__cause__
             text = "" if cause is None else "".join(traceback.format_exception(cause))
-            reports.send(_Refused(error, text))
+            reports.send(_Refused(_as_own(error), text))
             raise
 
     def inputs(self) -> Sequence[Input]:
@@ -225,6 +225,15 @@ class _Tried:
 
     def _tell(self, method: str) -> None:
         self._reports.send(_Entered(method))
+
+
+def _as_own(error: SampleProfilerError) -> SampleProfilerError:
+    """Return an error as one of this package's own classes, which any process can read: others derive from these."""
+    kind = next(each for each in type(error).__mro__ if each.__module__ == SampleProfilerError.__module__)
+    if isinstance(error, ConfigError):
+        return ConfigError(tuple(map(str, error.problems)))
+    own: SampleProfilerError = kind(str(error))
+    return own
 
 
 def _try_env(config: Config, payload: bytes, takes_step: bool, reports: Reports) -> _Tried:

@@ -168,3 +168,17 @@ def test_what_takes_long_is_told_from_time_to_time(probe, caplog, monkeypatch):
     config = parse_config([*FLAGS, MODES[0]])
     assert probe_env(config).num_agents == 1
     assert "the constructor of the environment tried has not returned for" in caplog.text
+
+
+def test_an_error_of_a_class_of_its_own_is_one_that_this_process_knows(probe):
+    def fail():
+        class Own(EnvContractError):
+            def __init__(self, number):
+                super().__init__(f"level {number} is missing")
+                self.level = lambda: number
+
+        raise Own(7)
+
+    with pytest.raises(EnvContractError, match="level 7 is missing") as raised:
+        probe(MODES[0], constructor=fail)
+    assert type(raised.value) is EnvContractError
