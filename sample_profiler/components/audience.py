@@ -21,6 +21,7 @@ from sample_profiler.errors import ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.failure import HangError
 
 if TYPE_CHECKING:
     from sample_profiler.components.runner import Runner
@@ -208,7 +209,7 @@ class Audience:
             self._num_too_late += 1
             if is_logged(self._num_too_late):
                 logger.warning("An observer or message handler asked too late: %s", error)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, HangError) as error:
             self._fail(error)
             return False
         return True

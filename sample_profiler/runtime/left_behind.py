@@ -6,25 +6,36 @@ called at exit that they leave there would keep the command from ending after it
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import faulthandler
 import logging
 import math
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import thread as executors
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from typing import Any
+
+import psutil
+
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 
 __all__ = ["LeftBehind"]
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 1.0
+_POLL_S = 0.02
+_HELPERS = ("multiprocessing.forkserver", "torch/_inductor")  # of libraries, which end them themselves
+_sleep = time.sleep  # whatever is made of that later
 
 
 class LeftBehind:
@@ -41,24 +52,26 @@ class LeftBehind:
         self.exit_status = 1
         self._limit_s = limit_s
         self._threads = set(threading.enumerate())
-        self._processes = set(multiprocessing.active_children())
+        self._processes = _list_processes()
 
     def let_go(self) -> None:
         """See to it that Python's exit waits for nothing that was begun meanwhile."""
         self._end_processes()
         self._let_go_of_threads()
+        _exit_watch.begun |= set(threading.enumerate()) - self._threads - {threading.current_thread()}
         _exit_watch.register(self._limit_s, self.exit_status)
 
     def _end_processes(self) -> None:
-        left = [
-            child for child in multiprocessing.active_children() if child not in self._processes and not child.daemon
-        ]
-        left = _wait_for(left)
-        for child in left:
-            child.kill()
-            child.join(_PATIENCE_S)
-        if left:
-            names = ", ".join(f"{child.name} ({child.pid})" for child in left)
+        """End what was started meanwhile: it would be waited for, or hold the output of this program open."""
+        left = _list_processes() - self._processes
+        alive = _await_ends(left)
+        for process in alive:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        _await_ends(alive)
+        multiprocessing.active_children()  # takes notice of the ends of its own
+        if alive:
+            names = ", ".join(str(process.pid) for process in alive)
             logger.warning("The environment, or what it uses, has left processes, which were ended: %s", names)
 
     def _let_go_of_threads(self) -> None:
@@ -71,11 +84,40 @@ class LeftBehind:
         left = _wait_for(left)
         for thread in left:
             _forget(thread)
+        _exit_watch.forgotten |= set(left)
         if left:
             logger.warning(
                 "The environment, or what it uses, has left threads that are no daemons, which nobody waits for: %s",
                 ", ".join(f"{thread.name} (in {_place_of(thread)})" for thread in left),
             )
+
+
+def _list_processes() -> set[psutil.Process]:
+    """Return what this process has started, and what that has, but for helpers of libraries."""
+    tracker = getattr(resource_tracker._resource_tracker, "_pid", None)
+    found = set()
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                command = " ".join(process.cmdline())
+                if process.pid != tracker and not any(helper in command for helper in _HELPERS):
+                    found.add(process)
+    return found
+
+
+def _await_ends(processes: Collection[psutil.Process]) -> list[psutil.Process]:
+    """Give processes a moment to end, and return those that have not; whoever started them is told how they ended."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while (alive := [each for each in processes if _is_alive(each)]) and time.monotonic() < deadline_s:
+        _sleep(_POLL_S)
+    return alive
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _wait_for(begun: Sequence[Any]) -> list[Any]:
@@ -87,13 +129,9 @@ def _wait_for(begun: Sequence[Any]) -> list[Any]:
 
 
 def _forget(thread: threading.Thread) -> None:
-    """Have Python's exit not wait for a thread; there is no public way."""
-    with contextlib.suppress(AttributeError):  # of another version of Python: its exit is watched all the same
-        if sys.version_info >= (3, 13):
-            thread._handle._set_done()  # type: ignore[attr-defined]
-        else:
-            with threading._shutdown_locks_lock:  # type: ignore[attr-defined]
-                threading._shutdown_locks.discard(thread._tstate_lock)  # type: ignore[attr-defined]
+    """Have Python's exit not wait for a thread; there is no public way, and from 3.13 on none: see `_ExitWatch`."""
+    with contextlib.suppress(AttributeError), threading._shutdown_locks_lock:  # type: ignore[attr-defined]
+        threading._shutdown_locks.discard(thread._tstate_lock)  # type: ignore[attr-defined]
 
 
 def _place_of(thread: threading.Thread) -> str:
@@ -105,22 +143,26 @@ def _place_of(thread: threading.Thread) -> str:
 
 @dataclass
 class _ExitWatch:
-    """Ends the process if its exit takes too long.
+    """Ends the process if its exit takes too long, or would wait for threads that nobody waits for.
 
     Attributes:
-        limit_s: that it may take.
+        limit_s: that it may take, once the program's own threads have ended.
         exit_status: of the process then.
         is_registered: whether Python calls it at exit.
+        begun: threads that were begun by others than the program.
+        forgotten: those of them that nobody waits for.
     """
 
     limit_s: float = math.inf
     exit_status: int = 0
     is_registered: bool = False
+    begun: set[threading.Thread] = field(default_factory=set)
+    forgotten: set[threading.Thread] = field(default_factory=set)
 
     def register(self, limit_s: float, exit_status: int) -> None:
         """Watch the exit, whenever it comes."""
         self.limit_s, self.exit_status = limit_s, exit_status
-        if not self.is_registered and not math.isinf(limit_s):
+        if not self.is_registered:
             with contextlib.suppress(AttributeError, RuntimeError):  # no public name; or the exit has begun
                 # Before threads are waited for, and before functions are called that others have registered.
                 threading._register_atexit(self._begin)  # type: ignore[attr-defined]
@@ -128,9 +170,26 @@ class _ExitWatch:
 
     def _begin(self) -> None:
         threading.Thread(target=self._watch, daemon=True, name="exit_watch").start()
+        if sys.version_info >= (3, 13) and any(thread.is_alive() for thread in self.forgotten):
+            self._wait_for_own_threads()
+            atexit._run_exitfuncs()
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(self.exit_status)  # Python would wait for them
+
+    def _wait_for_own_threads(self) -> None:
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.main_thread() and thread not in self.begun:
+                thread.join()
 
     def _watch(self) -> None:
-        time.sleep(self.limit_s)  # a process whose exit does not hang is gone before this is over
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        self._wait_for_own_threads()
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):  # there may be no stderr
+            # Threads do not run any more while Python takes the last objects apart, and one of them may hang.
+            faulthandler.dump_traceback_later(self.limit_s + 1.0, exit=True, file=sys.__stderr__)  # type: ignore[arg-type]
+        _sleep(self.limit_s)  # a process whose exit does not hang is gone before this is over
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         stack = "".join(traceback.format_stack(frame)).rstrip() if frame else "native code"
         logger.error("The exit hangs, and is cut off after %g s. It is here:\n%s", self.limit_s, stack)

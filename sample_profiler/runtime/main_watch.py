@@ -6,6 +6,7 @@ For the only process of a serial run, and for the Runner's, whose observers may 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import logging
 import math
@@ -18,6 +19,7 @@ from types import FrameType
 
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import end_stuck_process
+from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 from sample_profiler.runtime.failure import HangError
 from sample_profiler.runtime.heartbeats import SAVE_S, Heartbeat
 from sample_profiler.runtime.orphans import list_shared_memory
@@ -29,7 +31,8 @@ logger = logging.getLogger(__name__)
 _LOOK_INTERVAL_S = 0.5
 _FREE_S = 4.0  # that the thread has to come out of where it hangs, once it was interrupted
 _MOST_INTERRUPTS = 2  # whatever it hangs in may catch them, and try again
-_NATIVE_S = 30.0  # beyond the limit, after which native code that does not let go of the interpreter is ended
+_NATIVE_S = 30.0  # beyond the limit, after which native code that does not let go of the interpreter is told
+_DEBUGGERS = ("bdb", "pdb", "code", "debugpy", "pydevd", "_pydevd_bundle", "IPython")
 _WAKE_SIGNAL = signal.SIGRTMAX - 2  # hardly anybody uses it
 
 
@@ -37,8 +40,9 @@ class MainThreadWatch:
     """Watches the thread that enters it, as a context: it has to give signs of life.
 
     Where there are none for too long, the place is logged, with the stack, and `HangError` is raised there, also out of
-    sleeping and waiting. If it does not come out of foreign code, the process is ended with exit status 1. Outside the
-    main thread nothing can be raised while the thread sleeps or waits; it is named all the same.
+    sleeping and waiting. If it does not come out of foreign code, the process is ended with exit status 1. Another
+    thread than the main one is not reached while it sleeps or waits, and its process not ended for it: it is named.
+    Whoever sits at the prompt of a debugger has all the time in the world.
 
     Args:
         limit_s: without a sign of life, after which the thread hangs; more where more patience was asked for.
@@ -88,6 +92,7 @@ class MainThreadWatch:
         self._patience_s = patience_s
         self._silent_s = 0.0
         self._num_interrupts = 0
+        self._error = None  # the thread has come out by itself just now
 
     def enter(self, place: str) -> None:
         """Give a sign of life, and say where the thread is from now on: a method that may hang; empty: nowhere."""
@@ -104,6 +109,7 @@ class MainThreadWatch:
             self.beat()
 
     def _watch(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)  # where the main thread holds them, nobody takes them
         interrupted_s = math.inf
         while not self._is_over.wait(_LOOK_INTERVAL_S):
             self._silent_s += _LOOK_INTERVAL_S
@@ -111,8 +117,10 @@ class MainThreadWatch:
             self._arm_native(limit_s)
             if self._silent_s < limit_s:
                 interrupted_s = math.inf
+            elif self._is_debugged():
+                self._silent_s = 0.0
             elif self._silent_s >= interrupted_s + _FREE_S or self._num_interrupts >= _MOST_INTERRUPTS:
-                end_stuck_process(f"{self._describe()}, cannot be interrupted, and is ended", self._own_memory())
+                self._give_up()
             elif interrupted_s == math.inf:
                 interrupted_s = self._silent_s
                 self._num_interrupts += 1
@@ -120,10 +128,13 @@ class MainThreadWatch:
         faulthandler.cancel_dump_traceback_later()
 
     def _arm_native(self, limit_s: float) -> None:
-        """Have native code that does not even let this thread run be told by the system's own timer."""
+        """Have native code that does not even let this thread run be told by the system's own timer.
+
+        It does not end the process: that timer goes on while the process is suspended, and is due when it goes on.
+        """
         stream = sys.__stderr__
         with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):  # there may be no stderr
-            faulthandler.dump_traceback_later(limit_s + _NATIVE_S, exit=True, file=stream)  # type: ignore[arg-type]
+            faulthandler.dump_traceback_later(limit_s + _NATIVE_S, file=stream)  # type: ignore[arg-type]
 
     def _describe(self) -> str:
         place = self._place or self.locate() or "the main thread"
@@ -136,6 +147,22 @@ class MainThreadWatch:
         self._error = HangError(self._describe())
         if self._is_main:
             signal.pthread_kill(self._thread_id, _WAKE_SIGNAL)
+        else:  # when it is at work in Python next
+            raised = ctypes.c_ulong(self._thread_id), ctypes.py_object(HangError)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(*raised)
+
+    def _give_up(self) -> None:
+        if self._is_main:
+            end_stuck_process(f"{self._describe()}, cannot be interrupted, and is ended", self._own_memory())
+        self.beat()  # of another thread it is told again
+
+    def _is_debugged(self) -> bool:
+        frame = sys._current_frames().get(self._thread_id)
+        while frame is not None:
+            if str(frame.f_globals.get("__name__", "")).partition(".")[0] in _DEBUGGERS and frame.f_back is not None:
+                return True
+            frame = frame.f_back
+        return False
 
     def _on_wake(self, _: int, __: FrameType | None) -> None:
         error, self._error = self._error, None

@@ -64,6 +64,10 @@ class Output:
             yield
         except BlockingIOError:  # whoever reads is slow, and does not let writers wait: this text is lost
             return
+        except ValueError:
+            if not getattr(self._file, "closed", False):
+                raise
+            self.problem = "it was closed"
         except OSError as error:
             self.problem = error.strerror or str(error)
             with contextlib.suppress(OSError, ValueError):  # it may be no file of the system
@@ -73,7 +77,7 @@ class Output:
 def keep_outputs() -> None:
     """Let nothing that this process writes to standard output or error fail, from now on."""
     for name in _NAMES:
-        stream = getattr(sys, name)
+        stream = getattr(sys, name, None)
         if stream is not None and not isinstance(stream, Output):  # None: it was closed before the start
             setattr(sys, name, Output(stream))
 
@@ -81,9 +85,9 @@ def keep_outputs() -> None:
 @contextlib.contextmanager
 def outputs_kept() -> Iterator[None]:
     """Do what `keep_outputs` does for a while; then the streams are those of before, unless somebody has set others."""
-    before = {name: getattr(sys, name) for name in _NAMES}
+    before = {name: getattr(sys, name, None) for name in _NAMES}
     keep_outputs()
-    kept = {name: getattr(sys, name) for name in _NAMES}
+    kept = {name: getattr(sys, name, None) for name in _NAMES}
     try:
         yield
     finally:
@@ -91,5 +95,5 @@ def outputs_kept() -> Iterator[None]:
             if isinstance(kept[name], Output):
                 with contextlib.suppress(ValueError):  # it may have been closed meanwhile
                     cast("Output", kept[name]).flush()  # here, where it does not fail, not at the end of the program
-            if getattr(sys, name) is kept[name]:
+            if getattr(sys, name, None) is kept[name]:
                 setattr(sys, name, before[name])

@@ -172,12 +172,12 @@ def test_what_takes_long_is_told_from_time_to_time(probe, caplog, monkeypatch):
 
 def test_an_error_of_a_class_of_its_own_is_one_that_this_process_knows(probe):
     def fail():
-        class Own(EnvContractError):
+        class OwnError(EnvContractError):
             def __init__(self, number):
                 super().__init__(f"level {number} is missing")
                 self.level = lambda: number
 
-        raise Own(7)
+        raise OwnError(7)
 
     with pytest.raises(EnvContractError, match="level 7 is missing") as raised:
         probe(MODES[0], constructor=fail)
