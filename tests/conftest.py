@@ -43,7 +43,8 @@ def no_leaks() -> Iterator[None]:
 
 def describe_leaks(children: set[int], names: set[str], threads: set[threading.Thread]) -> list[str]:
     leaks = [f"process {describe_process(pid)}" for pid in list_children() - children]
-    leaks += [f"thread {thread.name}" for thread in set(threading.enumerate()) - threads]
+    begun = {thread for thread in threading.enumerate() if thread.name != "exit_watch"}  # that waits for the exit
+    leaks += [f"thread {thread.name}" for thread in begun - threads]
     if new_names := list_shared_memory() - names:
         foreign = list_names_of_others()
         leaks += [f"shared memory {name}" for name in sorted(new_names - foreign)]

@@ -27,6 +27,7 @@ from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.main_module import check_main_module
 from sample_profiler.runtime.outputs import outputs_kept
+from sample_profiler.runtime.process_settings import alarms_survived
 
 __all__ = ["train_as_told"]
 
@@ -95,6 +96,7 @@ def _train(
     left_behind = LeftBehind(config.faults.hang_timeout)
     if config.sampling.serial_mode:
         stack.callback(left_behind.let_go)
+        stack.enter_context(alarms_survived())
     # What an earlier run has left is not touched for an environment that cannot be used.
     probe = _begin_probe(config, stack, takes_step=not is_new)
     # Not before: it takes as long as the process needs that tries the environment meanwhile.

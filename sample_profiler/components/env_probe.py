@@ -145,6 +145,8 @@ class _LocalProbe:
     """Tries the environment where it will run: in the only process of a serial run."""
 
     def __init__(self, config: Config, *, takes_step: bool) -> None:
+        import torch  # noqa: F401 (a serial run needs it: its settings are noted before the environment changes them)
+
         self.settings: ProcessSettings | None = ProcessSettings()
         self.metadata = get_thread_stacks().current().metadata
         self._config = config
@@ -301,6 +303,7 @@ class _ProcessProbe:
                 self._wait()
             if self._child.is_alive():
                 self._give_up()
+                return
         self._see_off()
 
     @property

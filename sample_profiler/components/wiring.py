@@ -253,7 +253,7 @@ class SerialWiring:
 
     def _beat(self) -> None:
         self._watch.beat()
-        if not self._settings.are_clocks_kept:  # then no timer would ever be due
+        if not self._settings.is_kept_where_it_hurts():
             self._settings.check()
 
     def _make_components(self) -> None:

@@ -43,7 +43,7 @@ from sample_profiler.runtime.niceness import add_niceness
 from sample_profiler.runtime.orphans import become_subreaper, end_descendants, list_shared_memory
 from sample_profiler.runtime.outputs import keep_outputs
 from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
-from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
+from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings, survive_alarms
 from sample_profiler.runtime.recording import Recording, RecordingOptions
 from sample_profiler.runtime.runner_watch import is_closed, watch_runner
 from sample_profiler.runtime.standstill import LOOK_INTERVAL_S
@@ -284,7 +284,10 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         patience = Patience(settings.patience_s)
         is_runner_silent = _prepare_process(settings, links, existed_before, patience)
         recording = Recording(settings.recording, settings.name)
-        process_settings = ProcessSettings(is_told=settings.tells_changes) if settings.has_environments else None
+        process_settings = None
+        if settings.has_environments:
+            survive_alarms()
+            process_settings = ProcessSettings(is_told=settings.tells_changes)
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)

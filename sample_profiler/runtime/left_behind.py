@@ -151,6 +151,7 @@ class _ExitWatch:
         is_registered: whether Python calls it at exit.
         begun: threads that were begun by others than the program.
         forgotten: those of them that nobody waits for.
+        exit_has_begun: whether Python waits for threads now.
     """
 
     limit_s: float = math.inf
@@ -158,6 +159,7 @@ class _ExitWatch:
     is_registered: bool = False
     begun: set[threading.Thread] = field(default_factory=set)
     forgotten: set[threading.Thread] = field(default_factory=set)
+    exit_has_begun: threading.Event = field(default_factory=threading.Event)
 
     def register(self, limit_s: float, exit_status: int) -> None:
         """Watch the exit, whenever it comes."""
@@ -166,12 +168,17 @@ class _ExitWatch:
             with contextlib.suppress(AttributeError, RuntimeError):  # no public name; or the exit has begun
                 # Before threads are waited for, and before functions are called that others have registered.
                 threading._register_atexit(self._begin)  # type: ignore[attr-defined]
+                # Now: at the exit some versions of Python start no more.
+                threading.Thread(target=self._watch, daemon=True, name="exit_watch").start()
                 self.is_registered = True
 
     def _begin(self) -> None:
-        threading.Thread(target=self._watch, daemon=True, name="exit_watch").start()
+        self.exit_has_begun.set()
+        self._wait_for_own_threads()  # as Python would do next
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):  # there may be no stderr
+            # Threads do not run any more while Python takes the last objects apart, and one of them may hang.
+            faulthandler.dump_traceback_later(self.limit_s + 1.0, exit=True, file=sys.__stderr__)  # type: ignore[arg-type]
         if sys.version_info >= (3, 13) and any(thread.is_alive() for thread in self.forgotten):
-            self._wait_for_own_threads()
             atexit._run_exitfuncs()
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 with contextlib.suppress(OSError, ValueError):
@@ -185,10 +192,8 @@ class _ExitWatch:
 
     def _watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        self.exit_has_begun.wait()
         self._wait_for_own_threads()
-        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):  # there may be no stderr
-            # Threads do not run any more while Python takes the last objects apart, and one of them may hang.
-            faulthandler.dump_traceback_later(self.limit_s + 1.0, exit=True, file=sys.__stderr__)  # type: ignore[arg-type]
         _sleep(self.limit_s)  # a process whose exit does not hang is gone before this is over
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         stack = "".join(traceback.format_stack(frame)).rstrip() if frame else "native code"

@@ -15,11 +15,13 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from sample_profiler.profiling.render import printable
 from sample_profiler.runtime.channels import PipeEnd
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 
-__all__ = ["SETTINGS_INTERVAL_S", "ProcessSettings"]
+__all__ = ["SETTINGS_INTERVAL_S", "ProcessSettings", "alarms_survived", "survive_alarms"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,9 @@ _WATCHED_SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD, signal.SIGPIPE)
 _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
+_entered: list[object] = []
+_URGENT = ("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode")
+_DEADLY_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 _DELETED = "deleted"
 
 
@@ -79,6 +84,7 @@ class ProcessSettings:
         self._is_told = is_told
         self._clock = time.monotonic
         self._settings = [*_list_settings(), *_StandardStreams().settings()]
+        self._urgent: list[_Setting] = []
         self._has_torch = False
         self._before: dict[str, Any] = {}
         self._told: set[str] = set()
@@ -88,13 +94,16 @@ class ProcessSettings:
         """Take what is there now for what is to be: the run itself has changed something."""
         if not self._has_torch and "torch" in sys.modules:
             self._has_torch = True
-            self._settings += _list_torch_settings()
+            added = _list_torch_settings()
+            self._settings += added
+            self._urgent = [setting for setting in added if setting.name in _URGENT]
         self._before = {setting.name: setting.read() for setting in self._settings}
 
-    @property
-    def are_clocks_kept(self) -> bool:
-        """Whether the clock that loops go by is the one it was."""
-        return time.monotonic is self._clock
+    def is_kept_where_it_hurts(self) -> bool:
+        """Tell, within a microsecond, whether what others in this process need next is as it was."""
+        if time.monotonic is not self._clock:  # no timer would be due any more
+            return False
+        return all(setting.read() == self._before[setting.name] for setting in self._urgent)
 
     def check(self) -> None:
         """Look for changes, put back what the run depends on, and say each once."""
@@ -144,10 +153,9 @@ def _list_settings() -> list[_Setting]:
         _Setting("the current folder", _read_folder, _leave_deleted_folder, describe=_describe_change),
         _Setting("the mask of new files' permissions (umask)", _read_umask, os.umask, describe=_describe_octal),
         _Setting("signals that are blocked", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_signal_mask),
-        _Setting("a timer whose SIGALRM nobody handles", _has_deadly_timer, _stop_timer),
         _Setting("variables", lambda: dict(os.environ), describe=_describe_variables),
-        _Setting("sys.stdout or sys.stderr", lambda: (sys.stdout, sys.stderr)),
-        _Setting("handlers of the log", lambda: list(root.handlers), _put_back_handlers, _are_among),
+        _Setting("sys.stdout or sys.stderr", lambda: [getattr(sys, name, None) for name in ("stdout", "stderr")]),
+        _Setting("handlers of the log", _read_handlers, _put_back_handlers, _are_among),
         _Setting("the level of the log", lambda: root.level, root.setLevel),
         _Setting("whether logging is switched off", lambda: root.manager.disable, logging.disable),
         _Setting("this package's loggers", _read_own_loggers, _set_own_loggers, _are_entries_kept),
@@ -156,7 +164,9 @@ def _list_settings() -> list[_Setting]:
         _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, operator.le),
         _Setting("the interval in which threads take turns", sys.getswitchinterval, sys.setswitchinterval),
         _Setting("garbage collection", lambda: (gc.isenabled(), gc.get_threshold())),
-        _Setting("clocks of the module time", lambda: [getattr(time, name) for name in _TIME_FUNCTIONS], _set_clocks),
+        _Setting(
+            "clocks of the module time", lambda: [getattr(time, name, None) for name in _TIME_FUNCTIONS], _set_clocks
+        ),
         _Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), describe=_describe_change),
         _Setting("the time zone", lambda: time.tzname, describe=_describe_change),
         _Setting("niceness", psutil.Process().nice, describe=_describe_change),
@@ -180,6 +190,7 @@ def _list_torch_settings() -> list[_Setting]:
         _Setting("PyTorch's default type", torch.get_default_dtype, torch.set_default_dtype),
         _Setting("PyTorch's default device", torch.get_default_device, torch.set_default_device),
         _Setting("whether PyTorch keeps gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+        _Setting("PyTorch's inference mode", torch.is_inference_mode_enabled, _set_inference_mode),
         _Setting("PyTorch's threads", torch.get_num_threads, torch.set_num_threads),
         _Setting(
             "whether PyTorch is deterministic",
@@ -232,17 +243,51 @@ def _set_handler(number: int, before: Any) -> None:
     signal.signal(number, before)
 
 
-def _has_deadly_timer() -> bool:
-    return signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] > 0
+def _ignore_alarm(number: int, _: FrameType | None) -> None:
+    name = signal.Signals(number).name
+    logger.warning("An alarm (%s) came that nobody handles: it would have ended the process", name)
 
 
-def _stop_timer(_: bool) -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)
+def survive_alarms() -> list[int]:
+    """Let timers whose signal nobody handles end nothing from now on, and return these; who handles them goes on to."""
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in _DEADLY_TIMERS if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _ignore_alarm)
+        signal.siginterrupt(number, False)
+    return [int(number) for number in taken]
 
 
-def _put_back_handlers(before: list[logging.Handler]) -> None:
-    root = logging.getLogger()
-    root.handlers[:] = [*before, *(handler for handler in root.handlers if handler not in before)]
+@contextlib.contextmanager
+def alarms_survived() -> Iterator[None]:
+    """Do what `survive_alarms` does for a while."""
+    taken = survive_alarms()
+    try:
+        yield
+    finally:
+        for number in taken:
+            if signal.getsignal(number) is _ignore_alarm:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _set_inference_mode(before: bool) -> None:
+    import torch
+
+    mode: Any = torch.inference_mode(before)  # within the one that was entered, and not left
+    mode.__enter__()
+    _entered.append(mode)  # without it that would be over
+
+
+def _read_handlers() -> list[tuple[logging.Handler, int, list[Any]]]:
+    return [(handler, handler.level, list(handler.filters)) for handler in logging.getLogger().handlers]
+
+
+def _put_back_handlers(before: list[tuple[logging.Handler, int, list[Any]]]) -> None:
+    for handler, level, filters in before:
+        handler.setLevel(level)
+        handler.filters[:] = filters
+    root, handlers = logging.getLogger(), [handler for handler, _, _ in before]
+    root.handlers[:] = [*handlers, *(handler for handler in root.handlers if handler not in handlers)]
 
 
 def _are_among(before: list[Any], now: list[Any]) -> bool:
@@ -282,6 +327,10 @@ def _drop_error_filters(before: list[Any]) -> None:
     kept = [each for each in warnings.filters if each[0] != "error" or each in before]
     warnings.filters[:] = kept  # type: ignore[index]
     warnings.simplefilter("default", append=True)  # what follows where none matches; it makes the change known
+
+
+def _read_clocks() -> list[Any]:
+    return [getattr(time, name, None) for name in _TIME_FUNCTIONS]
 
 
 def _set_clocks(before: list[Any]) -> None:

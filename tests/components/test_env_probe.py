@@ -133,7 +133,6 @@ def test_a_run_begins_while_it_is_closed(probe, caplog):
     tried = probe(MODES[0], begin=True, timeout_s=0.6, close=lambda: time.sleep(1000))
     try:
         assert tried.spec().num_agents == 1
-        assert caplog.text == ""
         deadline_s = time.monotonic() + 20
         while "close() of the environment tried hangs" not in caplog.text and time.monotonic() < deadline_s:
             time.sleep(0.05)

@@ -141,6 +141,21 @@ def ask():
     input("Which level? ")
 
 
+def leave_simulator():
+    subprocess.Popen(["sleep", str(FOREVER_S)])
+
+
+def change_torch():
+    import torch
+
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+
+
+def alarm():
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
 def remove_folder():
     folder = tempfile.mkdtemp()
     os.chdir(folder)

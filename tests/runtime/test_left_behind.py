@@ -29,6 +29,7 @@ def test_the_exit_waits_for_no_thread_that_was_begun_meanwhile():
         """
         left = LeftBehind(100)
         threading.Thread(target=time.sleep, args=(1000,), name="simulator").start()
+        left.exit_status = 3
         left.let_go()
         print("over")
         raise SystemExit(3)
@@ -97,6 +98,7 @@ def test_the_exit_is_watched_once_with_what_was_said_last(monkeypatch):
     registered = []
     monkeypatch.setattr(threading, "_register_atexit", registered.append)
     watch = module._ExitWatch()
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     watch.register(1.0, 0)
     watch.register(2.0, 5)
     assert len(registered) == 1

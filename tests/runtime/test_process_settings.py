@@ -10,7 +10,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sample_profiler.runtime.process_settings import ProcessSettings
+from sample_profiler.runtime import process_settings as module
+from sample_profiler.runtime.process_settings import ProcessSettings, alarms_survived
 
 
 @pytest.fixture
@@ -138,22 +139,47 @@ def test_variables_are_told_by_name_and_a_few_of_many(settings, caplog, monkeypa
     assert "password" not in caplog.text
 
 
-def test_an_alarm_that_would_end_the_process_is_stopped_and_one_that_is_handled_is_not(settings, caplog):
-    left_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)  # that of the time limit of the test
-    handler = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    settings.expect_change()
+@pytest.mark.parametrize(
+    ("number", "timer"),
+    [
+        (signal.SIGALRM, signal.ITIMER_REAL),
+        (signal.SIGVTALRM, signal.ITIMER_VIRTUAL),
+        (signal.SIGPROF, signal.ITIMER_PROF),
+    ],
+)
+def test_an_alarm_that_nobody_handles_ends_nothing(number, timer, caplog):
+    left_s, _ = signal.setitimer(timer, 0)  # that of the time limit of the test
+    handler = signal.signal(number, signal.SIG_DFL)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 100)
-        settings.check()
-        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-        assert "SIGALRM" in caplog.text
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.setitimer(signal.ITIMER_REAL, 100)
-        settings.check()
-        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        with alarms_survived():
+            signal.raise_signal(number)
+            assert f"An alarm ({number.name}) came that nobody handles" in caplog.text
+        assert signal.getsignal(number) is signal.SIG_DFL
+        own = print
+        signal.signal(number, own)
+        with alarms_survived():
+            assert signal.getsignal(number) is own
     finally:
-        signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, left_s)
+        signal.signal(number, handler)
+        signal.setitimer(timer, left_s)
+
+
+def test_a_handler_that_was_muted_is_heard_again(settings):
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    settings.expect_change()
+    handler.setLevel(logging.CRITICAL)
+    handler.addFilter(lambda _: False)
+    settings.check()
+    assert (handler.level, handler.filters) == (logging.NOTSET, [])
+    logging.getLogger().removeHandler(handler)
+    settings.expect_change()
+
+
+def test_what_is_there_no_more_is_a_change(settings, caplog, monkeypatch):
+    monkeypatch.delattr(sys, "stdout")
+    settings.check()
+    assert "sys.stdout or sys.stderr" in caplog.text
 
 
 def test_what_pytorch_has_one_of_is_put_back(settings, caplog):
@@ -166,6 +192,14 @@ def test_what_pytorch_has_one_of_is_put_back(settings, caplog):
     assert torch.get_default_dtype() is torch.float32
     assert torch.is_grad_enabled()
     assert "PyTorch's default type; whether PyTorch keeps gradients" in caplog.text
+    assert settings.is_kept_where_it_hurts()
+    mode = torch.inference_mode()
+    mode.__enter__()
+    assert not settings.is_kept_where_it_hurts()
+    settings.check()
+    assert not torch.is_inference_mode_enabled()
+    module._entered.pop().__exit__(None, None, None)
+    mode.__exit__(None, None, None)
 
 
 def test_a_process_beside_one_that_tells_puts_back_in_silence(caplog):
