@@ -5,9 +5,11 @@ There is one for each thread. Whoever sets a hook takes the place, without a wor
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 
+from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.interpreter import (
     GETPROFILE,
     call_keeping_hooks,
@@ -17,8 +19,10 @@ from sample_profiler.profiling.interpreter import (
 )
 from sample_profiler.profiling.replaced import Replaced
 
-__all__ = ["CallHook", "is_yappi_running", "name_any_hook", "name_hook"]
+__all__ = ["CallHook", "is_yappi_running", "lost_place", "name_any_hook", "name_hook"]
 
+_OF_A_THREAD = "one of another thread"
+_GONE = "cProfile, yappi, pyinstrument, torch.profiler with stacks or sys.setprofile"  # it has left no trace
 _OF_TORCH = "TraceContext"  # what torch.profiler sets is of this class, which is in no module
 
 
@@ -34,40 +38,56 @@ class CallHook:
         self._replaced = Replaced()
         self._replaced.replace(sys, "getprofile", lambda _: make_getprofile(self._own))
 
-    @property
-    def is_in_place(self) -> bool:
-        """Whether it is still told of every call of this thread; once another was in its place, it never is again."""
-        return find_hook() == self._own
+    def find_successor(self) -> str | None:
+        """Return the name of a profiler that has taken the place of this one; None: it is told of every call still.
+
+        Once another was in its place, it never is again.
+        """
+        return None if find_hook() == self._own else name_hook() or _GONE
 
     def show(self) -> None:
         """Let others see whatever hook there is."""
         self._replaced.put_back()
         make_getprofile(None)
 
-    def end(self, stop: Callable[[], object]) -> bool:
+    def end(self, stop: Callable[[], object]) -> str | None:
         """End the profiler, where that takes the hooks of others away, too: these are put back.
 
         Args:
             stop: ends it.
 
         Returns:
-            Whether it has been told of every call of this thread, and no other thread is told to somebody else now.
+            The name of a profiler that has taken its place, in this thread or in another; None: it was told of all.
         """
         self.show()
-        is_whole = self.is_in_place
-        return call_keeping_hooks(stop, self._own) == 0 and is_whole
+        successor = self.find_successor()
+        num_others = call_keeping_hooks(stop, self._own)
+        return successor or (_OF_A_THREAD if num_others else None)
+
+
+def lost_place(tool: str, successor: str) -> CaptureError:
+    """Return the error of a capture in whose place another profiler of the process was meanwhile.
+
+    Args:
+        tool: that captured.
+        successor: the name of the other one.
+    """
+    return CaptureError(
+        f"{tool} had to give way to another profiler of this process ({successor}), so its part is not whole; "
+        "--tool pyinstrument goes together with every other profiler"
+    )
 
 
 def name_any_hook() -> str | None:
     """Return the name of a profiler that is told of calls in some thread of this process; None: there is none."""
-    return name_hook() or ("another profiler, in another thread" if is_any_thread_hooked() else None)
+    return name_hook() or (_OF_A_THREAD if is_any_thread_hooked() else None)
 
 
 def name_hook() -> str | None:
     """Return the name of the profiler that is told of the calls of this thread; None: there is none."""
     hook = GETPROFILE()
     if hook is None:
-        return None if find_hook() is None else "yappi" if is_yappi_running() else "another profiler"
+        return None if find_hook() is None else "yappi" if is_yappi_running() else "one that was set in C"
     if type(hook).__name__ == _OF_TORCH:
         return "torch.profiler with stacks"
     name = getattr(hook, "__qualname__", None)
@@ -78,5 +98,6 @@ def name_hook() -> str | None:
 
 def is_yappi_running() -> bool:
     """Tell whether yappi is at work in this process, whoever has started it."""
-    yappi = sys.modules.get("_yappi")  # not yappi: asked by that, a capture of ours would give way
-    return yappi is not None and bool(yappi.is_running())
+    yappi = sys.modules.get("_yappi")
+    # Asked by what is in its place while a capture of ours is on, that would give way.
+    return yappi is not None and bool(inspect.unwrap(yappi.is_running)())

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.call_hook import CallHook, is_yappi_running, name_any_hook, name_hook
+from sample_profiler.profiling.call_hook import CallHook, is_yappi_running, lost_place, name_any_hook, name_hook
 from sample_profiler.profiling.monitoring_place import MonitoringPlace
 from sample_profiler.profiling.replaced import Replaced
 
@@ -33,8 +33,8 @@ _CALLBACKS = {
 }
 """What cProfile has the interpreter call for which event, since Python 3.12."""
 
-_INSTEAD = "; --tool pyinstrument goes together with every other profiler"
-_LOST = f"another profiler of this process took its place meanwhile, so its part is not whole{_INSTEAD}"
+_CALLED_BY_YAPPI = "_profile_event"  # itself, in new threads; all others are called for somebody who uses it
+
 _lost_profiles: list[cProfile.Profile] = []  # their end, also by being forgotten, would take away another one's hook
 
 
@@ -59,8 +59,9 @@ class CProfile:
         Raises:
             CaptureError: another profiler has taken its place meanwhile.
         """
-        if not self._way.stop():
-            raise CaptureError(f"cprofile has lost its place: {_LOST}")
+        successor = self._way.stop()
+        if successor is not None:
+            raise lost_place("cprofile", successor)
 
     def write(self, path: Path) -> bool:
         """Write what was seen; return whether there is anything."""
@@ -74,8 +75,8 @@ class _Way(Protocol):
     def start(self) -> None:
         """Begin."""
 
-    def stop(self) -> bool:
-        """End; return whether it was told of all of them."""
+    def stop(self) -> str | None:
+        """End; return the name of a profiler that has taken the place of this one; None: it was told of all."""
 
 
 class _QuietProfile(cProfile.Profile):
@@ -99,14 +100,15 @@ class _Hooked:
         self._profile.enable()
         self._hook = CallHook()
 
-    def stop(self) -> bool:
+    def stop(self) -> str | None:
         assert self._hook is not None
         self._hook.show()
-        if not self._hook.is_in_place:
+        successor = self._hook.find_successor()
+        if successor is None:
+            self._profile.disable()
+        else:
             _lost_profiles.append(self._profile)
-            return False
-        self._profile.disable()
-        return True
+        return successor
 
 
 class _Monitored:
@@ -118,9 +120,9 @@ class _Monitored:
     def start(self) -> None:
         self._place.take()
 
-    def stop(self) -> bool:
+    def stop(self) -> str | None:
         self._place.leave()
-        return not self._place.was_lost
+        return self._place.lost_to
 
 
 class Yappi:
@@ -137,7 +139,7 @@ class Yappi:
         self._clock = ""
         self._replaced = Replaced()
         self._statistics: Any = None
-        self._is_whole = False
+        self._lost_to: str | None = None
 
     def start(self) -> None:
         """Begin.
@@ -158,9 +160,10 @@ class Yappi:
         self._hook = CallHook()
         self._threads_hook = threading.getprofile()
         self._replaced.replace(threading, "getprofile", self._hide)
-        for name, function in inspect.getmembers(self._yappi, inspect.isfunction):
-            if not name.startswith("_") and function.__module__ == self._yappi.__name__:
-                self._replaced.replace(self._yappi, name, self._after_giving_way)
+        core = self._yappi._yappi  # by which all others work, also those that somebody has since before
+        for name, _ in inspect.getmembers(core, inspect.isbuiltin):
+            if name != _CALLED_BY_YAPPI:
+                self._replaced.replace(core, name, self._after_giving_way)
 
     def stop(self) -> None:
         """End.
@@ -169,9 +172,9 @@ class Yappi:
             CaptureError: somebody else has used yappi meanwhile, or another profiler has taken its place.
         """
         if self._hook is not None:
-            self._is_whole = self._end(self._hook)
-        if not self._is_whole:
-            raise CaptureError(f"yappi had to give way: {_LOST}")
+            self._lost_to = self._end(self._hook)
+        if self._lost_to is not None:
+            raise lost_place("yappi", self._lost_to)
 
     def write(self, path: Path) -> bool:
         """Write what was seen; return whether there is anything."""
@@ -181,18 +184,19 @@ class Yappi:
         self._statistics.save(str(path), type="pstat")
         return True
 
-    def _end(self, hook: CallHook) -> bool:
-        """End it, leave everything as it was found or as others have set it, and return whether it saw all calls."""
+    def _end(self, hook: CallHook) -> str | None:
+        """End it, and leave everything as it was found or as others have set it; return who has taken its place."""
         self._hook = None
         self._replaced.put_back()
         threads_hook = threading.getprofile()
-        is_whole = hook.end(self._yappi.stop) and threads_hook is self._threads_hook
+        successor = hook.end(self._yappi.stop)
         if threads_hook is not self._threads_hook:
             threading.setprofile(threads_hook)
+            successor = successor or "threading.setprofile"
         self._statistics = self._yappi.get_func_stats()
         self._yappi.clear_stats()
         self._yappi.set_clock_type(self._clock)
-        return is_whole
+        return successor
 
     def _hide(self, getprofile: Callable[[], Any]) -> Callable[[], Any]:
         @functools.wraps(getprofile)
@@ -206,6 +210,7 @@ class Yappi:
         @functools.wraps(function)
         def give_way(*arguments: Any, **options: Any) -> Any:
             if self._hook is not None:
+                self._lost_to = "somebody else's yappi"
                 with contextlib.suppress(Exception):  # nobody else is to hear of it
                     self._end(self._hook)
             return function(*arguments, **options)

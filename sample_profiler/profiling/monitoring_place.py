@@ -27,11 +27,11 @@ class MonitoringPlace:
         callbacks: by the names of their events, as in `sys.monitoring.events`.
 
     Attributes:
-        was_lost: whether there was no place left for them since they were first called.
+        lost_to: the name of the tool that left them no place since they were first called; None: they are whole.
     """
 
     def __init__(self, callbacks: Mapping[str, Callable[..., Any]]) -> None:
-        self.was_lost = False
+        self.lost_to: str | None = None
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]  # since Python 3.12
         events = self._monitoring.events
         self._callbacks = {getattr(events, name): ThreadCallback(callback) for name, callback in callbacks.items()}
@@ -72,19 +72,21 @@ class MonitoringPlace:
 
     def _free(self) -> None:
         place, self._place = self._place, None
-        if place is None or self._get_tool(place) != _NAME:  # or somebody has freed what was not theirs
-            self.was_lost = True
+        if place is None:
+            return
+        if self._get_tool(place) != _NAME:  # somebody has freed what was not theirs
+            self.lost_to = self._get_tool(place) or "somebody"
             return
         self._monitoring.set_events(place, 0)
         for event in self._callbacks:
             self._monitoring.register_callback(place, event, None)
         self._monitoring.free_tool_id(place)
 
-    def _move(self, place: int) -> None:
-        """Leave a place to somebody, for another one if there is one."""
+    def _move(self, place: int, tool: str) -> None:
+        """Leave a place to a tool, for another one if there is one."""
         self._free()
         if not self._take_free(but=place):
-            self.was_lost = True
+            self.lost_to = str(tool)
 
     def _set_on(self, is_on: bool) -> None:
         for callback in self._callbacks.values():
@@ -102,7 +104,7 @@ class MonitoringPlace:
         def make_room(tool_id: int, name: str, /) -> None:
             if self._place is not None and tool_id == self._place:
                 self._set_on(False)  # else they were called for one end of the calls below, and not for the other
-                self._move(tool_id)
+                self._move(tool_id, name)
                 self._set_on(True)
             return use_tool_id(tool_id, name)
 

@@ -135,7 +135,7 @@ class RolloutProfiler:
             return
         self._rollouts.append(rollout)
         _mark(ROLLOUT_END)
-        if self._own.was_lost or not self.num_left:
+        if self._own.lost_to is not None or not self.num_left:
             end_profile(self._worker)
 
     def finish(self) -> Path | None:

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.call_hook import CallHook, name_any_hook
+from sample_profiler.profiling.call_hook import CallHook, lost_place, name_any_hook
 from sample_profiler.profiling.replaced import Replaced
 from sample_profiler.profiling.torch_state import is_torch_capturing, is_torch_prepared, is_torch_session_on
 
@@ -45,7 +44,7 @@ class TorchProfile:
 
     Attributes:
         profile: itself.
-        was_lost: whether it has given way to somebody else's.
+        lost_to: the name of the profiler that it has given way to, or that has taken the place of its stacks.
         is_any_on: whether one of this class is at work in this process.
     """
 
@@ -55,7 +54,7 @@ class TorchProfile:
         import torch.profiler
 
         self.profile: Any = torch.profiler.profile(**options)
-        self.was_lost = False
+        self.lost_to: str | None = None
         self._has_stacks = bool(options.get("with_stack"))
         self._hook: CallHook | None = None
         self._thread = threading.get_ident()
@@ -87,11 +86,8 @@ class TorchProfile:
         """
         if self._is_on:
             self._end()
-        if self.was_lost:
-            raise CaptureError(
-                "torch had to give way: another torch.profiler of this process began meanwhile, or with stacks another "
-                "profiler of calls, so its part is not whole; --tool pyinstrument goes together with all of them"
-            )
+        if self.lost_to is not None:
+            raise lost_place("torch", self.lost_to)
 
     def _watch_entrances(self) -> None:
         import torch
@@ -109,7 +105,7 @@ class TorchProfile:
     def _after_giving_way(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def give_way(*arguments: Any, **options: Any) -> Any:
-            self._give_way(takes_session=True)
+            self._give_way("torch.profiler", takes_session=True)
             return function(*arguments, **options)
 
         return give_way
@@ -118,16 +114,16 @@ class TorchProfile:
         @functools.wraps(function)
         def leave_place(tool_id: int, *arguments: Any) -> Any:
             if tool_id == _PLACE_OF_STACKS:
-                self._give_way(takes_session=False)
+                self._give_way("cProfile, or another in its place of sys.monitoring", takes_session=False)
             return function(tool_id, *arguments)
 
         return leave_place
 
-    def _give_way(self, takes_session: bool) -> None:
+    def _give_way(self, successor: str, takes_session: bool) -> None:
         """End, unless that has been; another thread than its own cannot end it."""
         if not self._is_on:
             return
-        self.was_lost = True
+        self.lost_to = successor
         if threading.get_ident() == self._thread:
             with contextlib.suppress(Exception):  # nobody else is to hear of it
                 self._end()
@@ -143,8 +139,9 @@ class TorchProfile:
             return
         if self._hook is None:
             self.profile.stop()
-        elif not self._hook.end(self.profile.stop):
-            self.was_lost = True
+        else:
+            successor = self._hook.end(self.profile.stop)
+            self.lost_to = self.lost_to or successor
 
     def _make_session(self) -> bool:
         """Make a session that this profile can end in the place of its own; return whether there is room for one.

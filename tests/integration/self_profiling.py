@@ -161,6 +161,8 @@ class TorchAutograd(Torch):
 
 
 class TorchWithStacks(Torch):
+    pause_s = 0.05  # before each episode: what goes on for long has millions of calls to look through
+
     def __init__(self):
         # The first one in a process has names of what PyTorch imports meanwhile that are garbage.
         with self.profile():
@@ -344,6 +346,16 @@ class Monitoring(Counting):
         return self.seen
 
 
+class MonitoringInTurn(Monitoring):
+    """Insists on each of the places, one after another."""
+
+    place = -1
+
+    def begin(self):
+        self.place = (self.place + 1) % 6
+        super().begin()
+
+
 class AllOfMonitoring:
     """Takes all places."""
 
@@ -378,6 +390,7 @@ if hasattr(sys, "monitoring"):
     PROFILERS |= {
         f"monitoring {place}": type(f"Monitoring{place}", (Monitoring,), {"place": place}) for place in range(6)
     }
+    PROFILERS["monitoring, in turn"] = MonitoringInTurn
     PROFILERS["monitoring, all"] = AllOfMonitoring
 
 
@@ -411,6 +424,7 @@ class SelfProfiling:
         self.num_steps = 0
 
     def reset(self):
+        time.sleep(getattr(self.profiler, "pause_s", 0))
         if self.kind == "reset" and not self.is_on:
             self.begin()
 
