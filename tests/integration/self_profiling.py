@@ -188,7 +188,7 @@ class TorchWithSchedule(Torch):
             self.profiler.step()
 
     def end(self):
-        return super().end() + Counter(self.measured)
+        return super().end() + Counter(self.measured * self.has_warmed_up)
 
 
 class Coverage:
@@ -455,7 +455,7 @@ class SelfProfiling:
             expected["leaf"] *= NUM_LEAVES
         framework = seen.pop("framework", 0)
         if not getattr(self.profiler, "is_exact", True):
-            seen, expected = Counter(dict.fromkeys(seen, 1)), Counter(dict.fromkeys(expected, 1))
+            seen, expected = (Counter(dict.fromkeys(+counts, 1)) for counts in (seen, expected))
         if seen != expected:
             self.problems.append(f"{self.name}, {self.kind}: {dict(seen)} instead of {dict(expected)}")
         if framework and self.kind == "step" and self.name != "monitoring, all":
