@@ -175,6 +175,14 @@ set_patience(unsigned long us)
 #define set_patience _PyEval_SetSwitchInterval
 #endif
 
+/* In a process that was forked while this thread waited, nobody else would do so. */
+static void
+restore_patience(void)
+{
+    if (looks.is_on && get_patience() == PATIENCE_US)
+        set_patience(usual_us);
+}
+
 static void
 begin_looks(void)
 {
@@ -562,6 +570,10 @@ PyInit__interpreter(void)
 {
     if (PyType_Ready(&thread_callback_type) < 0)
         return NULL;
+#if PY_VERSION_HEX < 0x030d0000
+    if (pthread_atfork(NULL, NULL, restore_patience) != 0)
+        return PyErr_NoMemory();
+#endif
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyModule_AddIntConstant(module, "INTERPRETER_VERSION", INTERPRETER_VERSION) < 0 ||
         PyModule_AddObjectRef(module, "ThreadCallback", (PyObject *)&thread_callback_type) < 0) {

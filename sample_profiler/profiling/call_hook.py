@@ -31,12 +31,16 @@ class CallHook:
 
     Others do not find it there: `sys.getprofile` says to them that there is none. They would put back what it returns,
     and that may be what cannot be called.
+
+    Args:
+        is_in_all_threads: whether it was set in all of them, with objects of their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_in_all_threads: bool) -> None:
         self._own = find_hook()
+        hidden = (self._own[0], 0) if self._own is not None and is_in_all_threads else self._own
         self._replaced = Replaced()
-        self._replaced.replace(sys, "getprofile", lambda _: make_getprofile(self._own))
+        self._replaced.replace(sys, "getprofile", lambda _: make_getprofile(hidden))
 
     def find_successor(self) -> str | None:
         """Return the name of a profiler that has taken the place of this one; None: it is told of every call still.

@@ -98,7 +98,7 @@ class _Hooked:
         if other is not None:
             raise ValueError(f"another profiler runs in this process ({other})")
         self._profile.enable()
-        self._hook = CallHook()
+        self._hook = CallHook(is_in_all_threads=False)
 
     def stop(self) -> str | None:
         assert self._hook is not None
@@ -157,7 +157,7 @@ class Yappi:
         self._clock = self._yappi.get_clock_type()
         self._yappi.set_clock_type("wall")
         self._yappi.start(builtins=True)
-        self._hook = CallHook()
+        self._hook = CallHook(is_in_all_threads=True)
         self._threads_hook = threading.getprofile()
         self._replaced.replace(threading, "getprofile", self._hide)
         core = self._yappi._yappi  # by which all others work, also those that somebody has since before

@@ -64,8 +64,8 @@ ThreadCallback: Any = _interpreter.ThreadCallback if _IS_COMPILED else _ThreadCa
 class Looks:
     """Looks at the stack of the current thread at intervals.
 
-    Nobody is told of calls for it, so it goes together with every other profiler. Compiled, the main thread looks at
-    itself, between two instructions; its stack during a long call in C is looked at when that is over.
+    Nobody is told of calls for it, so it goes together with every other profiler. Compiled, and for the main thread, no
+    Python code runs for it either. The time since the last look is that of the stack that is found.
 
     Args:
         interval_s: between two of them.
@@ -145,8 +145,10 @@ def make_getprofile(hidden: Hook | None) -> Callable[[], Any]:
             _interpreter.make_callable()  # for those who have had the interpreter's own since before
         return _interpreter.getprofile
 
+    own = find_hook()
+
     def getprofile() -> Any:
-        return None if find_hook() == hidden else GETPROFILE()
+        return None if hidden is not None and find_hook() == own else GETPROFILE()
 
     return getprofile
 

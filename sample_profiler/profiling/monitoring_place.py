@@ -84,9 +84,12 @@ class MonitoringPlace:
 
     def _move(self, place: int, tool: str) -> None:
         """Leave a place to a tool, for another one if there is one."""
-        self._free()
-        if not self._take_free(but=place):
-            self.lost_to = str(tool)
+        try:
+            self._free()
+            if not self._take_free(but=place):
+                self.lost_to = tool
+        except Exception:  # nobody else is to hear of it
+            self.lost_to = tool
 
     def _set_on(self, is_on: bool) -> None:
         for callback in self._callbacks.values():

@@ -75,7 +75,7 @@ class TorchProfile:
             raise ValueError(f"another profiler runs in this process ({rival})")
         self.profile.start()
         self._is_on = TorchProfile.is_any_on = True
-        self._hook = CallHook() if self._has_stacks else None
+        self._hook = CallHook(is_in_all_threads=True) if self._has_stacks else None
         self._watch_entrances()
 
     def stop(self) -> None:

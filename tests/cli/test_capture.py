@@ -159,6 +159,17 @@ def test_where_the_tool_is_missing_everywhere_one_sentence_says_so(tmp_path, run
     assert merged == []
 
 
+def test_where_nobody_has_a_part_each_process_says_why(tmp_path, run, merged, capsys):
+    reasons = {name: f"{name} profiles itself" for name in NAMES}
+    run.results = {}
+    run.errors = {name: f"sample_profiler.errors.CaptureError: {reason}" for name, reason in reasons.items()}
+    assert capture(tmp_path, request_of()) == 2
+    *lines, last = capsys.readouterr().err.splitlines()
+    assert last == f"sample-profiler capture: nothing was captured: {'; '.join(reasons.values())}"
+    for name, reason in reasons.items():
+        assert any(re.fullmatch(rf"  {name} +not captured: {reason}", line) for line in lines)
+
+
 def test_what_the_run_refuses_is_told(tmp_path, run, capsys):
     run.refusal = "there is no rollout worker 7; allowed are 0, 1"
     assert capture(tmp_path, request_of(workers=[7])) == 2

@@ -162,6 +162,19 @@ def test_a_part_that_cannot_be_written_at_its_time_is_an_error_for_whoever_asks(
         stop_capture("cprofile")
 
 
+def test_one_that_gave_way_before_its_time_says_to_whom(tmp_path, clock, caplog):
+    torch = pytest.importorskip("torch")
+    start_capture("torch", str(tmp_path / "part"), 1.0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        pass
+    clock.now_s += 2
+    end_due_captures()
+    assert "is lost" not in caplog.text, "it is no fault"
+    with pytest.raises(CaptureError, match=r"^torch had to give way to another profiler .* \(torch\.profiler\)"):
+        stop_capture("torch")
+    assert not (tmp_path / "part").exists()
+
+
 def test_a_part_that_cannot_be_written_leaves_no_profiler_behind(tmp_path):
     (tmp_path / "file").write_text("")
     start_capture("cprofile", str(tmp_path / "file" / "part"))
