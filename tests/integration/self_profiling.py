@@ -101,6 +101,9 @@ class YappiThatKeeps(Yappi):
             counting.note(found.module, found.name, found.ncall)
         return counting.seen
 
+    def leave(self):
+        self.yappi.clear_stats()
+
 
 class Pyinstrument:
     """Has seen the functions or not; looks are no counts."""
@@ -440,6 +443,8 @@ class SelfProfiling:
     def close(self):
         if self.is_on:
             self.end()
+        if hasattr(self.profiler, "leave"):
+            self.profiler.leave()
 
     def begin(self):
         self.num_steps = 0
