@@ -91,7 +91,7 @@ def name_hook() -> str | None:
     """Return the name of the profiler that is told of the calls of this thread; None: there is none."""
     hook = GETPROFILE()
     if hook is None:
-        return None if find_hook() is None else "yappi" if is_yappi_running() else "one that was set in C"
+        return "yappi" if is_yappi_running() else None if find_hook() is None else "one that was set in C"
     if type(hook).__name__ == _OF_TORCH:
         return "torch.profiler with stacks"
     name = getattr(hook, "__qualname__", None)
