@@ -123,7 +123,7 @@ def captures(monkeypatch):
     monkeypatch.setattr(rollout_profiler, "_warm_up", lambda activities: None)
     monkeypatch.setattr(rollout_profiler, "is_torch_capturing", lambda: False)
     monkeypatch.setattr(rollout_profiler, "_mark", lambda name: None)
-    monkeypatch.setattr(RolloutProfiler, "_start", lambda self: setattr(self, "_own", SimpleNamespace(was_lost=False)))
+    monkeypatch.setattr(RolloutProfiler, "_start", lambda self: setattr(self, "_own", SimpleNamespace(lost_to=None)))
     monkeypatch.setattr(RolloutProfiler, "_stop", lambda self, _: setattr(self, "trace", self._request.path))
     step = SteppingGroup.step
 
