@@ -32,7 +32,7 @@ def check_none_is_prepared() -> None:
     Raises:
         ValueError: one is.
     """
-    if is_torch_prepared():
+    if not is_torch_capturing() and is_torch_prepared():
         raise ValueError("a torch.profiler of this process is about to begin")
 
 
