@@ -465,21 +465,21 @@ call_keeping_hooks(PyObject *module, PyObject *args)
     return PyLong_FromSsize_t(num_hooks);
 }
 
-/* ---- What calls a callback in its own thread alone ---- */
+/* ---- What calls a callback in its own thread, or not at all ---- */
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *callback;
     unsigned long thread;
-    char is_on;
+    char is_for_all, is_on;
 } ThreadCallback;
 
 static PyObject *
 call_in_thread(PyObject *self, PyObject *const *args, size_t num_args, PyObject *names)
 {
     ThreadCallback *own = (ThreadCallback *)self;
-    if (own->is_on && PyThread_get_thread_ident() == own->thread)
+    if (own->is_on && (own->is_for_all || PyThread_get_thread_ident() == own->thread))
         return PyObject_Vectorcall(own->callback, args, num_args, names);
     Py_RETURN_NONE;
 }
@@ -487,9 +487,10 @@ call_in_thread(PyObject *self, PyObject *const *args, size_t num_args, PyObject 
 static PyObject *
 thread_callback_new(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-    static char *known[] = {"callback", NULL};
+    static char *known[] = {"callback", "is_for_all", NULL};
     PyObject *callback;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O", known, &callback))
+    int is_for_all = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|$p", known, &callback, &is_for_all))
         return NULL;
     ThreadCallback *self = (ThreadCallback *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -497,6 +498,7 @@ thread_callback_new(PyTypeObject *type, PyObject *args, PyObject *names)
     self->vectorcall = call_in_thread;
     self->callback = Py_NewRef(callback);
     self->thread = PyThread_get_thread_ident();
+    self->is_for_all = (char)is_for_all;
     self->is_on = 1;
     return (PyObject *)self;
 }
@@ -531,7 +533,7 @@ static PyMemberDef thread_callback_members[] = {
 
 static PyTypeObject thread_callback_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "sample_profiler.profiling._interpreter.ThreadCallback",
-    .tp_doc = "Calls a callback in the thread that has made this, and does nothing in others.",
+    .tp_doc = "Calls a callback in the thread that has made this, or in all, and does nothing while it is off.",
     .tp_basicsize = sizeof(ThreadCallback),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_vectorcall_offset = offsetof(ThreadCallback, vectorcall),

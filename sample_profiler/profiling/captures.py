@@ -11,15 +11,17 @@ refused at its end. So a part that is written is whole.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.function_captures import CProfile, Yappi
+from sample_profiler.profiling.function_captures import CProfile
 from sample_profiler.profiling.operator_captures import Torch
 from sample_profiler.profiling.stack_captures import Pyinstrument
+from sample_profiler.profiling.thread_captures import AllThreads, Yappi
 
 __all__ = ["SUFFIXES", "TOOLS", "Capture", "begin_capture"]
 
@@ -95,4 +97,9 @@ def begin_capture(tool: str, path: str | os.PathLike[str]) -> Capture:
     return Capture(tool, profiler, Path(path))
 
 
-_MAKERS: dict[str, type[_Tool]] = {"torch": Torch, "cprofile": CProfile, "yappi": Yappi, "pyinstrument": Pyinstrument}
+_MAKERS: dict[str, type[_Tool]] = {
+    "torch": Torch,
+    "cprofile": CProfile,
+    "yappi": AllThreads if hasattr(sys, "monitoring") else Yappi,
+    "pyinstrument": Pyinstrument,
+}

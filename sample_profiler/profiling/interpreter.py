@@ -43,18 +43,20 @@ class _ThreadCallback:
 
     Args:
         callback: is called with whatever this is called with.
+        is_for_all: it is called in all threads.
 
     Attributes:
         is_on: whether the callback is called at all.
     """
 
-    def __init__(self, callback: Callable[..., Any]) -> None:
+    def __init__(self, callback: Callable[..., Any], *, is_for_all: bool = False) -> None:
         self.is_on = True
+        self._is_for_all = is_for_all
         self._callback = callback
         self._thread = _thread.get_ident()
 
     def __call__(self, *arguments: Any) -> None:
-        if self.is_on and _thread.get_ident() == self._thread:
+        if self.is_on and (self._is_for_all or _thread.get_ident() == self._thread):
             self._callback(*arguments)
 
 

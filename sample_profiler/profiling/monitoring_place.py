@@ -21,20 +21,25 @@ _NAME = "sample_profiler"
 
 
 class MonitoringPlace:
-    """Callbacks that the interpreter calls for events of the current thread, and of no other.
+    """Callbacks that the interpreter calls for events of the current thread, or of all threads.
 
     Args:
         callbacks: by the names of their events, as in `sys.monitoring.events`.
+        on_move: is called after events of other threads may have been missed; None: they are not called for those.
 
     Attributes:
         lost_to: the name of the tool that left them no place since they were first called; None: they are whole.
     """
 
-    def __init__(self, callbacks: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, callbacks: Mapping[str, Callable[..., Any]], on_move: Callable[[], None] | None = None) -> None:
         self.lost_to: str | None = None
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]  # since Python 3.12
         events = self._monitoring.events
-        self._callbacks = {getattr(events, name): ThreadCallback(callback) for name, callback in callbacks.items()}
+        self._on_move = on_move
+        self._callbacks = {
+            getattr(events, name): ThreadCallback(callback, is_for_all=on_move is not None)
+            for name, callback in callbacks.items()
+        }
         self._place: int | None = None
         self._replaced = Replaced()
         self._get_tool = self._monitoring.get_tool
@@ -88,6 +93,8 @@ class MonitoringPlace:
             self._free()
             if not self._take_free(but=place):
                 self.lost_to = tool
+            if self._on_move is not None:
+                self._on_move()
         except Exception:  # nobody else is to hear of it
             self.lost_to = tool
 

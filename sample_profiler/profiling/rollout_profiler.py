@@ -25,7 +25,12 @@ from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
 from sample_profiler.profiling.profile_request import ProfileRequest
 from sample_profiler.profiling.timing import Timing
-from sample_profiler.profiling.torch_profile import TorchProfile, check_none_is_prepared, name_rival_of_stacks
+from sample_profiler.profiling.torch_profile import (
+    TorchProfile,
+    check_none_is_prepared,
+    is_call_hook_taken,
+    name_rival_of_stacks,
+)
 from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
 
@@ -104,7 +109,8 @@ class RolloutProfiler:
         self._worker_idx = worker_idx
         self._request = request
         self._activities = _find_activities(request.activities)
-        self._own: TorchProfile | None = None
+        self._profiler: Any = None  # a TorchProfile, once it has begun
+        self._gave_way = False
         self._is_over = False
         self._num_warmup = 0
         self._rollouts: list[int] = []
@@ -113,7 +119,7 @@ class RolloutProfiler:
     @property
     def num_left(self) -> float:
         """How many rollouts are still to be captured; infinity while the capture has not begun."""
-        return math.inf if self._own is None or self._is_over else self._num_wanted - len(self._rollouts)
+        return math.inf if self._profiler is None or self._is_over else self._num_wanted - len(self._rollouts)
 
     def install(self) -> None:
         """Become the worker's hook; without warm-up, begin before its next rollout does."""
@@ -128,14 +134,14 @@ class RolloutProfiler:
         if self.previous_hook is not None:
             with self._worker.timing.add_time(_HOOK_BLOCK):
                 self.previous_hook(worker_idx, rollout)
-        if self._own is None:
+        if self._profiler is None:
             self._num_warmup += 1
             if self._num_warmup >= self._request.warmup_rollouts:
                 self._begin_at_boundary()
             return
         self._rollouts.append(rollout)
         _mark(ROLLOUT_END)
-        if self._own.lost_to is not None or not self.num_left:
+        if self._gave_way or not self.num_left:
             end_profile(self._worker)
 
     def finish(self) -> Path | None:
@@ -152,7 +158,7 @@ class RolloutProfiler:
         self._is_over = True
         if self._worker.post_collect_hook is self:
             self._worker.post_collect_hook = self.previous_hook
-        if self._own is None:
+        if self._profiler is None:
             logger.warning(
                 "The capture of rollout worker %d ended after %d of %d warm-up rollouts: there is no trace",
                 self._worker_idx,
@@ -162,30 +168,30 @@ class RolloutProfiler:
             return None
         with self._worker.timing.add_time(_BLOCK):
             self._worker.beat(_SILENT_S)
-            self._stop(self._own)
+            self._stop()
             self._worker.beat(0.0)
         return self.trace
 
-    def _stop(self, own: TorchProfile) -> None:
-        own.profile.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
+    def _stop(self) -> None:
+        self._profiler.profile.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
         try:
-            own.stop()
+            self._profiler.stop()
         except CaptureError as error:
             logger.warning("There is no trace of rollout worker %d: %s", self._worker_idx, error)
             return
-        self.trace = self._export(own)
+        self.trace = self._export()
         logger.info(
             "Wrote the trace of %d rollouts of rollout worker %d: %s", len(self._rollouts), self._worker_idx, self.trace
         )
         if self._request.on_trace_ready is not None:
-            self._request.on_trace_ready(own.profile)
+            self._request.on_trace_ready(self._profiler.profile)
 
     def _begin_at_boundary(self) -> None:
         if not self._has_to_wait():
             self._worker.at_rollout_boundary(self._begin, self._num_wanted)
 
     def _begin(self) -> None:
-        if self._is_over or self._own is not None or self._has_to_wait():
+        if self._is_over or self._profiler is not None or self._has_to_wait():
             return
         with self._worker.timing.add_time(_BLOCK):
             try:
@@ -196,11 +202,12 @@ class RolloutProfiler:
 
     def _has_to_wait(self) -> bool:
         # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
-        return is_torch_capturing() or (self._request.with_stack and name_rival_of_stacks() is not None)
+        return is_torch_capturing() or (self._request.with_stack and is_call_hook_taken())
 
     def _start(self) -> None:
         request = self._request
         own = TorchProfile(
+            self._note_giving_way,
             activities=self._activities,
             record_shapes=request.record_shapes,
             profile_memory=request.profile_memory,
@@ -208,7 +215,10 @@ class RolloutProfiler:
             with_flops=request.with_flops,
         )
         own.start()
-        self._own = own
+        self._profiler = own
+
+    def _note_giving_way(self) -> None:
+        self._gave_way = True
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -222,12 +232,12 @@ class RolloutProfiler:
             "time_ns": time.time_ns(),
         }
 
-    def _export(self, own: TorchProfile) -> Path:
+    def _export(self) -> Path:
         """Write the trace: under another name first, so that a trace that is there is whole."""
         path = Path(self._request.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as partial:
-            own.profile.export_chrome_trace(str(partial))
+            self._profiler.profile.export_chrome_trace(str(partial))
             if not partial.exists() or not partial.stat().st_size:
                 raise OSError(f"PyTorch has not written the trace {path}: is the disk full?")
             if not has_activity(partial, ignored=(ROLLOUT_END,)):

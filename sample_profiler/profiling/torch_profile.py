@@ -17,7 +17,7 @@ from sample_profiler.profiling.call_hook import CallHook, lost_place, name_any_h
 from sample_profiler.profiling.replaced import Replaced
 from sample_profiler.profiling.torch_state import is_torch_capturing, is_torch_prepared, is_torch_session_on
 
-__all__ = ["TorchProfile", "check_none_is_prepared", "name_rival_of_stacks"]
+__all__ = ["TorchProfile", "check_none_is_prepared", "is_call_hook_taken", "name_rival_of_stacks"]
 
 _ENTRANCES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 """What every profiler of PyTorch's calls before it begins."""
@@ -40,6 +40,7 @@ class TorchProfile:
     """A `torch.profiler.profile` that others need not know of.
 
     Args:
+        on_giving_way: is called when it does so.
         options: its arguments.
 
     Attributes:
@@ -50,11 +51,12 @@ class TorchProfile:
 
     is_any_on = False
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, on_giving_way: Callable[[], None] = lambda: None, **options: Any) -> None:
         import torch.profiler
 
         self.profile: Any = torch.profiler.profile(**options)
         self.lost_to: str | None = None
+        self._on_giving_way = on_giving_way
         self._has_stacks = bool(options.get("with_stack"))
         self._hook: CallHook | None = None
         self._thread = threading.get_ident()
@@ -124,6 +126,7 @@ class TorchProfile:
         if not self._is_on:
             return
         self.lost_to = successor
+        self._on_giving_way()
         if threading.get_ident() == self._thread:
             with contextlib.suppress(Exception):  # nobody else is to hear of it
                 self._end()
@@ -151,9 +154,11 @@ class TorchProfile:
         if is_torch_session_on():
             _never_ended.append(self)
             return False
-        thread = threading.Thread(target=type(self.profile)().start, daemon=True)
+        stand_in = type(self.profile)(activities=self.profile.activities)
+        thread = threading.Thread(target=stand_in.start, daemon=True)
         thread.start()
         thread.join()
+        stand_in.profiler.entered = False  # it is not about to do anything
         return True
 
 
@@ -165,3 +170,8 @@ def name_rival_of_stacks() -> str | None:
     """Return the name of a profiler of this process that stacks would take the place of, or None."""
     monitoring: Any = getattr(sys, "monitoring", None)
     return name_any_hook() or (None if monitoring is None else monitoring.get_tool(_PLACE_OF_STACKS))
+
+
+def is_call_hook_taken() -> bool:
+    """Tell whether stacks would take the place of another profiler."""
+    return name_rival_of_stacks() is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pstats
 import sys
+import threading
 import time
 
 import pytest
@@ -17,7 +18,7 @@ from tests.integration.self_profiling import KINDS, SelfProfiling, nothing_is_on
 STACKS = "torch with stacks"
 """What traces of rollouts use; there is no such tool of the command."""
 
-ALWAYS_WHOLE = {"pyinstrument"} | ({"cprofile"} if hasattr(sys, "monitoring") else set())
+ALWAYS_WHOLE = {"pyinstrument"} | ({"cprofile", "yappi"} if hasattr(sys, "monitoring") else set())
 NUM_STEPS = 4
 
 
@@ -135,9 +136,37 @@ def test_a_profiler_that_is_on_when_a_capture_begins(tmp_path, tool, name, is_en
 
 def test_statistics_of_somebody_else_are_kept(tmp_path):
     yappi = pytest.importorskip("yappi")
+    if hasattr(sys, "monitoring"):
+        pytest.skip("yappi is used before Python 3.12")
     yappi.start()
     marked_step("yappi")
     yappi.stop()
     with pytest.raises(CaptureError, match="somebody else uses yappi in this process, and has not cleared its"):
         begin_capture("yappi", tmp_path / "part")
     assert [found.ncall for found in yappi.get_func_stats() if found.name == "marked_step"] == [1]
+
+
+def test_calls_of_all_threads_are_counted_also_when_the_place_moves(tmp_path):
+    if not hasattr(sys, "monitoring"):
+        pytest.skip("sys.monitoring is of Python 3.12")
+    capture = begin_capture("yappi", tmp_path / "part")
+    is_wanted, is_over = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve():
+        for _ in range(3):
+            is_wanted.acquire()
+            marked_step("yappi")
+            is_over.release()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    for place in (5, 4, 3):
+        is_wanted.release()
+        is_over.acquire()
+        sys.monitoring.use_tool_id(place, "environment")
+    thread.join()
+    capture.end()
+    for place in (5, 4, 3):
+        sys.monitoring.free_tool_id(place)
+    calls = {name: figures[1] for (_, _, name), figures in pstats.Stats(str(tmp_path / "part")).stats.items()}
+    assert calls["marked_step"] == 3

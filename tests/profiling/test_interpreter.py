@@ -222,3 +222,15 @@ def test_a_callback_is_called_in_its_own_thread_while_it_is_on(make):
     callback.is_on = True
     callback()
     assert calls == [(1, 2), ()]
+
+
+@pytest.mark.parametrize("make", {interpreter._ThreadCallback, interpreter.ThreadCallback})
+def test_a_callback_for_all_threads_is_called_in_each_while_it_is_on(make):
+    calls = []
+    callback = make(lambda *arguments: calls.append(arguments), is_for_all=True)
+    for is_on in (True, False):
+        callback.is_on = is_on
+        thread = threading.Thread(target=callback, args=(is_on,))
+        thread.start()
+        thread.join()
+    assert calls == [(True,)]

@@ -11,7 +11,7 @@ import pytest
 if not hasattr(sys, "monitoring"):
     pytest.skip("sys.monitoring is of Python 3.12", allow_module_level=True)
 
-from sample_profiler.profiling.function_captures import _CALLBACKS
+from sample_profiler.profiling.function_captures import CALLBACKS
 from sample_profiler.profiling.monitoring_place import MonitoringPlace
 
 PLACES = range(6)
@@ -109,7 +109,7 @@ def test_a_wrong_use_is_the_error_that_it_is_otherwise(place):
 def test_what_a_profile_sees_is_right_over_moves():
     """A call whose end, or begin, is missing would have all later ones attributed to their callers."""
     profile = cProfile.Profile()
-    place = MonitoringPlace({event: getattr(profile, name) for event, name in _CALLBACKS.items()})
+    place = MonitoringPlace({event: getattr(profile, name) for event, name in CALLBACKS.items()})
     place.take()
     try:
         work()
