@@ -139,8 +139,9 @@ class RolloutProfiler:
             if self._num_warmup >= self._request.warmup_rollouts:
                 self._begin_at_boundary()
             return
-        self._rollouts.append(rollout)
-        _mark(ROLLOUT_END)
+        if not self._gave_way:  # else somebody else's would see the mark
+            self._rollouts.append(rollout)
+            _mark(ROLLOUT_END)
         if self._gave_way or not self.num_left:
             end_profile(self._worker)
 
@@ -173,7 +174,8 @@ class RolloutProfiler:
         return self.trace
 
     def _stop(self) -> None:
-        self._profiler.profile.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
+        if not self._gave_way:
+            self._profiler.profile.add_metadata_json(METADATA_KEY, json.dumps(self._describe()))
         try:
             self._profiler.stop()
         except CaptureError as error:

@@ -306,6 +306,25 @@ def test_a_worker_that_profiles_itself_goes_on_and_there_is_no_trace(tmp_path, c
     assert rollouts_in(request.path) == ["rollout 7"]
 
 
+def test_nothing_of_a_capture_is_in_the_trace_that_it_gave_way_to(request_for, tmp_path):
+    profile = torch.profiler.profile(activities=[ProfilerActivity.CPU])
+
+    def begin_and_end(number):
+        if number == 3:
+            profile.start()
+        if number == 6:
+            profile.stop()
+
+    worker = Worker(begin_and_end)
+    enable_profile(worker, 4, request_for(num_rollouts=10))
+    worker.collect(8)
+    profile.export_chrome_trace(str(tmp_path / "theirs.json"))
+    theirs = (tmp_path / "theirs.json").read_text()
+    assert '"rollout 4"' in theirs
+    assert ROLLOUT_END not in theirs
+    assert f'"{rollout_profiler.METADATA_KEY}"' not in theirs
+
+
 def test_a_profiler_of_a_thread_begins_while_a_capture_is_on(tmp_path, caplog):
     def profile_in_a_thread(number):
         if number == 3:
