@@ -130,6 +130,7 @@ class Pyinstrument:
 class Torch:
     """Operators and ranges: each `work` is one of both."""
 
+    pause_s = 0.05  # before each episode: what goes on for long has millions of events to look through
     measured = ("work", "aten::hypot")  # an operator that nobody else uses
 
     def profile(self, **options):
@@ -164,8 +165,6 @@ class TorchAutograd(Torch):
 
 
 class TorchWithStacks(Torch):
-    pause_s = 0.05  # before each episode: what goes on for long has millions of calls to look through
-
     def __init__(self):
         # The first one in a process has names of what PyTorch imports meanwhile that are garbage.
         with self.profile():
