@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from types import SimpleNamespace
 
 import pytest
 
@@ -122,9 +121,10 @@ def captures(monkeypatch):
     monkeypatch.setattr(rollout_profiler, "_find_activities", lambda names: [])
     monkeypatch.setattr(rollout_profiler, "_warm_up", lambda activities: None)
     monkeypatch.setattr(rollout_profiler, "is_torch_capturing", lambda: False)
+    monkeypatch.setattr(rollout_profiler, "is_call_hook_taken", lambda: False)
     monkeypatch.setattr(rollout_profiler, "_mark", lambda name: None)
-    monkeypatch.setattr(RolloutProfiler, "_start", lambda self: setattr(self, "_own", SimpleNamespace(lost_to=None)))
-    monkeypatch.setattr(RolloutProfiler, "_stop", lambda self, _: setattr(self, "trace", self._request.path))
+    monkeypatch.setattr(RolloutProfiler, "_start", lambda self: setattr(self, "_profiler", self))
+    monkeypatch.setattr(RolloutProfiler, "_stop", lambda self: setattr(self, "trace", self._request.path))
     step = SteppingGroup.step
 
     def count_and_step(group):
