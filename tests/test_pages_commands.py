@@ -51,7 +51,7 @@ def understand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Cal
     def check(main: Callable[..., Any], argv: Sequence[str]) -> None:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
-        for name in ("sample_profiler.cli.train", "sample_profiler.cli.enjoy"):
+        for name in ("sample_profiler.cli.training", "sample_profiler.cli.enjoy"):
             monkeypatch.setattr(importlib.import_module(name), "parse_run_config", parse_run_only)
         # It parses twice: its own flags, and those of the family of the environment.
         monkeypatch.setattr(importlib.import_module("benchmarks.env_alone"), "measure_alone", measure_nothing)

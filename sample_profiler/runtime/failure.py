@@ -67,8 +67,10 @@ class Failure:
         """Describe `error`, which `component` raised.
 
         Errors of our own need no traceback, their message says it all; what raised in foreign code before does. Where
-        memory is used up it does not matter who wanted the last of it.
+        memory is used up it does not matter who wanted the last of it. Where it hangs has been told already.
         """
+        if isinstance(error, HangError):
+            return cls(component, str(error) or "it hangs", "", is_hang=True)
         try:
             message = f"{type(error).__name__}: {error}"
         except Exception:  # whoever wrote the exception made a mistake in its __str__

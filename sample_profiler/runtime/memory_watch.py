@@ -122,6 +122,7 @@ class MemoryWatch:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._courses: dict[int, _Course] = {}
+        self._before_bytes: dict[str, int] = {}
         self._kills: deque[tuple[float, dict[Path, int]]] = deque(maxlen=_MOST_COUNTS)
         self._explained: Counter[Path] = Counter()
 
@@ -129,6 +130,9 @@ class MemoryWatch:
         """Expect a process that was just started by this one, in whose groups it is."""
         now_s = self._clock_s()
         course = self._courses[pid] = _Course(name, now_s, groups=groups_of("memory"), seen_s=now_s)
+        if (before_bytes := self._before_bytes.get(name)) is not None:
+            # It begins as its predecessor did, and may have grown before anybody looks at it.
+            course.samples.append((now_s, before_bytes))
         self._count(now_s, course.groups)
 
     def look(self, processes: Mapping[int, str], started: Mapping[int, Iterable[int]]) -> None:
@@ -155,6 +159,7 @@ class MemoryWatch:
         """Remember that a process has ended, and what was resident at most; 0: not known."""
         if (course := self._courses.get(pid)) is not None and course.end_s is None:
             course.end_s, course.most_bytes = self._clock_s(), most_bytes
+            self._before_bytes[course.name] = course.use(course.end_s).before_bytes
 
     def has_new_kills(self, pid: int) -> bool:
         """Tell whether the kernel has ended somebody for want of memory about when this process was seen alive last."""

@@ -73,11 +73,11 @@ def is_possible(fault: str, victim: str, mode: str) -> bool:
     """A game runs no Python, and with inference in the workers there is nobody else to draw actions.
 
     In serial mode nobody watches the one process, so it has to be left to act itself: when a game is told to end, has
-    died or is stopped, when it is told to end itself, and when a component raises.
+    died or is stopped, when it is told to end itself, and when a component raises or hangs.
     """
     if mode == "serial":
         told = victim == "game" or (fault, victim) == ("terminate", "Runner")
-        return (told and fault in SIGNALS) or (fault == "exception" and victim != "game")
+        return (told and fault in SIGNALS) or (fault in ("exception", "hang") and victim != "game")
     if victim == "game" and fault not in SIGNALS:
         return False
     return not (mode == "own inference" and victim.startswith("InferenceWorker"))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from sample_profiler.profiling.session import read_session
-from tests.faults.cases import HANG_TIMEOUT_S, LASTING, MORE_S, SIGNALS, Plan
+from tests.faults.cases import HANG_TIMEOUT_S, MORE_S, SIGNALS, Plan
 from tests.integration.runs import (
     CARTPOLE,
     DOOM,
@@ -303,8 +303,8 @@ def _end_in_order(case: Case, live: LiveRun) -> None:
 
 def _expect_end(case: Case, live: LiveRun) -> None:
     begin_s, limit_s = time.monotonic(), case.plan.limit_s
-    # A Runner that hangs cannot end any more, but all others have to.
-    is_stuck = case.plan.victim == "Runner" and case.plan.fault in LASTING
+    # A Runner that is stopped cannot end any more, but all others have to.
+    is_stuck = (case.plan.victim, case.plan.fault) == ("Runner", "stop")
     while left := _still_there(live, is_stuck):
         if time.monotonic() - begin_s > limit_s:
             break

@@ -178,6 +178,20 @@ def test_of_one_whose_place_was_taken_the_successor_counts(kernel):
     assert [use.num_bytes for use in others if use.name == NAMES[3]] == [40 * MIB]
 
 
+def test_a_successor_that_has_grown_before_anybody_looked_had_begun_as_its_predecessor(kernel):
+    kernel.pass_s(10, growing=4, mib_per_s=100)
+    kernel.end(4, most_mib=1100)
+    kernel.now_s += 60
+    kernel.watch.begin(5, NAMES[4])
+    kernel.now_s += 3
+    kernel.mib[5] = 900
+    kernel.watch.look({5: NAMES[4]}, {})
+    kernel.kills[MACHINE] += 1
+    kernel.watch.note_end(5, 1100 * MIB)
+    lost = kernel.watch.explain_end(5, was_killed=True).lost
+    assert (lost.num_bytes, lost.before_bytes, lost.grown_s) == (1100 * MIB, 100 * MIB, 3)
+
+
 def test_what_is_remembered_is_bounded_and_the_ended_are_forgotten(kernel):
     kernel.pass_s(3000)
     kernel.end(4)
