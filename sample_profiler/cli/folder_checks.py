@@ -19,6 +19,7 @@ LOG = "log.txt"
 _CURES = {
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
     errno.EAGAIN: "raise the limit of processes (ulimit -u, pids.max of a container), or use a smaller --num_workers",
+    errno.EBADF: "leave files open that are not your own: the environment, or what it uses, has closed some of the run",
     errno.ENOMEM: "free memory, or use a smaller --num_workers",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space, or use another --train_dir"),
 }

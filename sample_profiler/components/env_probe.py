@@ -258,7 +258,7 @@ class _ProcessProbe:
             niceness=config.machine.default_niceness,
             num_threads=choose_worker_threads(config.sampling.num_workers),
             has_environments=True,
-            tells_changes=True,
+            tells_changes="all",
         )
         self._supervisor = Supervisor()
         try:

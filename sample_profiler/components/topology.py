@@ -91,7 +91,10 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
         cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
     )
     make = make_self_serving_worker if has_own_inference else make_rollout_worker
-    return ComponentPlan(replace(settings, has_environments=True), partial(make, blueprint, index, attempt))
+    # One speaks for all. What constructors change has been said by the process in which one was tried.
+    tells_changes: TellsChanges = "later" if index == attempt == 0 else "none"
+    settings = replace(settings, has_environments=True, tells_changes=tells_changes)
+    return ComponentPlan(settings, partial(make, blueprint, index, attempt))
 
 
 def _child_settings(

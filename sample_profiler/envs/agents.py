@@ -23,6 +23,7 @@ from sample_profiler.envs.contract import (
     only_number,
     read_episode_statistics,
 )
+from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
@@ -70,6 +71,7 @@ class AgentsEnv:
         self.index = index
         self._title = f"environment {index} ({name})"
         self._env: Any = None
+        self._generation = GENERATION[0]
         with self._named("its constructor"):
             self._env = make()
         self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
@@ -129,10 +131,14 @@ class AgentsEnv:
                 result = self._env.step(self._to_action(actions[0]))
             else:
                 result = self._env.step([self._to_action(action) for action in actions])
-        except EnvContractError:  # of a vector
-            raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if GENERATION[0] != self._generation:
+                end_copy(error)
+            if isinstance(error, EnvContractError) or not isinstance(error, Exception | SystemExit):  # of a vector
+                raise
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
+        if GENERATION[0] != self._generation:
+            end_copy()
         self._returned["step"] = result
         try:  # not `blames_contracts`, as above
             if not self._is_step_checked:
@@ -257,7 +263,7 @@ class AgentsEnv:
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""
         if self._env is not None:
-            with contextlib.suppress(Exception, SystemExit):
+            with contextlib.suppress(Exception, SystemExit), copies_ended():
                 self._env.close()
             self._env = None
 
@@ -316,7 +322,8 @@ class AgentsEnv:
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:
         try:
-            yield
+            with copies_ended():
+                yield
         except (Exception, SystemExit) as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
 

@@ -33,6 +33,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from sample_profiler.envs.forks import copies_ended
 from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
 from sample_profiler.spaces import (
     DEFAULT_OBSERVATION_KEY,
@@ -102,7 +103,8 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
         EnvError: Its constructor raised; errors of this package stay what they are.
     """
     try:
-        env = make()
+        with copies_ended():
+            env = make()
     except SampleProfilerError:
         raise
     except (Exception, SystemExit) as error:
@@ -110,7 +112,7 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
     try:
         yield env
     finally:
-        with contextlib.suppress(Exception, SystemExit):
+        with contextlib.suppress(Exception, SystemExit), copies_ended():
             env.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -131,7 +132,8 @@ class OpenRecord:
         """Close the file."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):  # somebody else may have closed all files of the process
+                os.close(descriptor)
 
     def error(self, problem: str, reason: str, cure: str = _CURE) -> RecordError:
         """Return an error about this file."""

@@ -104,9 +104,10 @@ class PipeEnd:
         return self._descriptor
 
     def close(self) -> None:
-        """Close the end in this process; closing twice is fine."""
+        """Close the end in this process; closing twice is fine, and so is that somebody else has closed all files."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
             self._descriptor = -1
 
     def __del__(self) -> None:

@@ -18,6 +18,7 @@ What a child guarantees, whatever its component does:
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import logging
 import logging.handlers
@@ -29,7 +30,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from sample_profiler.profiling.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
@@ -49,7 +50,16 @@ from sample_profiler.runtime.runner_watch import is_closed, watch_runner
 from sample_profiler.runtime.standstill import LOOK_INTERVAL_S
 
 __all__ = [
-    *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "end_stuck_process", "finish_component"),
+    *(
+        "FILES_CLOSED",
+        "STOP",
+        "ChildLinks",
+        "ChildSettings",
+        "Finished",
+        "SharedMemoryNames",
+        "end_stuck_process",
+        "finish_component",
+    ),
     *("report_end", "report_shared_memory", "run_child"),
 ]
 
@@ -58,11 +68,17 @@ logger = logging.getLogger(__name__)
 STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
 """Has a child write down where its threads are; environments have handlers of their own for the ones with names."""
 
+FILES_CLOSED = os.EX_IOERR
+"""Exit status of a child whose pipes to the Runner were closed by its own component."""
+
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""
 
 _PLAIN = (type(None), bool, int, float, str)
 _OF_ANY_RECORD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None)))
+
+TellsChanges = Literal["all", "later", "none"]
+"""Which changes of its process a child says."""
 
 MakeComponent = Callable[[Reports], Component]
 """Builds a component in the process that will run it; gets the way to report to the Runner."""
@@ -128,7 +144,8 @@ class ChildSettings:
         log_level: the level of the root logger.
         recording: where the process shows what it does.
         has_environments: whether somebody else's code runs in it, which may change what belongs to the whole process.
-        tells_changes: whether it says what that has changed; else another process does.
+        tells_changes: which of these it says: all; those that come after its component was made, since another process
+            has said the earlier ones; or none.
     """
 
     name: str
@@ -141,7 +158,7 @@ class ChildSettings:
     log_level: int = logging.INFO
     recording: RecordingOptions = field(default_factory=RecordingOptions)
     has_environments: bool = False
-    tells_changes: bool = False
+    tells_changes: TellsChanges = "none"
 
 
 class _RecordsToRunner:
@@ -287,7 +304,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         process_settings = None
         if settings.has_environments:
             survive_alarms()
-            process_settings = ProcessSettings(is_told=settings.tells_changes)
+            process_settings = ProcessSettings(is_told=settings.tells_changes == "all")
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
@@ -295,6 +312,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         loop = controlled.loop = EventLoop([controlled], PipeWaiter)
         if process_settings is not None:
             process_settings.check()
+            process_settings.is_told = settings.tells_changes != "none"
         end_requests = EndRequests(loop.stop)
         if process_settings is not None:
             process_settings.expect_change()
@@ -306,7 +324,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
             logger.warning("%s was asked to end, and could not go on until then: %s", settings.name, failure.message)
         else:
             failed = True
-            reports.send(failure)
+            _report_failure(reports, failure, existed_before)
     if component is not None:
         failed = not finish_component(component, reports) or failed
         report_end(component, reports)
@@ -320,6 +338,16 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         end_requests.die_of_signal()
     # Not sys.exit: threads of numerical libraries and simulators must not be able to delay the end.
     os._exit(1 if failed else 0)
+
+
+def _report_failure(reports: Reports, failure: Failure, existed_before: frozenset[str]) -> None:
+    try:
+        reports.send(failure)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        end_descendants(existed_before)
+        os._exit(FILES_CLOSED)  # nobody else can be told either
 
 
 def report_shared_memory(names: Iterable[str]) -> None:

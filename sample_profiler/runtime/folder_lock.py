@@ -43,7 +43,8 @@ def folder_locked(folder: Path) -> Iterator[None]:
             raise ConfigError([f"another run is writing to {folder}: wait for its end, or use another --experiment"])
         yield
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # somebody else may have closed all files of the process
+            os.close(descriptor)
 
 
 def lock_until_exit(folder: Path, patience_s: float) -> bool:

@@ -76,12 +76,12 @@ class _Setting:
 class ProcessSettings:
     """What code may change of the process that it runs in, as it is when this is made.
 
-    Args:
-        is_told: say what is changed; else another process, in which the same happens, does.
+    Attributes:
+        is_told: whether it says what is changed; else another process, in which the same happens, does.
     """
 
     def __init__(self, *, is_told: bool = True) -> None:
-        self._is_told = is_told
+        self.is_told = is_told
         self._clock = time.monotonic
         self._settings = [*_list_settings(), *_StandardStreams().settings()]
         self._urgent: list[_Setting] = []
@@ -120,9 +120,9 @@ class ProcessSettings:
                 self._told.add(setting.name)
                 (put_back if is_put_back else left).append(setting.name + setting.describe(before, now))
         whose = "The environment, or what it imports, has changed what belongs to the whole process"
-        if put_back and self._is_told:
+        if put_back and self.is_told:
             logger.warning("%s; as the run depends on it, it was put back: %s", whose, "; ".join(put_back))
-        if left and self._is_told:
+        if left and self.is_told:
             logger.info("%s, which stays so: %s", whose, "; ".join(left))
 
 

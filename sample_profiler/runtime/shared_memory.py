@@ -6,6 +6,7 @@ of Python 3.11 unlinks them as soon as any attached process ends.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import os
@@ -47,7 +48,8 @@ class SharedBlock:
         self.memory = mmap.mmap(self._descriptor, num_bytes)
 
     def __del__(self) -> None:
-        os.close(self._descriptor)  # the mapping, and views of it, live on
+        with contextlib.suppress(OSError):  # an environment may have closed all files of the process
+            os.close(self._descriptor)  # the mapping, and views of it, live on
 
     def __reduce__(self) -> tuple[Callable[..., SharedBlock], tuple[Any, int]]:
         """Travel as a descriptor that the spawned process inherits."""

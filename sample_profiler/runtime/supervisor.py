@@ -20,6 +20,7 @@ import psutil
 
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.child import (
+    FILES_CLOSED,
     STACKS_SIGNAL,
     STOP,
     ChildLinks,
@@ -60,6 +61,11 @@ _STACKS_S = 1.0
 _END_S = 3.0
 _SAME_MOMENT_S = 0.1  # whoever ends several processes, as a loop in a shell
 _KILLING_S = 1.0  # the kernel looks for memory elsewhere before it ends another one, and takes time to end a large one
+_MEANINGS = {
+    IMPORTED_UNGUARDED: NO_GUARD,
+    FILES_CLOSED: "its files were closed: an environment, or what it uses, closes some that are not its own",
+}
+"""Of exit statuses of a child."""
 _THIS_PROCESS = "the main process"
 _MOST_STACKS_BYTES = 1 << 18
 
@@ -88,7 +94,8 @@ class _ExitWatch:
         return [] if child is None else [child]
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        with contextlib.suppress(OSError):  # an environment may have closed all files of the process
+            os.close(self._descriptor)
 
 
 class Child:
@@ -219,7 +226,7 @@ class Child:
         if code < 0:
             return f"was killed by signal {-code} ({_name_of(-code)})"
         told = f"exited with status {code}"
-        return f"{told} ({NO_GUARD})" if code == IMPORTED_UNGUARDED else told
+        return f"{told} ({_MEANINGS[code]})" if code in _MEANINGS else told
 
 
 def _catches(pid: int, number: int) -> bool:

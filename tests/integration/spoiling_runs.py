@@ -168,6 +168,41 @@ def start_session():
     os.setpgid(0, 0) if os.getsid(0) != os.getpid() else None
 
 
+@functools.cache
+def fork_and_exit():
+    if os.fork() == 0:
+        sys.exit(3)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 3
+
+
+def fork_and_raise():
+    if os.fork() == 0:
+        raise ValueError("the copy fails")
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 1
+
+
+@functools.cache
+def fork_and_return():
+    if os.fork() == 0:
+        return
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+
+
+@functools.cache
+def close_all_files():
+    """As libraries do that make daemons."""
+    os.closerange(3, 256)
+
+
+def fail_in_del():
+    class Fails:
+        def __del__(self):
+            raise ValueError("of no use to anybody")
+
+    Fails()
+    del Fails
+
+
 SPOILERS = {name: value for name, value in vars().copy().items() if callable(value) and not name.startswith("_")}
 
 

@@ -65,8 +65,6 @@ def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mo
     assert (ended.status, ended.has_trained) == (0, True), ended.output
     assert f"run folder {tmp_path / 'train_dir' / 'mine'}" in ended.output
     assert [path for path in tmp_path.glob("tmp*/*") if path.name != "MUJOCO_LOG.TXT"] == []
-    if where == "reset" and mode == "parallel":
-        return  # nobody has reset it in the process that tells
     for words in (
         *("the current folder", "umask", "what SIGTERM does", "what SIGHUP does", "signals that are blocked"),
         *("OMP_NUM_THREADS", "the level of the log", "logging is switched off", "this package's loggers"),
@@ -84,6 +82,8 @@ def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mo
         *("constructor:leave_thread", "constructor:leave_process", "constructor:hang_at_exit", "close:leave_thread"),
         *("constructor:close_streams", "step:redirect_output", "constructor:remove_folder", "step:reap_children"),
         *("constructor:start_session", "constructor:leave_simulator", "step:change_torch", "step:alarm"),
+        *("reset:fork_and_exit", "constructor:fork_and_return", "reset:fork_and_return", "close:fork_and_raise"),
+        *("reset:fail_in_del", "constructor:fork_and_exit"),
     ],
 )
 def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
@@ -94,6 +94,14 @@ def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
         assert "was left" in ended.output or "has left" in ended.output
     if mode == "serial" and "hang_at_exit" in spoil:
         assert "The exit hangs, and is cut off after 3 s" in ended.output
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_closes_the_files_of_the_run_is_told_so(mode, tmp_path):
+    ended = train_spoiled("step:close_all_files", mode, tmp_path, "--max_worker_restarts=1")
+    assert ended.status != 0, ended.output
+    assert "the environment, or what it uses, has closed" in ended.output or "closes some" in ended.output
+    assert "Traceback" not in ended.output
 
 
 @pytest.mark.parametrize("mode", MODES)
