@@ -20,7 +20,7 @@ from sample_profiler.components.making import (
 from sample_profiler.config import Config
 from sample_profiler.profiling.session import live_folder
 from sample_profiler.runtime.channels import Reports
-from sample_profiler.runtime.child import ChildSettings
+from sample_profiler.runtime.child import ChildSettings, TellsChanges
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.machine import (
     choose_cpus,

@@ -50,17 +50,8 @@ from sample_profiler.runtime.runner_watch import is_closed, watch_runner
 from sample_profiler.runtime.standstill import LOOK_INTERVAL_S
 
 __all__ = [
-    *(
-        "FILES_CLOSED",
-        "STOP",
-        "ChildLinks",
-        "ChildSettings",
-        "Finished",
-        "SharedMemoryNames",
-        "end_stuck_process",
-        "finish_component",
-    ),
-    *("report_end", "report_shared_memory", "run_child"),
+    *("FILES_CLOSED", "STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "TellsChanges"),
+    *("end_stuck_process", "finish_component", "report_end", "report_shared_memory", "run_child"),
 ]
 
 logger = logging.getLogger(__name__)
