@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -49,7 +50,8 @@ class LeakingEnv(gymnasium.Env):
     def _leak(self):
         try:
             if self._simulator is not None:
-                self._simulator.stdin.write(b"step\n")
+                with contextlib.suppress(BrokenPipeError):
+                    self._simulator.stdin.write(b"step\n")
                 if not self._simulator.stdout.readline():
                     raise ConnectionError("the simulator is gone")
             elif LEAK == "arrays":
