@@ -34,6 +34,7 @@ from benchmarks.measuring.sampled_blocks import WAITS, Samples, find_py_spy, sam
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
 from sample_profiler.profiling.record_reader import ProcessRecord
 from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
 
 SOURCE = Path(sample_profiler.__file__).parent
@@ -198,7 +199,7 @@ def check(name: str, wiring: str, seconds: float, py_spy: str | None, sample_sec
     print(f"== {name}, {wiring}, {time.monotonic() - start_s:.0f} s, {result.steady_fps:,.0f} frames/s")
     # Of the whole run: while a serial one goes on, others' waits for the turn under way are not recorded yet.
     print_accounts(accounts(result.session))
-    tree_s = sum(env_step_s(tree["children"]) for tree in result.timings.values())
+    tree_s = sum(map(env_step_s, result.session.processes))
     print_steps(tree_s, read_counted_s(run.folder))
     if sampler and sampler.thread:
         sampler.thread.join()
@@ -209,14 +210,10 @@ def check(name: str, wiring: str, seconds: float, py_spy: str | None, sample_sec
     print(flush=True)
 
 
-def env_step_s(children: dict[str, dict[str, object]]) -> float:
-    """Return the seconds in the outermost blocks `env_step` of a tree as plain data."""
-    total = 0.0
-    for key, node in children.items():
-        inside = node["children"]
-        assert isinstance(inside, dict) and isinstance(node["total"], float)
-        total += node["total"] if key == "env_step" else env_step_s(inside)
-    return total
+def env_step_s(process: ProcessRecord) -> float:
+    """Return the seconds in the outermost blocks `env_step` of a process's trees."""
+    trees = [tree for tree in process.trees.values() if "env_step" in tree.block_keys()]
+    return sum(tree.value_of_key_ns("env_step") for tree in trees) / NS_PER_S
 
 
 def main(argv: Sequence[str] | None = None) -> int:

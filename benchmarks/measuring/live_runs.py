@@ -15,15 +15,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import psutil
 
 from benchmarks.measuring.alternation import Sample
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.processor_time import processor_time_s
-from sample_profiler.components import wiring
 from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
@@ -61,6 +58,16 @@ def make_config(name: str, folder: Path, seconds: float, flags: Sequence[str] = 
         *flags,
     ]
     return make_family_config(name, argv)
+
+
+class _Introduction(RunObserver):
+    """Shows a live run its Runner."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+
+    def on_init(self, runner: Runner) -> None:
+        self._live.runner, self._live.counters = runner, runner.counters
 
 
 @dataclass
@@ -102,8 +109,7 @@ class LiveRun:
         watch = threading.Thread(target=self._watch, args=(is_over,), name="counters")
         watch.start()
         try:
-            with mock.patch.object(wiring, "Runner", self._make_runner):
-                self.result = execute_run(self.config, env_spec, device, self.folder, observers)
+            self.result = execute_run(self.config, env_spec, device, self.folder, [*observers, _Introduction(self)])
         finally:
             is_over.set()
             watch.join()
@@ -125,11 +131,6 @@ class LiveRun:
                 continue
             total += times.user + times.system
         return total
-
-    def _make_runner(self, config: Config, counters: Counters, *arguments: Any, **keywords: Any) -> Runner:
-        self.counters = counters
-        self.runner = Runner(config, counters, *arguments, **keywords)
-        return self.runner
 
     def _watch(self, is_over: threading.Event) -> None:
         learners: list[int] = []

@@ -28,7 +28,7 @@ _KILLED_BY_SIGNAL = 128
 def conclude(config: Config, folder: Path, result: RunResult) -> None:
     """Write the trees and figures of a run to its log and, unless they are an earlier run's, to its files."""
     logger.info("The run has ended: %s", result.reason)
-    for text in format_trees(result.timings):
+    for text in format_trees(result.session, result.unrecorded):
         logger.info("%s", text)
     report = make_report(folder.name, result.session, result.steady)
     logger.info("Where the time went:\n%s", format_accounts(report.accounts))

@@ -19,9 +19,9 @@ from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import finish_component, report_end
+from sample_profiler.runtime.child import finish_component
 from sample_profiler.runtime.commands import Command, CommandResult, run_command
-from sample_profiler.runtime.event_loop import Component, LocalWaiter
+from sample_profiler.runtime.event_loop import Component, LocalWaiter, LoopControl
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
 
@@ -37,10 +37,6 @@ class CollectorBackend(Protocol):
     @property
     def episodes(self) -> deque[EpisodeStatistics]:
         """Episodes that have ended and that nobody has taken yet, oldest first."""
-
-    @property
-    def timings(self) -> dict[str, dict[str, Any]]:
-        """Timing of every component that has finished, as plain data, by component."""
 
     def components(self) -> list[str]:
         """Return the names of all components."""
@@ -87,11 +83,6 @@ class LocalBackend:
     def episodes(self) -> deque[EpisodeStatistics]:
         """Episodes that have ended and that nobody has taken yet."""
         return self._caller.episodes
-
-    @property
-    def timings(self) -> dict[str, dict[str, Any]]:
-        """Timing of every component that has finished."""
-        return self._caller.timings
 
     def components(self) -> list[str]:
         """Return the names of all components."""
@@ -163,9 +154,9 @@ class SerialBackend(LocalBackend):
         try:
             for plan in plan_sampling(blueprint):
                 self._components.append(plan.make(self._reports))
-            self._caller = Caller(blueprint.channels.finished[0], [self._reports], [])
-            self._loop = PausableLoop([self._caller, *self._components], LocalWaiter)
-            self._caller.stop_loop = self._loop.stop
+            control = LoopControl()
+            self._caller = Caller(blueprint.channels.finished[0], [self._reports], control)
+            self._loop = PausableLoop([self._caller, *self._components], LocalWaiter, control=control)
             self._loop.start()
         except BaseException:
             for component in self._components:
@@ -197,7 +188,6 @@ class SerialBackend(LocalBackend):
         for component in self._components:
             set_timing(component.timing, process_wide=True)
             finish_component(component, self._reports)
-            report_end(component, self._reports)
         set_timing(previous, process_wide=True)
         self._caller.handle_reports(self._reports.receive())
 

@@ -11,9 +11,9 @@ from sample_profiler.components.messages import EpisodesFinished, EpisodeStatist
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.child import Finished, SharedMemoryNames
+from sample_profiler.runtime.child import SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
-from sample_profiler.runtime.event_loop import EventLoop, Input, Timer
+from sample_profiler.runtime.event_loop import EventLoop, Input, LoopControl, Timer
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.supervisor import Child
 
@@ -31,36 +31,42 @@ class Caller:
 
     Args:
         finished: slots that have been filled.
-        reports: report queues of all workers.
-        exits: sources that tell of the end of a process; none where there are no others.
+        reports: queues of the workers of this process.
+        loop: stops the loop that this runs in.
+        children: processes of the other workers.
+        note_shared_memory: remembers named shared memory, to be removed with the processes that use it.
+        explain_end: says why a process has ended that has not told it.
 
     Attributes:
         finished: slots that nobody has taken yet, oldest first.
         results: of the latest command, by component.
         failure: why a worker cannot go on; None: all can.
         episodes: that have ended and that nobody has taken yet, oldest first.
-        timings: Timing of every component that has finished, as plain data, by component.
         is_satisfied: whether there is what the caller waits for, so that the loop may stop.
-        stop_loop: stops the loop that this runs in; set by whoever made the loop.
-        note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
-        explain_end: says why a process has ended that has not told it; likewise, where there are processes.
     """
 
-    def __init__(self, finished: Channel, reports: Sequence[Any], exits: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        finished: Channel,
+        reports: Sequence[Any],
+        loop: LoopControl,
+        children: Sequence[Child] = (),
+        note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None,
+        explain_end: Callable[[Child], Failure] = lambda child: Failure(child.name, child.describe_exit(), ""),
+    ) -> None:
         self.name = "Collector"
         self.timing = Timing("Collector profile")
         self.finished: deque[int] = deque()
         self.results: dict[str, CommandResult] = {}
         self.failure: Failure | None = None
         self.episodes: deque[EpisodeStatistics] = deque(maxlen=_MAX_EPISODES)
-        self.timings: dict[str, dict[str, Any]] = {}
-        self.stop_loop: Callable[[], None] = lambda: None
-        self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
-        self.explain_end: Callable[[Child], Failure]
         self.is_satisfied: Callable[[], bool] = lambda: False
         self._finished_slots = finished
-        self._reports = reports
-        self._exits = exits
+        self._reports = [*reports, *(child.reports for child in children)]
+        self._exits = [child.exit for child in children]
+        self._loop = loop
+        self._note_shared_memory = note_shared_memory
+        self._explain_end = explain_end
 
     def inputs(self) -> list[Input]:
         """Listen to workers, to what they report, and to their ends."""
@@ -105,17 +111,15 @@ class Caller:
                     self.results[report.component] = report
                 case Failure():
                     self.fail(report)
-                case Finished():
-                    self.timings[report.component] = report.timing
                 case SharedMemoryNames():
-                    self.note_shared_memory(report)
+                    self._note_shared_memory(report)
         self._look()
 
     def fail(self, failure: Failure) -> None:
         """End the loop because of a failure; the first one counts."""
         if self.failure is None:
             self.failure = failure
-        self.stop_loop()
+        self._loop.stop()
 
     def _on_finished(self, slots: list[int]) -> None:
         self.finished.extend(slots)
@@ -124,11 +128,11 @@ class Caller:
     def _on_exits(self, children: list[Child]) -> None:
         for child in children:
             self.handle_reports(child.reports.receive())  # it may have said why
-            self.fail(self.explain_end(child))
+            self.fail(self._explain_end(child))
 
     def _look(self) -> None:
         if self.is_satisfied():
-            self.stop_loop()
+            self._loop.stop()
 
 
 class PausableLoop(EventLoop):
@@ -136,7 +140,7 @@ class PausableLoop(EventLoop):
 
     def run(self) -> None:
         """Wait and dispatch until stopped; starts nobody."""
-        self._stopping = False
+        self.control.is_stopping = False
         self._has_begun = False  # what the caller's program records is the caller's, until now
-        while not self._stopping:
+        while not self.control.is_stopping:
             self._turn()

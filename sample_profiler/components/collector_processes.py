@@ -16,7 +16,7 @@ from sample_profiler.components.collector_caller import Caller, CollectorError, 
 from sample_profiler.components.memory_losses import describe_end, describe_envs
 from sample_profiler.components.topology import plan_sampling
 from sample_profiler.runtime.commands import Command, CommandResult
-from sample_profiler.runtime.event_loop import PipeWaiter
+from sample_profiler.runtime.event_loop import LoopControl, PipeWaiter
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 
@@ -41,14 +41,16 @@ class ProcessBackend(LocalBackend):
         except BaseException:  # this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise
-        children = self._supervisor.children
+        control = LoopControl()
         self._caller = Caller(
-            blueprint.channels.finished[0], [child.reports for child in children], [child.exit for child in children]
+            blueprint.channels.finished[0],
+            [],
+            control,
+            self._supervisor.children,
+            self._supervisor.note_shared_memory,
+            self._explain_end,
         )
-        self._loop = PausableLoop([self._caller], PipeWaiter, self._beat)
-        self._caller.stop_loop = self._loop.stop
-        self._caller.note_shared_memory = self._supervisor.note_shared_memory
-        self._caller.explain_end = self._explain_end
+        self._loop = PausableLoop([self._caller], PipeWaiter, self._beat, control=control)
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
         """Send the command to all that it is for, and take what comes until all have answered."""

@@ -63,12 +63,9 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
     course = _Course(blueprint, components, loop, runner)
     learner: Any = components[0]
     progress: TrainingProgress = learner.progress
-    progress.get_course = course.take
-    if course.is_offered:
-        progress.get_metric, progress.looks_after_datasets = course.metric, True
-    if progress.loaded_course is not None:
-        course.follow(progress.loaded_course)
-        progress.loaded_course = None
+    loaded = progress.join(course)
+    if loaded is not None:
+        course.follow(loaded)
 
 
 def _find_obstacle(blueprint: Blueprint) -> str:

@@ -39,9 +39,8 @@ class Guard:
         fail: ends the run because of a failure.
         replace_child: puts a process in the place of one that is lost.
         failure_log: for failures that do not end the run, or not yet.
-
-    Attributes:
-        rescue: says who may be replaced, and looks into components that hang; None: in the serial wiring.
+        rescue: says who may be replaced, and looks into components that hang; None: all are in this process, so that
+            nobody ends or hangs but with it.
     """
 
     def __init__(
@@ -50,8 +49,9 @@ class Guard:
         fail: Callable[[Failure], None],
         replace_child: Callable[[Child, Failure, Rescue], None],
         failure_log: FailureLog,
+        rescue: Rescue | None,
     ) -> None:
-        self.rescue: Rescue | None = None
+        self._rescue_if_any = rescue
         self._fail = fail
         self._replace_child = replace_child
         self._failure_log = failure_log
@@ -79,9 +79,11 @@ class Guard:
 
     def take_failure(self, failure: Failure) -> None:
         """Wait for the end of a process that can be replaced; any other failure is that of the run."""
-        if self.rescue is not None:
-            failure = self.rescue.explain(failure)
-        if self.rescue is None or not self.rescue.replacements.covers(failure.component):
+        if self._rescue_if_any is None:
+            self._fail(failure)
+            return
+        failure = self._rescue.explain(failure)
+        if not self._covers(failure.component):
             self._fail(failure)
         elif failure.component not in self._doomed:
             self._failure_log.write(failure)
@@ -92,9 +94,7 @@ class Guard:
 
         Those come first that nobody can take the place of.
         """
-        if self.rescue is None:
-            return processes
-        return sorted(self.rescue.await_ends(processes), key=lambda process: self._covers(process.name))
+        return sorted(self._rescue.await_ends(processes), key=lambda process: self._covers(process.name))
 
     def take_exits(self, processes: Sequence[Child]) -> None:
         """Replace processes that have ended in one moment, or fail; what they had reported has been taken in.
@@ -115,34 +115,34 @@ class Guard:
         Args:
             lost: why another one is lost, whose place was to be taken.
         """
-        if self.rescue is None:
-            return None
         # One that hung has been looked into: that tells most.
         found = [doomed.failure for name, doomed in self._doomed.items() if not self._covers(name)]
-        ended = [process for process in self.rescue.find_ended() if not self._covers(process.name)]
+        ended = [process for process in self._rescue.find_ended() if not self._covers(process.name)]
         found += [self._find_failure(process, tells_all=process is ended[0]) for process in ended]
         return _tell_together([*found, lost]) if found else None
 
+    @property
+    def _rescue(self) -> Rescue:
+        assert self._rescue_if_any is not None, "there are processes"
+        return self._rescue_if_any
+
     def _covers(self, component: str) -> bool:
-        return self.rescue is not None and self.rescue.replacements.covers(component)
+        return self._rescue.replacements.covers(component)
 
     def _find_failure(self, process: Child, *, tells_all: bool) -> Failure:
         """Return why a process has ended: as it has said, or as can be seen from outside."""
         if doomed := self._doomed.pop(process.name, None):
             return doomed.failure
-        if self.rescue is None:
-            return Failure(process.name, f"its process {process.describe_exit()}", "")
-        return self.rescue.explain_end(process, tells_all=tells_all)
+        return self._rescue.explain_end(process, tells_all=tells_all)
 
     def _take_loss(self, process: Child, failure: Failure) -> bool:
         """Have a process replaced; tell whether that may be."""
-        assert self.rescue is not None
-        if objection := self.rescue.replacements.find_objection(failure):
+        if objection := self._rescue.replacements.find_objection(failure):
             self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
             return False
-        self.rescue.replacements.note(failure)
+        self._rescue.replacements.note(failure)
         self._silences.forget(process.name)
-        self._replace_child(process, failure, self.rescue)
+        self._replace_child(process, failure, self._rescue)
         return True
 
     def look_now_and_then(self) -> None:
@@ -155,19 +155,17 @@ class Guard:
         self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
         late, lost = self._silences.look()
         for component, silent_s in late:
-            place = self.rescue.locate(component) if self.rescue else ""
+            place = self._rescue.locate(component)
             where = f": it is in {place}" if place else ""
             logger.warning("%s has shown no sign of life for %.0f s%s", component, silent_s, where)
-        if self.rescue is None:
-            return
         for component, silent_s in lost:
-            if (child := self.rescue.find(component)) is not None:
-                failure = self.rescue.examine(child, silent_s)
+            if (child := self._rescue.find(component)) is not None:
+                failure = self._rescue.examine(child, silent_s)
                 self._failure_log.write(failure)
                 self._doom(failure)
                 child.kill()
         for component, doomed in list(self._doomed.items()):
-            if time.monotonic() >= doomed.until_s and (child := self.rescue.find(component)) is not None:
+            if time.monotonic() >= doomed.until_s and (child := self._rescue.find(component)) is not None:
                 child.kill()
                 self._give_up(child, doomed)
 

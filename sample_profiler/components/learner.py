@@ -137,9 +137,15 @@ class Learner:
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
-            trainer, options.saving, memory.checkpoints, memory.counters, policy, options.seed, self._pulse
+            trainer,
+            options.saving,
+            memory.checkpoints,
+            memory.counters,
+            policy,
+            options.seed,
+            self._pulse,
+            self._is_sound,
         )
-        self.progress.is_sound = self._is_sound
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""

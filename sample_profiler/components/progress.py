@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,13 +22,27 @@ from sample_profiler.runtime.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
 
-__all__ = ["TrainingProgress"]
+__all__ = ["RunCourse", "TrainingProgress"]
 
 logger = logging.getLogger(__name__)
 
 _MOST_STEPS = 10**18  # far from what 64 bits hold
 # What is raised by reading a state that has other pieces, or pieces of other types, than ours.
 _UNFITTING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
+class RunCourse(Protocol):
+    """Where all that a run consists of is, beside the training of its policy."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether all of it can be put back to where it is."""
+
+    def metric(self) -> float:
+        """Return what the best policy is chosen by; NaN: unknown yet."""
+
+    def take(self) -> dict[str, Any] | None:
+        """Return it as data that a checkpoint can hold; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +66,11 @@ class TrainingProgress:
         policy: index of the policy.
         seed: of the random numbers.
         pulse: gives signs of life while a checkpoint is written.
+        is_sound: tells whether the weights as they are now can be gone on with; others are not saved.
 
     Attributes:
         frames: that the policy has been trained on.
         random: draws minibatches.
-        get_metric: returns what the best policy is chosen by, NaN: unknown yet.
-        looks_after_datasets: whether it is looked for the best policy after each dataset, instead of by the clock; a
-            better one is kept in memory and written by the clock, since that takes long beside a short dataset.
-        is_sound: tells whether the weights as they are now can be gone on with; others are not saved.
-        get_course: returns where all the others are, to be saved with the latest checkpoint, or None.
-        loaded_course: what it returned when the loaded checkpoint was saved.
 
     Raises:
         CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
@@ -76,14 +85,13 @@ class TrainingProgress:
         policy: int,
         seed: int,
         pulse: Pulse,
+        is_sound: Callable[[], bool],
     ) -> None:
         self.frames = 0
         self.random = np.random.default_rng(seed)
-        self.get_metric: Callable[[], float] = lambda: float(counters.metric[policy])
-        self.looks_after_datasets = False
-        self.is_sound: Callable[[], bool] = lambda: not trainer.is_suspect
-        self.get_course: Callable[[], dict[str, Any] | None] = lambda: None
-        self.loaded_course: dict[str, Any] | None = None
+        self._is_sound = is_sound
+        self._course: RunCourse | None = None
+        self._loaded_course: dict[str, Any] | None = None
         self._trainer = trainer
         self._options = options
         self._checkpoints = checkpoints
@@ -97,6 +105,21 @@ class TrainingProgress:
             checkpoints.remove_partials()
             self._load()
             self._best_metric = self._metric_of_best()
+
+    def join(self, course: RunCourse) -> dict[str, Any] | None:
+        """Save the course of the whole run with the latest checkpoint from now on.
+
+        Args:
+            course: of the run. Where it can be saved, it is looked for the best policy after each dataset, instead of
+                by the clock; a better one is kept in memory and written by the clock, since that takes long beside a
+                short dataset.
+
+        Returns:
+            The one that was saved with the loaded checkpoint, once; None: there was none.
+        """
+        self._course = course
+        loaded, self._loaded_course = self._loaded_course, None
+        return loaded
 
     def timers(self) -> list[Timer]:
         """Save from time to time."""
@@ -114,7 +137,7 @@ class TrainingProgress:
 
     def end_dataset(self) -> None:
         """Look whether the policy is the best so far, where that is not done by the clock."""
-        if self.looks_after_datasets and not self._options.benchmark:
+        if self._looks_after_datasets and not self._options.benchmark:
             self._look_for_best()
 
     def save(self) -> None:
@@ -147,13 +170,18 @@ class TrainingProgress:
         if self._trainer.num_steps == self._steps_saved or not self._is_worth_saving():
             return
         with self._saving():
-            course = self.get_course()  # first: it has episodes counted that are part of the state
+            # First: it has episodes counted that are part of the state.
+            course = self._course.take() if self._course else None
             state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved = self._trainer.num_steps
 
+    @property
+    def _looks_after_datasets(self) -> bool:
+        return self._course is not None and self._course.is_offered
+
     def _is_worth_saving(self) -> bool:
-        is_sound = self.is_sound()
+        is_sound = self._is_sound()
         if not is_sound:
             logger.warning(
                 "The weights of policy %d after %d optimizer steps are not saved: what they give is not finite, or "
@@ -179,7 +207,7 @@ class TrainingProgress:
             self.frames = int(state["frames"])
             self._load_metrics(state)
             self.random.bit_generator.state = state["random"]
-            self.loaded_course = state.get("course")
+            self._loaded_course = state.get("course")
             for name, count in (("frames", self.frames), ("optimizer steps", self._trainer.num_steps)):
                 if not 0 <= count <= _MOST_STEPS:
                     raise ValueError(f"it says {count} {name}")
@@ -233,16 +261,17 @@ class TrainingProgress:
             self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
 
     def _save_best_if_possible(self) -> None:
-        if not self.looks_after_datasets:
+        if not self._looks_after_datasets:
             self._look_for_best()
         with _going_on(f"in {self._options.save_best_every_sec:g} s"):
             self.save_best()
 
     def _look_for_best(self) -> None:
         """Keep a copy of the policy for `save_best` if the metric is better than ever."""
-        metric = self.get_metric()
+        course = self._course if self._looks_after_datasets else None
+        metric = course.metric() if course else float(self._counters.metric[self._policy])
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
-        if self.frames < self._options.save_best_after or not metric > best or not self.is_sound():
+        if self.frames < self._options.save_best_after or not metric > best or not self._is_sound():
             return
         state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)

@@ -24,7 +24,7 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner
 from sample_profiler.components.topology import describe_processes, recording_options
-from sample_profiler.components.wiring import ParallelWiring, SerialWiring
+from sample_profiler.components.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.config import Config, is_surely_on_cpu
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import ConfigError, RecordError
@@ -78,7 +78,7 @@ class RunResult:
         fps: frames of all policies trained on in this run, over `elapsed_s`.
         steady_fps: the same over the last 75 % of the frames.
         elapsed_s: since the first component was started, without the time for which the run stood still.
-        timings: Timing of every component, as plain data, by component; the Runner's last.
+        unrecorded: Timing, as plain data, of components whose process had no record file, by component.
         session: what all processes have recorded.
         steady: the same without start and end of the run; without processes if it was over before it was steady.
         processes: threads and cores that were chosen for each component; empty for a serial run.
@@ -92,7 +92,7 @@ class RunResult:
     fps: float
     steady_fps: float
     elapsed_s: float
-    timings: dict[str, dict[str, Any]]
+    unrecorded: dict[str, dict[str, Any]]
     session: Session
     steady: Session
     processes: dict[str, dict[str, object]]
@@ -257,11 +257,8 @@ def _run_to_the_end(
     try:
         make_wiring = SerialWiring if is_serial else ParallelWiring
         watch = MainThreadWatch(blueprint.config.faults.hang_timeout, partial(_locate, recording))
-        wiring = make_wiring(blueprint, observers, recording, started_ns, watch, probe)
+        wiring = make_wiring(blueprint, observers, Surroundings(recording, records, started_ns, watch, probe))
         runner = wiring.runner
-        recording.attach(runner)
-        runner.records = records
-        runner.update_recording = recording.update
         with watch:
             with looking(runner.standstills.look), signals_calling(interrupt, wiring.kill):
                 wiring.start()
@@ -276,7 +273,8 @@ def _run_to_the_end(
             with runner.timing.add_time("finish"):
                 recording.update()
                 _finish(runner)
-        runner.timings[runner.name] = runner.timing.to_dict()
+        if recording.path is None:
+            runner.unrecorded[runner.name] = runner.timing.to_dict()
     finally:
         recording.close()  # also if nothing was begun: another run in this process has its own
     return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
@@ -347,7 +345,7 @@ def _make_result(
         reason=runner.reason,
         interrupted_by=interrupted_by,
         **facts,
-        timings=runner.timings,
+        unrecorded=runner.unrecorded,
         session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=failure is None),
         steady=steady,
         processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),

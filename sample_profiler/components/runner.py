@@ -10,8 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from sample_profiler.components.messages import (
     TrainingStatistics,
 )
 from sample_profiler.components.observers import RunObserver, SummaryWriter
+from sample_profiler.components.processes import Processes
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.selection import name_some
@@ -41,14 +41,14 @@ from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
-from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.event_loop import Input, LoopControl, Timer
 from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
 from sample_profiler.runtime.standstill import StoodStill
 from sample_profiler.runtime.supervisor import Child
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "RunnerLinks"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,33 +60,47 @@ _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; mem
 Message = TypeVar("Message")
 
 
+@dataclass(frozen=True)
+class RunnerLinks:
+    """What connects the Runner with everybody else.
+
+    Attributes:
+        reports: queues of the components of this process.
+        processes: that the run has started.
+        records: what all processes have recorded.
+        update_recording: brings the record file of this process up to date.
+        loop: ends the loop that the Runner runs in, or has it ask anew what the Runner listens to.
+    """
+
+    reports: Sequence[LocalReports]
+    processes: Processes
+    records: RunRecords
+    update_recording: Callable[[], None]
+    loop: LoopControl
+
+
 class Runner(AsksComponents):
     """Watches a run.
 
     Args:
         config: of the run.
         counters: that the components share.
-        reports: queues of the components of this process.
-        observers: who is told how the run goes.
-        start_s: when the first component was started (monotonic clock).
-        run_folder: where the run's files are.
         num_agents: that follow each policy.
+        run_folder: where the run's files are.
+        observers: who is told how the run goes.
+        links: with everybody else.
+        start_s: when the first component was started (monotonic clock).
 
     Attributes:
         num_workers: number of rollout workers.
-        stop_loop: ends the loop that the Runner runs in; set by whoever made the loop.
-        beat: shows components that the Runner goes on, also while it waits for an answer; set by whoever made the loop.
-        beating: the same from a thread of its own, while a file system may have to be waited for; likewise.
-        note_shared_memory: remembers named shared memory, to be removed with the processes that use it; likewise.
-        refresh_loop: has the loop ask anew what the Runner listens to; set by whoever made the loop.
-        update_recording: brings the record file of this process up to date; set by whoever made the file.
+        counters: that the components share.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
         is_interrupted: whether its user has asked it to end.
-        timings: Timing of every component that has finished, as plain data, by component.
+        unrecorded: Timing, as plain data, of components that have finished and had no record file, by component.
         crew: all components, to be asked for something; empty until `command` is called.
-        records: what all processes have recorded; set by whoever began the run.
+        records: what all processes have recorded.
         standstills: who stood still, and for how long.
     """
 
@@ -94,11 +108,11 @@ class Runner(AsksComponents):
         self,
         config: Config,
         counters: Counters,
-        reports: Sequence[Any],
-        observers: Sequence[RunObserver],
-        start_s: float,
-        run_folder: Path,
         num_agents: Sequence[int],
+        run_folder: Path,
+        observers: Sequence[RunObserver],
+        links: RunnerLinks,
+        start_s: float,
     ) -> None:
         self.name = "Runner"
         self.num_workers = config.sampling.num_workers
@@ -111,21 +125,19 @@ class Runner(AsksComponents):
             config.machine.stats_avg,
             start_s,
         )
-        self.stop_loop: Callable[[], None] = lambda: None
-        self.refresh_loop: Callable[[], None] = lambda: None
-        self.beat: Callable[[], None] = lambda: None
-        self.beating: Callable[[], AbstractContextManager[None]] = nullcontext
-        self.note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None
-        self.update_recording: Callable[[], None] = lambda: None
+        self.counters = counters
         self._failure_log = FailureLog()
-        self.guard = Guard(config, self.fail, self._replace, self._failure_log)
+        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
         self.failure: Failure | None = None
         self.reason = ""
         self.is_interrupted = False
-        self.timings: dict[str, dict[str, Any]] = {}
+        self.unrecorded: dict[str, dict[str, Any]] = {}
+        self.records = links.records
         self._config = config
-        self._counters = counters
-        self._reports = list(reports)
+        self._links = links
+        self._processes = links.processes
+        self._finished: set[str] = set()
+        self._reports: list[Any] = list(links.reports)
         self._exits: list[Any] = []
         self._audience = Audience(
             observers,
@@ -135,7 +147,6 @@ class Runner(AsksComponents):
             rest=_SERIAL_REST if config.sampling.serial_mode else 0.0,
         )
         self._run_folder = run_folder
-        self.records = RunRecords(run_folder, config.profiling)
         self._answers = LocalReports()
         self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
@@ -195,7 +206,7 @@ class Runner(AsksComponents):
         self._audience.forget("on_summaries")  # of these, the last are told of in any case
         self._audience.close()
         status = self.statistics.status()
-        with self.beating():
+        with self._processes.beating():
             self._audience.tell("on_summaries", lambda observer: observer.on_summaries(status))
             self.records.write_timers()
         self._audience.tell_of_end(lambda observer: observer.on_stop(self))
@@ -271,7 +282,9 @@ class Runner(AsksComponents):
                         self._failed.add(report.component)
                     self.guard.take_failure(report)
                 case Finished():
-                    self.timings[report.component] = report.timing
+                    self._finished.add(report.component)
+                    if report.unrecorded is not None:
+                        self.unrecorded[report.component] = report.unrecorded
                     if self.reason:  # else its process has to end by itself: it may still hang on the way
                         self.guard.forget(report.component)
                 case CommandResult():
@@ -279,14 +292,14 @@ class Runner(AsksComponents):
                 case Heartbeat():
                     self.guard.hear(report)
                 case SharedMemoryNames():
-                    self.note_shared_memory(report)
+                    self._processes.note_shared_memory(report)
                 case StoodStill():
                     self.standstills.note(report)
             self._audience.owe_message(self, report)
 
     def take_reports(self) -> None:
         """Take in what components have reported by now, and show that the Runner goes on."""
-        self.beat()
+        self._processes.beat()
         for source in (*self._reports, self._answers):
             self.handle_reports(source.receive())
         self._look_at_clock()
@@ -303,7 +316,7 @@ class Runner(AsksComponents):
 
     def knows_end_of(self, component: str) -> bool:
         """Tell whether a component has finished, or is known to have failed."""
-        return component in self.timings or component in self._failed
+        return component in self._finished or component in self._failed
 
     def miss_ends(self, missed: Mapping[str, str]) -> None:
         """Tell of components that did not end in order; what is lost with a Learner fails the run.
@@ -317,8 +330,8 @@ class Runner(AsksComponents):
         told: defaultdict[str, list[str]] = defaultdict(list)
         for component, message in missed.items():
             kind, _, policy = component.partition("_")
-            has_learned = kind == "Learner" and bool(self._counters.training_iterations[int(policy)])
-            if has_learned and component not in self.timings:
+            has_learned = kind == "Learner" and bool(self.counters.training_iterations[int(policy)])
+            if has_learned and component not in self._finished:
                 lost = "; what it had learned since its last checkpoint is lost"
                 self.fail(Failure(component, message + lost, ""))
             else:
@@ -329,7 +342,7 @@ class Runner(AsksComponents):
     def _end(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason
-        self.stop_loop()
+        self._links.loop.stop()
 
     def _on_exits(self, processes: list[Child]) -> None:
         ended = self.guard.await_ends(processes)
@@ -363,8 +376,8 @@ class Runner(AsksComponents):
             return
         self.watch(child)
         self.crew.replace(child)
-        self.timings.pop(lost.name, None)  # if the lost one has finished, its successor has not
-        self.refresh_loop()
+        self._finished.discard(lost.name)  # if the lost one has finished, its successor has not
+        self._links.loop.refresh()
         self.records.add_up_lost(lost.name)
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
@@ -383,13 +396,13 @@ class Runner(AsksComponents):
         self.statistics.sample()
         self.records.note(self.statistics.episode_figures())
         status = self.statistics.status()
-        iterations = int(self._counters.training_iterations.sum())
+        iterations = int(self.counters.training_iterations.sum())
         if iterations:
             self.records.replace_earlier()
         self._audience.owe_training_steps(iterations, lambda observer, number: observer.on_training_step(self, number))
         self._audience.owe("on_status", lambda observer: observer.on_status(status))
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
-            self.records.begin_steady_part(self.update_recording)
+            self.records.begin_steady_part(self._links.update_recording)
         if not self.reason:
             self.guard.look()
         self._look_at_clock()
@@ -411,17 +424,17 @@ class Runner(AsksComponents):
         status = self.statistics.status()
 
         def tell(observer: RunObserver) -> None:
-            with self.beating():
+            with self._processes.beating():
                 observer.on_summaries(status)
 
         self._audience.owe("on_summaries", tell)
-        with self.beating():
+        with self._processes.beating():
             self.records.write_timers()
 
     def _update_metrics(self) -> None:
         for policy in range(self._config.sampling.num_policies):
             metric = self.statistics.metric(policy)
-            self._counters.metric[policy] = math.nan if metric is None else metric
+            self.counters.metric[policy] = math.nan if metric is None else metric
 
 
 def _describe_evaluation(evaluation: EvaluationFinished) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from sample_profiler.components.blueprint import Blueprint
@@ -14,14 +14,16 @@ from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
 from sample_profiler.components.env_probe import EnvProbe
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.processes import NoProcesses, Processes, StartedProcesses
 from sample_profiler.components.rescue import Rescue
-from sample_profiler.components.runner import Runner
+from sample_profiler.components.run_records import RunRecords
+from sample_profiler.components.runner import Runner, RunnerLinks
 from sample_profiler.components.selection import name_some, rollout_worker_index
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import finish_component, report_end
-from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, PipeWaiter, Timer
+from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
 from sample_profiler.runtime.failure import Failure, HangError
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
@@ -32,11 +34,30 @@ from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 from sample_profiler.runtime.turns import Turns
 
-__all__ = ["ParallelWiring", "SerialWiring"]
+__all__ = ["ParallelWiring", "SerialWiring", "Surroundings"]
 
 logger = logging.getLogger(__name__)
 
 _PROBE_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What there is of a run before its components.
+
+    Attributes:
+        recording: of this process.
+        records: what all processes record.
+        started_ns: when the run began, on the clock of blocks.
+        watch: of this thread.
+        probe: of the run's environment; None: that has ended.
+    """
+
+    recording: Recording
+    records: RunRecords
+    started_ns: int
+    watch: MainThreadWatch
+    probe: EnvProbe | None
 
 
 class ParallelWiring:
@@ -45,10 +66,7 @@ class ParallelWiring:
     Args:
         blueprint: of the run.
         observers: who is told how the run goes.
-        recording: of this process.
-        started_ns: when the run began, on the clock of blocks.
-        watch: of this thread.
-        probe: of the run's environment; None: that has ended.
+        surroundings: what there is of the run before its components.
 
     Attributes:
         runner: of the run.
@@ -58,23 +76,18 @@ class ParallelWiring:
         self,
         blueprint: Blueprint,
         observers: Sequence[RunObserver],
-        recording: Recording,
-        started_ns: int,
-        watch: MainThreadWatch,
-        probe: EnvProbe | None,
+        surroundings: Surroundings,
     ) -> None:
         self._blueprint = blueprint
-        self._watch = watch
-        self.runner = _make_runner(blueprint, [], observers)
-        self.runner.timing.backdate(started_ns)
+        self._watch = watch = surroundings.watch
         self._supervisor = Supervisor()
-        self.runner.beat = self._beat
-        self.runner.beating = self._beating
-        self.runner.note_shared_memory = self._supervisor.note_shared_memory
-        self.runner.guard.rescue = Rescue(blueprint, self._supervisor)
-        self._timers = [recording.timer(), Timer(CHECK_INTERVAL_S, partial(end_due_captures, watch.beat))]
-        if probe is not None:
-            self._timers.append(Timer(_PROBE_INTERVAL_S, probe.look))
+        self._rescue = Rescue(blueprint, self._supervisor)
+        self._processes = StartedProcesses(self._supervisor, watch, self._rescue)
+        self._control = LoopControl()
+        self.runner = _make_runner(blueprint, observers, surroundings, [], self._processes, self._control)
+        self._timers = [surroundings.recording.timer(), Timer(CHECK_INTERVAL_S, partial(end_due_captures, watch.beat))]
+        if surroundings.probe is not None:
+            self._timers.append(Timer(_PROBE_INTERVAL_S, surroundings.probe.look))
 
     def start(self) -> None:
         """Start the processes of all components, or of no more once the run is to end.
@@ -90,10 +103,6 @@ class ParallelWiring:
             answers = LocalReports()
             runner = LocalMember(self.runner, answers, self._watch.beat)
             self.runner.command([runner, *self._supervisor.children], answers)
-            alive = self._watch.beat
-            self._loop = EventLoop([self.runner], PipeWaiter, self._supervisor.beat, timers=self._timers, alive=alive)
-            self.runner.stop_loop = self._loop.stop
-            self.runner.refresh_loop = self._loop.refresh
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise
@@ -101,8 +110,10 @@ class ParallelWiring:
     def run(self) -> None:
         """Let the components work until the run ends."""
         self.runner.introduce()
-        if not self.runner.reason:
-            self._loop.run()
+        if self.runner.reason:
+            return
+        beat, alive = self._supervisor.beat, self._watch.beat
+        EventLoop([self.runner], PipeWaiter, beat, timers=self._timers, alive=alive, control=self._control).run()
 
     def stop(self) -> None:
         """End all components, and take what they still report."""
@@ -147,19 +158,9 @@ class ParallelWiring:
         """Return who is at work in this process."""
         return self.runner.name
 
-    def _beat(self) -> None:
-        self._watch.beat()
-        self._supervisor.beat()
-
-    @contextlib.contextmanager
-    def _beating(self) -> Iterator[None]:
-        with self._supervisor.beating(), self._watch.patient():
-            yield
-
     def _note_place(self, places: dict[str, str], child: Child) -> None:
         """Note where a component is that has to be killed, for those who wonder what takes it so long."""
-        rescue = self.runner.guard.rescue
-        place = rescue.describe_end(child) if rescue else ""
+        place = self._rescue.describe_end(child)
         places[child.name] = f": it was in {place}" if place else ""
 
     def _take_reports(self) -> None:
@@ -175,23 +176,21 @@ class SerialWiring:
         self,
         blueprint: Blueprint,
         observers: Sequence[RunObserver],
-        recording: Recording,
-        started_ns: int,
-        watch: MainThreadWatch,
-        probe: EnvProbe | None,
+        surroundings: Surroundings,
     ) -> None:
         self._blueprint = blueprint
-        self._watch = watch
-        self._settings = (probe and probe.settings) or ProcessSettings()
-        self._recording = recording
-        self._started_ns = started_ns
+        self._watch = surroundings.watch
+        settings = surroundings.probe.settings if surroundings.probe else None
+        self._settings = ProcessSettings() if settings is None else settings
+        self._recording = surroundings.recording
+        self._started_ns = surroundings.started_ns
         self._turns = Turns()
         self._components: list[Component] = []
-        self._reports = WatchedReports(watch)
+        self._reports = WatchedReports(self._watch)
         self._active = ""
         self._loop: EventLoop | None = None
-        self.runner = _make_runner(blueprint, [self._reports], observers)
-        self.runner.timing.backdate(started_ns)
+        self._control = LoopControl()
+        self.runner = _make_runner(blueprint, observers, surroundings, [self._reports], NoProcesses(), self._control)
 
     def start(self) -> None:
         """Nothing but this process is there, and it has begun."""
@@ -216,11 +215,11 @@ class SerialWiring:
             Timer(CHECK_INTERVAL_S, partial(end_due_captures, beat)),
             Timer(SETTINGS_INTERVAL_S, self._settings.check),
         ]
-        self._loop = EventLoop(components, LocalWaiter, turns=turns, timers=timers, alive=self._beat)
-        runner.stop_loop = self._loop.stop
+        loop = EventLoop(components, LocalWaiter, turns=turns, timers=timers, alive=self._beat, control=self._control)
+        self._loop = loop
         if not runner.reason:  # looked at last: a signal from now on stops the loop
-            keep_course(self._blueprint, self._components, self._loop, runner)
-            self._loop.run()
+            keep_course(self._blueprint, self._components, loop, runner)
+            loop.run()
 
     def stop(self) -> None:
         """End all components, and take what they still report."""
@@ -241,7 +240,7 @@ class SerialWiring:
         self._settings.check()
         self._turns.settle()
         for component in self._components:
-            report_end(component, self._reports)
+            report_end(component, self._reports, is_recorded=self._recording.path is not None)
         self.runner.handle_reports(self._reports.receive())
 
     def kill(self) -> None:
@@ -275,13 +274,25 @@ class SerialWiring:
             self._components.append(component)
 
 
-def _make_runner(blueprint: Blueprint, reports: Sequence[LocalReports], observers: Sequence[RunObserver]) -> Runner:
-    return Runner(
+def _make_runner(
+    blueprint: Blueprint,
+    observers: Sequence[RunObserver],
+    surroundings: Surroundings,
+    reports: Sequence[LocalReports],
+    processes: Processes,
+    control: LoopControl,
+) -> Runner:
+    recording = surroundings.recording
+    links = RunnerLinks(reports, processes, surroundings.records, recording.update, control)
+    runner = Runner(
         blueprint.config,
         blueprint.counters,
-        reports,
-        observers,
-        time.monotonic(),
-        blueprint.run_folder,
         blueprint.plan.num_agents_of_policy,
+        blueprint.run_folder,
+        observers,
+        links,
+        time.monotonic(),
     )
+    runner.timing.backdate(surroundings.started_ns)
+    recording.attach(runner)
+    return runner

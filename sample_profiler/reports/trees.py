@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sample_profiler.profiling import Timing
+from sample_profiler.profiling.process_record import is_timers
+from sample_profiler.profiling.render import format_tree
+from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.timer_nodes import merge_trees
+from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["format_trees"]
 
@@ -15,37 +21,64 @@ _ORDER = ("Batcher", "InferenceWorker", "Learner")  # then others; last RolloutW
 _WORK_BLOCK = "env_step"
 
 
-def format_trees(timings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+@dataclass(frozen=True)
+class _Tree:
+    title: str
+    root: TreeNode
+
+    def __str__(self) -> str:
+        return format_tree(self.title, self.root)
+
+    @property
+    def work_s(self) -> float:
+        return self.root.value_of_key_ns(_WORK_BLOCK) / NS_PER_S if _WORK_BLOCK in self.root.block_keys() else 0.0
+
+
+def format_trees(session: Session, unrecorded: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the trees to show for a run, each a text of several lines.
 
     Of the RolloutWorkers these are the first, the last, the slowest (the one that spent most time stepping its
-    environments), and one tree that adds up all of them.
+    environments), and one tree that adds up all of them. What several processes have recorded that had the place of
+    one component, one after the other, is one tree.
 
     Args:
-        timings: Timing of each component as plain data, by component.
+        session: what all processes have recorded, also those that were killed.
+        unrecorded: Timing, as plain data, of components whose process had no record file, by component.
     """
-    loaded = {name: Timing.from_dict(plain) for name, plain in timings.items()}
-    workers = sorted((name for name in loaded if _WORKER.match(name)), key=_worker_index)
-    texts = [loaded[name].tree_str() for name in sorted(loaded, key=_rank) if name not in workers and name != "Runner"]
-    texts += [loaded[name].tree_str() for name in _shown_workers(loaded, workers)]
+    trees = _trees_of(session)
+    trees |= {name: _Tree(str(plain["name"]), TreeNode.from_dict(plain)) for name, plain in unrecorded.items()}
+    workers = sorted(filter(_WORKER.match, trees), key=_worker_index)
+    others = sorted(trees.keys() - {*workers, "Runner"}, key=_rank)
+    shown = [trees[name] for name in others + _shown_workers(trees, workers)]
     if len(workers) > 1:
-        name = f"RolloutWorker (all {len(workers)}) profile"
-        texts.append(Timing.merged(name, [loaded[worker] for worker in workers]).tree_str())
-    if "Runner" in loaded:
-        texts.append(loaded["Runner"].tree_str())
-    return texts
+        shown.append(_add_up(f"RolloutWorker (all {len(workers)}) profile", [trees[worker] for worker in workers]))
+    if "Runner" in trees:
+        shown.append(trees["Runner"])
+    return list(map(str, shown))
 
 
-def _shown_workers(loaded: Mapping[str, Timing], workers: list[str]) -> list[str]:
+def _trees_of(session: Session) -> dict[str, _Tree]:
+    parts: dict[str, list[_Tree]] = {}
+    for process in session.processes:
+        for component, root in process.trees.items():
+            if not is_timers(component):
+                parts.setdefault(component, []).append(_Tree(process.titles.get(component, component), root))
+    return {name: each[0] if len(each) == 1 else _add_up(each[-1].title, each) for name, each in parts.items()}
+
+
+def _add_up(title: str, trees: Sequence[_Tree]) -> _Tree:
+    root = TreeNode()
+    for tree in trees:
+        merge_trees(root, tree.root, keeps_kinds=True)
+    return _Tree(title, root)
+
+
+def _shown_workers(trees: Mapping[str, _Tree], workers: list[str]) -> list[str]:
     if not workers:
         return []
-    slowest = max(workers, key=lambda name: _work_s(loaded[name]))
+    slowest = max(workers, key=lambda name: trees[name].work_s)
     shown = {workers[0], workers[-1], slowest}
     return [worker for worker in workers if worker in shown]
-
-
-def _work_s(timing: Timing) -> float:
-    return timing[_WORK_BLOCK] if _WORK_BLOCK in set(timing) else 0.0
 
 
 def _rank(name: str) -> tuple[int, str]:

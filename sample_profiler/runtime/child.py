@@ -4,7 +4,7 @@ What a child guarantees, whatever its component does:
 
 1. An exception anywhere, the constructor included, reaches the Runner as a `Failure` with its traceback, and the exit
    status is 1; unless the child was asked to end by a signal (3.): its simulators may have got that, too.
-2. Whatever happened, the component's `finish` runs and its Timing reaches the Runner in a `Finished`.
+2. Whatever happened, the component's `finish` runs and the Runner hears of its end in a `Finished`.
 3. Ctrl+C in the terminal does not reach it (it has a session of its own): the Runner decides. SIGTERM and SIGHUP to
    the child itself end its loop; it finishes, and then dies of the signal.
 4. When the Runner is gone, or has been silent for too long, the child finishes, within its patience, and takes its own
@@ -81,11 +81,11 @@ class Finished:
 
     Attributes:
         component: who.
-        timing: its Timing as plain data.
+        unrecorded: its Timing as plain data, which nobody can read in a record file: there is none. Else None.
     """
 
     component: str
-    timing: dict[str, Any]
+    unrecorded: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
             _report_failure(reports, failure, existed_before)
     if component is not None:
         failed = not finish_component(component, reports) or failed
-        report_end(component, reports)
+        report_end(component, reports, is_recorded=recording is not None and recording.path is not None)
     if recording is not None:
         recording.close()
     end_descendants(existed_before)
@@ -392,9 +392,9 @@ def finish_component(component: Component, reports: Reports) -> bool:
     return True
 
 
-def report_end(component: Component, reports: Reports) -> None:
-    """Report the Timing of a component that has finished."""
-    reports.send(Finished(component.name, component.timing.to_dict()))
+def report_end(component: Component, reports: Reports, *, is_recorded: bool) -> None:
+    """Report that a component has finished, and what it has measured unless that is in a record file."""
+    reports.send(Finished(component.name, None if is_recorded else component.timing.to_dict()))
 
 
 def _prepare_process(

@@ -20,7 +20,7 @@ from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.turns import Turns
 
-__all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "PipeWaiter", "StalledError", "Timer"]
+__all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "LoopControl", "PipeWaiter", "StalledError", "Timer"]
 
 _MAX_WAIT_S = 1.0
 
@@ -60,7 +60,7 @@ class Component(Protocol):
     timing: Timing
 
     def inputs(self) -> Sequence[Input]:
-        """Return what the component listens to; asked for when the loop is made, and at each `EventLoop.refresh`."""
+        """Return what the component listens to; asked for when a loop is made, and after each `LoopControl.refresh`."""
 
     def timers(self) -> Sequence[Timer]:
         """Return what the component does at intervals; asked for once."""
@@ -125,6 +125,27 @@ class LocalWaiter:
         return ready
 
 
+class LoopControl:
+    """Ends a loop, or changes what it waits for; is there before the loop is, for the components that run in it.
+
+    Attributes:
+        is_stopping: whether the loop is to end before its next wait.
+        is_outdated: whether components listen to something else than the loop waits for.
+    """
+
+    def __init__(self) -> None:
+        self.is_stopping = False
+        self.is_outdated = False
+
+    def stop(self) -> None:
+        """End the loop before its next wait."""
+        self.is_stopping = True
+
+    def refresh(self) -> None:
+        """Have the components asked anew what they listen to, before anything else is read."""
+        self.is_outdated = True
+
+
 class EventLoop:
     """Runs one or several components until somebody stops it.
 
@@ -135,8 +156,10 @@ class EventLoop:
         alive: is called with every turn of a component, as a sign of life of the thread.
         turns: counts whose turn it is; needed where several components run here.
         timers: further ones, of the first component.
+        control: with which components end it; None: nobody has one but this loop itself.
 
     Attributes:
+        control: ends this loop.
         active: the component whose turn it is.
         unhandled: sources that had something in the turn in which the loop was stopped, and were not read any more.
         is_handling: whether a component is at work on what it was handed; stays so if it raised.
@@ -150,17 +173,18 @@ class EventLoop:
         turns: Turns | None = None,
         timers: Sequence[Timer] = (),
         alive: Callable[[], None] = lambda: None,
+        control: LoopControl | None = None,
     ) -> None:
+        self.control = control or LoopControl()
         self._components = list(components)
         self.active = self._components[0]
         self._turns = turns
         self._make_waiter = make_waiter
-        self.refresh()
+        self._listen()
         self._timers = [(c, timer) for c in self._components for timer in c.timers()]
         self._timers += [(self._components[0], timer) for timer in timers]
         self._beat = beat
         self._alive = alive
-        self._stopping = False
         self._has_begun = False
         self._next_due_s = math.inf
         self.unhandled: list[Any] = []
@@ -172,17 +196,18 @@ class EventLoop:
 
     def stop(self) -> None:
         """End the loop before its next wait."""
-        self._stopping = True
+        self.control.stop()
 
-    def refresh(self) -> None:
-        """Ask the components anew what they listen to."""
+    def _listen(self) -> None:
+        """Ask the components what they listen to."""
+        self.control.is_outdated = False
         self._handlers = {id(i.source): (c, i) for c in self._components for i in c.inputs()}
         self._waiter = self._make_waiter([i.source for _, i in self._handlers.values()])
 
     def start(self) -> None:
         """Start every component, and the intervals of the timers."""
         for component in self._components:
-            if self._stopping:  # the others may have a long way to their start
+            if self.control.is_stopping:  # the others may have a long way to their start
                 break
             self.activate(component)
             component.start()
@@ -194,11 +219,13 @@ class EventLoop:
     def run(self) -> None:
         """Start every component, then wait and dispatch until stopped."""
         self.start()
-        while not self._stopping:
+        while not self.control.is_stopping:
             self._turn()
 
     def _turn(self) -> None:
-        waiting = self._components[0]
+        waiting, control = self._components[0], self.control
+        if control.is_outdated:
+            self._listen()
         self.activate(waiting)
         with waiting.timing.add_time(waiting.wait_block()):
             ready = self.unhandled or self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
@@ -207,11 +234,13 @@ class EventLoop:
             with waiting.timing.add_time("watch_processes"):
                 self._beat()
         for number, source in enumerate(ready):
-            if self._stopping:
+            if control.is_stopping:
                 self.unhandled = ready[number:]
                 return  # what is still there stays there: whoever stopped the loop may want to read it
+            if control.is_outdated:
+                self._listen()
             if id(source) not in self._handlers:
-                continue  # nobody listens to it since the last refresh
+                continue  # nobody listens to it any more
             component, receiver = self._handlers[id(source)]
             self.activate(component)
             with component.timing.add_time("receive"):
@@ -226,7 +255,7 @@ class EventLoop:
 
     def _fire_timers(self, now_s: float) -> None:
         for component, timer in self._timers:
-            if now_s >= timer.due_s and not self._stopping:
+            if now_s >= timer.due_s and not self.control.is_stopping:
                 timer.due_s = now_s + timer.interval_s
                 self.activate(component)
                 with component.timing.add_time("timers"):

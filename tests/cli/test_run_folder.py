@@ -43,7 +43,7 @@ def runs(monkeypatch):
         begun.append(arguments)
         return SimpleNamespace(
             failure=None, reason="done", interrupted_by=None, frames={0: 1}, fps=1.0, steady_fps=1.0, elapsed_s=1.0,
-            timings={}, session=Session(created_s=0.0), steady=Session(created_s=0.0), processes={},
+            unrecorded={}, session=Session(created_s=0.0), steady=Session(created_s=0.0), processes={},
             keeps_earlier=False,
         )  # fmt: skip
 

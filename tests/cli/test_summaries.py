@@ -13,8 +13,7 @@ from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
-from sample_profiler.runtime.channels import LocalReports
-from tests.components.runner_doubles import take_turn
+from tests.components.runner_doubles import make_links, take_turn
 
 
 def read(folder):
@@ -81,7 +80,8 @@ def make_runner(tmp_path):
         config = parse_config(["--env=fake", "--num_workers=1", "--num_policies=2"])
         summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
         counters, now_s = Counters(1, 2), time.monotonic()
-        runner = Runner(config, counters, [LocalReports()], [*others, summaries], now_s, tmp_path, [1, 1])
+        links = make_links(config, tmp_path)
+        runner = Runner(config, counters, [1, 1], tmp_path, [*others, summaries], links, now_s)
         runner.introduce()
         runner.start()
         return runner, counters

@@ -75,7 +75,10 @@ def make_result(**changes):
         "session": Session(created_s=0.0),
         "steady": Session(created_s=0.0),
         "processes": {"Learner_0": {"threads": 2, "cores": None}},
-        "timings": {"Batcher_0": Timing("Batcher 0 profile").to_dict(), "Runner": Timing("Runner profile").to_dict()},
+        "unrecorded": {
+            "Batcher_0": Timing("Batcher 0 profile").to_dict(),
+            "Runner": Timing("Runner profile").to_dict(),
+        },
     }
     return RunResult(**(values | changes))
 

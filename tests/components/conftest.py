@@ -24,7 +24,7 @@ from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
-from tests.components.runner_doubles import Observer
+from tests.components.runner_doubles import FakeProcesses, Observer, make_links
 
 OBSERVATION_SPACE = spaces.Dict(
     {
@@ -298,20 +298,15 @@ def make_learner(make_blueprint, make_component):
 
 @pytest.fixture
 def make_runner(tmp_path):
-    def make(*flags, started_s_ago=0.0, others=()):
+    def make(*flags, started_s_ago=0.0, others=(), processes=None, update_recording=lambda: None):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
         counters = Counters(2, config.sampling.num_policies)
         observer, folder = Observer(), tmp_path / "my_run"
         start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
         observers = [*others, observer]
-        runner = Runner(config, counters, [LocalReports()], observers, start_s, folder, num_agents)
-        runner.num_stops = 0
-
-        def stop():
-            runner.num_stops += 1
-
-        runner.stop_loop = stop
-        runner.counters, runner.observer = counters, observer
+        links = make_links(config, folder, processes or FakeProcesses(), update_recording=update_recording)
+        runner = Runner(config, counters, num_agents, folder, observers, links, start_s)
+        runner.observer, runner.loop, runner.processes = observer, links.loop, links.processes
         runner.introduce()
         return runner
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 from sample_profiler.components.observers import RunObserver
+from sample_profiler.components.processes import NoProcesses
+from sample_profiler.components.run_records import RunRecords
+from sample_profiler.components.runner import RunnerLinks
 from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.event_loop import LoopControl
 from sample_profiler.runtime.failure import Failure
 
 FAILURE = Failure("RolloutWorker_w1", "EnvError: environment 3 broke", "Traceback ...\nEnvError: environment 3 broke\n")
@@ -14,6 +21,55 @@ def take_turn(runner):
     *_, owed = runner.inputs()
     if owed.source.has_pending():
         owed.handle(owed.source.receive())
+
+
+class CountingControl(LoopControl):
+    """Counts what it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.num_stops = self.num_refreshes = 0
+
+    def stop(self):
+        super().stop()
+        self.num_stops += 1
+
+    def refresh(self):
+        super().refresh()
+        self.num_refreshes += 1
+
+
+class FakeProcesses(NoProcesses):
+    """Notes what it is told."""
+
+    def __init__(self, rescue=None):
+        self.rescue = rescue or FakeRescue(covers_workers=False)
+        self.beats = []
+        self.noted = []
+        self.is_beating = False
+
+    def beat(self):
+        self.beats.append(time.monotonic())
+
+    @contextlib.contextmanager
+    def beating(self):
+        self.is_beating = True
+        yield
+        self.is_beating = False
+
+    def note_shared_memory(self, told):
+        self.noted.append(told)
+
+
+def make_links(config, folder, processes=None, reports=None, update_recording=lambda: None):
+    """Connect a Runner with nobody."""
+    return RunnerLinks(
+        reports=[LocalReports()] if reports is None else reports,
+        processes=processes or NoProcesses(),
+        records=RunRecords(folder, config.profiling),
+        update_recording=update_recording,
+        loop=CountingControl(),
+    )
 
 
 class Observer(RunObserver):
@@ -79,14 +135,15 @@ class FakeChild(EndedChild):
 class FakeRescue:
     """Replaces what it is told to, as long as nobody objects."""
 
-    def __init__(self, objection=None, error=None):
+    def __init__(self, objection=None, error=None, *, covers_workers=True):
         self.replacements = self
+        self.covers_workers = covers_workers
         self.objection, self.error = objection, error
         self.noted, self.num_recent = [], 1
         self.children, self.ended = {}, []
 
     def covers(self, component):
-        return component.startswith("RolloutWorker")
+        return self.covers_workers and component.startswith("RolloutWorker")
 
     def find_objection(self, failure):
         return self.objection

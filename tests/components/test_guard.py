@@ -80,17 +80,15 @@ class Calls:
             self.failed.append,
             lambda process, failure, _: self.replaced.append((process, failure)),
             FailureLog(),
+            rescue,
         )
-        self.guard.rescue = rescue
+        self.rescue = rescue
 
 
-def test_without_rescue_every_failure_is_that_of_the_run():
+def test_without_other_processes_every_failure_is_that_of_the_run():
     calls = Calls(None)
     calls.guard.take_failure(FAILURE)
-    process = Process("RolloutWorker_w0")
-    assert calls.guard.await_ends([process]) == [process]
-    calls.guard.take_exits([process])
-    assert calls.failed == [FAILURE, Failure("RolloutWorker_w0", "its process was killed", "")]
+    assert calls.failed == [FAILURE]
     assert not calls.replaced
 
 
@@ -101,7 +99,7 @@ def test_a_lost_worker_is_replaced_for_the_first_reason_that_it_gave():
     assert not calls.failed and not calls.replaced
     calls.guard.take_exits([process])
     assert calls.replaced == [(process, FAILURE)]
-    assert calls.guard.rescue.noted == [FAILURE]
+    assert calls.rescue.noted == [FAILURE]
     calls.guard.take_exits([process])
     assert calls.replaced[1][1].message == "its process was fully killed", "what it said before was for its predecessor"
 
@@ -122,7 +120,7 @@ def test_other_components_are_not_replaced():
 
 def test_several_that_end_in_one_moment_are_one_failure_if_one_of_them_is_essential():
     calls = Calls(Rescue())
-    calls.guard.rescue.ended = [Process("Batcher_0"), Process("RolloutWorker_w1")]
+    calls.rescue.ended = [Process("Batcher_0"), Process("RolloutWorker_w1")]
     ended = calls.guard.await_ends([Process("RolloutWorker_w0")])
     calls.guard.take_exits(ended)
     (failure,) = calls.failed
@@ -151,7 +149,7 @@ def test_after_an_objection_to_one_no_other_is_replaced():
 def test_who_cannot_answer_since_it_has_ended_too_is_told_with_whoever_was_to_be_replaced():
     calls = Calls(Rescue())
     assert calls.guard.find_essential(FAILURE) is None
-    calls.guard.rescue.ended = [Process("RolloutWorker_w1"), Process("Batcher_0"), Process("Learner_0")]
+    calls.rescue.ended = [Process("RolloutWorker_w1"), Process("Batcher_0"), Process("Learner_0")]
     essential = calls.guard.find_essential(FAILURE)
     assert essential.component == "Batcher_0"
     assert essential.message == (
@@ -192,7 +190,7 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
 @pytest.mark.parametrize("dies", [True, False])
 def test_who_cannot_even_be_killed_ends_the_run(dies, monkeypatch):
     calls = Calls(Rescue(), "--hang_timeout=3", "--heartbeat_interval=1")
-    process = calls.guard.rescue.processes["RolloutWorker_w0"] = Process("RolloutWorker_w0")
+    process = calls.rescue.processes["RolloutWorker_w0"] = Process("RolloutWorker_w0")
     process.dies = dies
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)

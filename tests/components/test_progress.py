@@ -407,9 +407,20 @@ def test_the_latest_episodes_go_on_over_a_resume(make_learner):
 def looks_after_datasets(make_learner):
     """Return a function that makes a run that looks for the best policy after each dataset, by a metric of its own."""
 
+    class Course:
+        is_offered = True
+
+        def metric(self):
+            return self.value
+
+        def take(self):
+            return None
+
     def make(metric=7.0):
         run = make_learner("--save_best_every_sec=5", "--save_best_after=0").start()
-        run.learner.progress.get_metric, run.learner.progress.looks_after_datasets = lambda: metric, True
+        run.course = Course()
+        run.course.value = metric
+        assert run.learner.progress.join(run.course) is None
         return run
 
     return make
@@ -434,7 +445,7 @@ def test_the_best_is_written_as_it_was_after_its_dataset(looks_after_datasets):
     run = looks_after_datasets()
     run.hand_over(0, 1)
     expected = {name: value.clone() for name, value in run.learner._trainer.model.state_dict().items()}
-    run.learner.progress.get_metric = lambda: 6.0
+    run.course.value = 6.0
     run.hand_over(0, 1)
     save_best(run, 9.0)
     state = load_best(run)

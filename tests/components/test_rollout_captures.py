@@ -16,6 +16,7 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.errors import CommandError
 from sample_profiler.runtime.channels import LocalReports
+from tests.components.runner_doubles import FakeProcesses, make_links
 
 DEFAULTS = {
     "workers": None, "num_rollouts": 3, "warmup_rollouts": 1, "save_path": None, "activities": None,
@@ -56,7 +57,9 @@ def make_runner(tmp_path):
 
     def make(members=None, observers=()):
         config = parse_config(["--env=fake", "--num_workers=2"])
-        runner = Runner(config, Counters(2, 1), [], observers, time.monotonic(), tmp_path / "run", [1])
+        links = make_links(config, tmp_path / "run", FakeProcesses(), [])
+        runner = Runner(config, Counters(2, 1), [1], tmp_path / "run", observers, links, time.monotonic())
+        runner.processes = links.processes
         runner.workers, answers = [Worker(0), Worker(1)], LocalReports()
         runner.command(members or [LocalMember(worker, answers) for worker in runner.workers], answers)
         runners.append(runner)
@@ -109,11 +112,9 @@ def test_workers_have_time_to_import_what_a_capture_needs(make_runner, monkeypat
 
 def test_a_runner_that_waits_for_an_answer_shows_that_it_goes_on(make_runner):
     runner = make_runner([SilentWorker()])
-    beats = []
-    runner.beat = lambda: beats.append(time.monotonic())
     with pytest.raises(CommandError, match="did not answer"):
         runner.call("disable_profile", timeout_s=0.02)
-    assert len(beats) > 1
+    assert len(runner.processes.beats) > 1
 
 
 @pytest.mark.parametrize("is_serial", [True, False], ids=["serial", "parallel"])

@@ -26,12 +26,12 @@ from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.heartbeats import Heartbeat
-from tests.components.runner_doubles import FakeChild, take_turn
+from tests.components.runner_doubles import FakeChild, FakeProcesses, make_links, take_turn
 
 
-def test_figures_of_this_process_are_fresh_when_the_steady_part_begins(runner):
+def test_figures_of_this_process_are_fresh_when_the_steady_part_begins(make_runner):
     updates = []
-    runner.update_recording = lambda: updates.append(runner.counters.training_iterations[0])
+    runner = make_runner(update_recording=lambda: updates.append(runner.counters.training_iterations[0]))
     status, *_ = runner.timers()
     for iterations in range(6):
         runner.counters.training_iterations[0] = iterations
@@ -39,11 +39,12 @@ def test_figures_of_this_process_are_fresh_when_the_steady_part_begins(runner):
     assert updates == [3]
 
 
-def test_timings_of_components_are_kept_as_they_come_in(runner):
+def test_what_components_without_a_record_file_have_measured_is_kept_as_it_comes_in(runner):
     timing = Timing("Batcher 0 profile").to_dict()
-    runner.handle_reports([Heartbeat("Batcher_0"), Finished("Batcher_0", timing)])
-    assert runner.timings == {"Batcher_0": timing}
-    assert runner.num_stops == 0
+    runner.handle_reports([Heartbeat("Batcher_0"), Finished("Batcher_0", timing), Finished("Learner_0")])
+    assert runner.unrecorded == {"Batcher_0": timing}
+    assert [runner.knows_end_of(name) for name in ("Batcher_0", "Learner_0", "Runner")] == [True, True, False]
+    assert runner.loop.num_stops == 0
 
 
 def test_log_records_of_components_are_logged_here_with_their_own_process(runner, caplog):
@@ -56,11 +57,9 @@ def test_log_records_of_components_are_logged_here_with_their_own_process(runner
 
 
 def test_named_shared_memory_that_components_tell_of_is_handed_to_who_removes_it(runner):
-    noted = []
-    runner.note_shared_memory = noted.append
     told = SharedMemoryNames(frozenset({"/dev/shm/ViZDoomSM1"}), pid=41)
     runner.handle_reports([told])
-    assert noted == [told]
+    assert runner.processes.noted == [told]
 
 
 def test_a_metric_that_is_not_known_is_said_to_be_unknown(make_runner):
@@ -123,7 +122,7 @@ def test_the_runner_shows_that_it_goes_on_while_it_writes_figures(runner, monkey
         yield
         told.append("ends")
 
-    runner.beating = beating
+    monkeypatch.setattr(runner.processes, "beating", beating)
     monkeypatch.setattr(runner.observer, "on_summaries", lambda _: told.append("summaries"))
     monkeypatch.setattr(runner.records, "write_timers", lambda: told.append("timers"))
     runner.finish()
@@ -216,7 +215,7 @@ def test_what_an_observer_raises_fails_the_run_once_and_others_are_told_on(make_
     assert broken.num_calls[event] == broken.num_calls["on_stop"] == 1
     told = runner.observer.kinds()
     assert (told[0], told.count("training_step"), told[-3:]) == ("start", 1, ["status", "summaries", "stop"])
-    assert runner.num_stops >= 1
+    assert runner.loop.num_stops >= 1
 
 
 def test_an_observer_that_exits_fails_the_run_like_one_that_raises(make_runner):
@@ -282,7 +281,8 @@ def test_a_document_that_cannot_be_written_does_not_end_the_run_and_others_still
 
 def test_the_runner_listens_to_reports_and_ends_of_all_components(tmp_path):
     local, config = LocalReports(), parse_config(["--env=fake"])
-    runner = Runner(config, Counters(1, 1), [local], [], time.monotonic(), tmp_path, [1])
+    links = make_links(config, tmp_path, FakeProcesses(), [local])
+    runner = Runner(config, Counters(1, 1), [1], tmp_path, [], links, time.monotonic())
     children = [FakeChild(name) for name in ("Learner_0", "Batcher_0")]
     for child in children:
         runner.watch(child)

@@ -19,9 +19,9 @@ def test_a_run_ends_when_all_policies_have_reached_the_target(make_runner):
     runner = make_runner("--num_policies=3")
     for policy in (1, 0, 1, 0):
         runner.handle_reports([TargetReached(policy)])
-    assert (runner.num_stops, runner.reason) == (0, "")
+    assert (runner.loop.num_stops, runner.reason) == (0, "")
     runner.handle_reports([TargetReached(2)])
-    assert runner.num_stops == 1
+    assert runner.loop.num_stops == 1
     assert "as many frames as asked" in runner.reason
     assert runner.failure is None
 
@@ -30,11 +30,11 @@ def test_a_run_ends_after_the_seconds_asked_for(make_runner):
     runner = make_runner("--train_for_seconds=50", started_s_ago=30)
     status, *_ = runner.timers()
     status.callback()
-    assert runner.num_stops == 0
+    assert runner.loop.num_stops == 0
     runner = make_runner("--train_for_seconds=50", started_s_ago=51)
     status, *_ = runner.timers()
     status.callback()
-    assert runner.num_stops == 1
+    assert runner.loop.num_stops == 1
     assert "as many seconds as asked" in runner.reason
     assert runner.failure is None
 
@@ -46,16 +46,16 @@ def test_time_for_which_the_run_stood_still_is_none_of_those_seconds(make_runner
     monkeypatch.setattr(time, "monotonic", lambda: now_s + 30)
     status, *_ = runner.timers()
     status.callback()
-    assert runner.num_stops == 0, "it is not known yet who else did"
+    assert runner.loop.num_stops == 0, "it is not known yet who else did"
     span_s = runner.standstills.settle(at_once=True)
     runner.statistics.throughput.leave_out(*span_s)
     status.callback()
-    assert runner.num_stops == 0
+    assert runner.loop.num_stops == 0
     assert runner.statistics.elapsed_s == pytest.approx(41, abs=1)
     assert runner.gauges()["stood_still_s"] == pytest.approx(20)
     monkeypatch.setattr(time, "monotonic", lambda: now_s + 40)
     status.callback()
-    assert runner.num_stops == 1
+    assert runner.loop.num_stops == 1
 
 
 def test_the_first_failure_counts_and_all_are_in_the_log(runner, caplog):
@@ -64,7 +64,7 @@ def test_the_first_failure_counts_and_all_are_in_the_log(runner, caplog):
         runner.handle_reports([FAILURE, later])
     assert runner.failure is FAILURE
     assert runner.reason == "RolloutWorker_w1 failed"
-    assert runner.num_stops >= 1
+    assert runner.loop.num_stops >= 1
     assert [record.getMessage() for record in caplog.records] == [
         "RolloutWorker_w1 failed: EnvError: environment 3 broke\nTraceback ...\nEnvError: environment 3 broke",
         "Learner_0 failed: BrokenPipeError: consequence",
@@ -80,13 +80,13 @@ def test_a_failure_while_a_run_is_ending_is_a_failure_but_not_the_reason(runner)
 def test_a_process_that_ends_by_itself_is_a_failure(runner):
     runner._on_exits([EndedChild("Batcher_0")])
     assert runner.failure == Failure("Batcher_0", "its process was killed by signal 9 (SIGKILL)", "")
-    assert runner.num_stops == 1
+    assert runner.loop.num_stops == 1
 
 
 def test_what_a_process_said_before_its_end_is_the_cause(runner):
     runner._on_exits([EndedChild("RolloutWorker_w1", FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
     assert runner.failure is FAILURE
-    assert runner.timings == {"RolloutWorker_w1": {"name": "x"}}
+    assert runner.unrecorded == {"RolloutWorker_w1": {"name": "x"}}
 
 
 def test_processes_may_end_once_the_run_is_ending(runner):

@@ -13,7 +13,7 @@ from sample_profiler.runtime.child import Finished
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import Heartbeat
-from tests.components.runner_doubles import FAILURE, FakeChild, FakeRescue
+from tests.components.runner_doubles import FAILURE, FakeChild, FakeProcesses, FakeRescue
 
 
 def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):
@@ -42,20 +42,15 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
     assert warnings_after(19, "Batcher_0") == ["Learner_0 has shown no sign of life for 40 s"]
     assert warnings_after(1, "Learner_0", "Batcher_0") == []
     assert warnings_after(19) == []
-    assert runner.num_stops == 0, "it may only be slow"
+    assert runner.loop.num_stops == 0, "it may only be slow"
 
 
 @pytest.fixture
 def with_rescue(make_runner):
     def make(*flags, **options):
-        runner = make_runner(*flags)
-        runner.guard.rescue = FakeRescue(**options)
-        runner.num_refreshes = 0
-
-        def refresh():
-            runner.num_refreshes += 1
-
-        runner.refresh_loop = refresh
+        rescue = FakeRescue(**options)
+        runner = make_runner(*flags, processes=FakeProcesses(rescue))
+        runner.rescue = rescue
         return runner
 
     return make
@@ -68,7 +63,7 @@ def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
     runner._exits.append(lost.exit)
     runner.crew.members = [lost]
     runner._on_exits([lost])
-    assert (runner.failure, runner.reason, runner.num_stops, runner.num_refreshes) == (None, "", 0, 1)
+    assert (runner.failure, runner.reason, runner.loop.num_stops, runner.loop.num_refreshes) == (None, "", 0, 1)
     assert [member.pid for member in runner.crew.members] == [42]
     sources = [entry.source for entry in runner.inputs()]
     assert lost.reports not in sources and lost.exit not in sources
@@ -89,7 +84,8 @@ def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
     assert runner.failure is None
     assert not runner.knows_end_of("RolloutWorker_w1")
     runner.handle_reports([Finished("RolloutWorker_w1", {"name": "y"})])
-    assert runner.timings == {"RolloutWorker_w1": {"name": "y"}}
+    assert runner.unrecorded == {"RolloutWorker_w1": {"name": "y"}}
+    assert runner.knows_end_of("RolloutWorker_w1")
 
 
 def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
@@ -98,14 +94,14 @@ def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescu
     assert runner.failure is None, "it is replaced when its process has ended"
     assert "EnvError: environment 3 broke\nTraceback" in caplog.text
     runner._on_exits([FakeChild("RolloutWorker_w1")])
-    assert runner.guard.rescue.noted == [FAILURE]
+    assert runner.rescue.noted == [FAILURE]
 
 
 def test_a_worker_that_may_not_be_replaced_ends_the_run_and_it_is_said_why(with_rescue):
     runner = with_rescue(objection="too many")
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert runner.failure.message == "its process was killed by signal 9 (SIGKILL) (it is not replaced: too many)"
-    assert runner.num_stops == 1
+    assert runner.loop.num_stops == 1
 
 
 @pytest.mark.parametrize("error", [CommandError("Batcher_0 did not answer"), BlockingIOError("no more processes")])
@@ -119,8 +115,8 @@ def test_a_worker_that_cannot_be_replaced_ends_the_run(with_rescue, error):
 def test_who_cannot_answer_for_a_replacement_since_it_has_ended_too_is_the_failure(with_rescue):
     runner = with_rescue(error=ComponentLostError("Batcher_0 cannot answer 'forget_worker' any more"))
     worker, batcher = FakeChild("RolloutWorker_w1"), FakeChild("Batcher_0")
-    runner.guard.rescue.await_ends = list
-    runner.guard.rescue.ended = [batcher]
+    runner.rescue.await_ends = list
+    runner.rescue.ended = [batcher]
     runner._on_exits([worker])
     assert runner.failure.component == "Batcher_0"
     assert "(lost in the same moment: RolloutWorker_w1: its process was killed" in runner.failure.message
@@ -129,7 +125,7 @@ def test_who_cannot_answer_for_a_replacement_since_it_has_ended_too_is_the_failu
 
 def test_what_ends_in_one_moment_is_told_once(with_rescue, caplog):
     runner = with_rescue()
-    runner.guard.rescue.ended = [FakeChild("Batcher_0")]
+    runner.rescue.ended = [FakeChild("Batcher_0")]
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert runner.failure.component == "Batcher_0"
     assert all(map(runner.knows_end_of, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
@@ -138,7 +134,7 @@ def test_what_ends_in_one_moment_is_told_once(with_rescue, caplog):
 
 def test_who_was_lost_with_one_that_cannot_be_replaced_is_told(with_rescue, caplog):
     runner = with_rescue(error=BlockingIOError("no more processes"))
-    runner.guard.rescue.ended = [FakeChild("RolloutWorker_w0")]
+    runner.rescue.ended = [FakeChild("RolloutWorker_w0")]
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert runner.failure.component == "RolloutWorker_w1"
     assert "RolloutWorker_w0 is lost while the run ends: its process was killed by signal 9" in caplog.text
@@ -151,13 +147,13 @@ def test_a_worker_that_is_not_replaced_since_the_run_ends_meanwhile_is_no_failur
         runner.interrupt("interrupted by SIGTERM")
         raise CommandError("Batcher_0 cannot answer 'forget_worker' any more: interrupted by SIGTERM")
 
-    runner.guard.rescue.replace = end_meanwhile
+    runner.rescue.replace = end_meanwhile
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert (runner.failure, runner.reason) == (None, "interrupted by SIGTERM")
     assert "RolloutWorker_w1 is lost while the run ends: its process was killed by signal 9" in caplog.text
 
 
-def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runner):
+def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runner, monkeypatch):
     runner = make_runner()
     beats, child = [], FakeChild("InferenceWorker_p0-w0")
 
@@ -167,7 +163,7 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
             (command,) = child.commands
             child.reports.send(CommandResult(command.number, child.name, 7, None))
 
-    runner.beat = beat
+    monkeypatch.setattr(runner._processes, "beat", beat)
     runner._reports.append(child.reports)
     runner.crew.members = [child]
     assert runner.call("forget_worker") == {child.name: 7}
@@ -176,7 +172,7 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
 
 def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, monkeypatch):
     runner = with_rescue("--hang_timeout=60")
-    stuck = runner.guard.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
+    stuck = runner.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
 
@@ -185,11 +181,11 @@ def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(wi
         now_s += 0.5
         stuck.lives = not stuck.num_kills
 
-    runner.beat = beat
+    monkeypatch.setattr(runner._processes, "beat", beat)
     runner.crew.members = [stuck]
     runner.guard.expect(stuck.name)
     runner.handle_reports([Heartbeat(stuck.name)])
-    runner.guard.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
+    runner.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     lost = "(lost in the same moment: RolloutWorker_w1: its process was killed by signal 9 (SIGKILL))"
     assert runner.failure == Failure(stuck.name, f"silent for 60 s {lost}", "stacks")
@@ -225,7 +221,7 @@ def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monke
     status, *_ = runner.timers()
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    child = runner.guard.rescue.children["Learner_0"] = FakeChild("Learner_0")
+    child = runner.rescue.children["Learner_0"] = FakeChild("Learner_0")
     runner.guard.expect("Learner_0")
     runner.handle_reports([Heartbeat("Learner_0")])
     for _ in range(8):
@@ -243,7 +239,7 @@ def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeyp
     status, *_ = runner.timers()
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    child = runner.guard.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
+    child = runner.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
     runner.handle_reports([FAILURE])
     for expected in (0, 0, 0, 1):
         now_s += 1

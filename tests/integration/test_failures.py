@@ -175,6 +175,8 @@ def test_kill_ends_the_run_and_leaves_nothing(victim: str, tmp_path: Path) -> No
     elif victim != "Runner":
         assert f"{victim} failed: its process was killed by signal 9 (SIGKILL)" in output
         assert "Runner profile tree view:" in output
+        tree = output.partition(f"{victim.replace('_0', ' 0')} profile tree view:\n")[2]
+        assert re.match(r"\w+: \d", tree), "what it had done until then"
 
 
 def test_a_learner_that_dies_while_the_run_ends_fails_it(tmp_path: Path) -> None:
