@@ -161,7 +161,7 @@ class Asking(RunObserver):
 def test_an_observer_that_asks_at_the_end_of_a_run_does_not_fail_it(make_runner, caplog):
     observer = Asking()
     runner = make_runner(observers=[observer])
-    runner._counters.training_iterations[0] = 1
+    runner.counters.training_iterations[0] = 1
     runner.interrupt("it has trained enough")
     runner.finish()
     assert runner.failure is None

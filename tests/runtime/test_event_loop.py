@@ -323,7 +323,7 @@ def test_after_a_refresh_the_loop_listens_to_what_there_is_now():
     def exchange():
         component.to_do.clear()
         component.channels = [other]
-        loop.refresh()
+        loop.control.refresh()
         second.send([2])
         other.send([3])
 
