@@ -15,9 +15,11 @@ PACKAGE = "sample_profiler"
 # A package may import only from rows of a lower number, and from itself.
 ROWS = {
     "profiling": 0,
+    "component_id": 0,
     "errors": 0,
     "files": 0,
     "repeated_warnings": 0,
+    "vocabulary": 0,
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
     "analysis": 1,

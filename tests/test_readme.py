@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sample_profiler import vocabulary
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sample_profiler.config.foreign_flags import describe_foreign
@@ -65,10 +66,12 @@ def test_every_block_of_a_run_is_explained() -> None:
     explained = {name for path in re.findall(r"`([a-z_/]+)`", page) for name in path.split("/")}
     recorded = set()
     for folder in ("components", "ppo", "runtime"):
-        for path in (ROOT / "sample_profiler" / folder).glob("*.py"):
+        for path in (ROOT / "sample_profiler" / folder).rglob("*.py"):
             source = path.read_text(encoding="utf-8")
             recorded |= set(re.findall(r'\.add_time\("(\w+)"', source))
             recorded |= set(re.findall(r'"(wait_\w+)"', source))
+            recorded |= {vars(vocabulary)[name] for name in re.findall(r"\.add_time\(([A-Z_]+)[,)]", source)}
+            recorded |= {vocabulary.WAIT + vars(vocabulary)[name] for name in re.findall(r"WAIT \+ (FOR_\w+)", source)}
     assert {"env_step", "wait_inference", "backward"} <= recorded
     assert recorded - explained == set()
 

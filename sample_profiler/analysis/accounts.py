@@ -10,17 +10,16 @@ from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.session_checks import MAX_SECONDS
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.vocabulary import FOR_LEARNER, MAIN_LOOP, WAIT, WAIT_FOR_TRAJECTORIES, WAIT_POLICY
 
 __all__ = ["ComponentAccount", "account", "accounts", "awaited"]
 
-_WAIT_PREFIX = "wait_"
-_LOOP = "main_loop"
 _RUN_DELAY = "run_delay_s"
 # The trees of a process that goes on are read one node after another: what is inside may be this much newer.
 _READING_NS = 10_000_000
 
 # A RolloutWorker waits for slots, which the Learner gives back; an InferenceWorker for the Learner's first weights.
-_AWAITED = {"wait_for_trajectories": "learner", "wait_policy": "learner"}
+_AWAITED = {WAIT_FOR_TRAJECTORIES: FOR_LEARNER, WAIT_POLICY: FOR_LEARNER}
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
     for block in _top_blocks(root):
         is_parallel |= block.is_parallel
         waited_ns = _add_waits(block, waits)
-        if not block.key.startswith(_WAIT_PREFIX):
+        if not block.key.startswith(WAIT):
             # In other threads or tasks than the block's own, waits may be longer than the block.
             work[block.key] = work.get(block.key, 0) + max(0, block.statistics.total_ns - waited_ns)
     wall_ns = root.statistics.total_ns
@@ -143,13 +142,13 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
 
 def awaited(key: str) -> str:
     """Return whom a block waits for, by its key: ``wait_inference`` is for ``inference``."""
-    return _AWAITED.get(key, key.removeprefix(_WAIT_PREFIX))
+    return _AWAITED.get(key, key.removeprefix(WAIT))
 
 
 def _top_blocks(root: TreeNode) -> list[TreeNode]:
     blocks: list[TreeNode] = []
     for block in root.children.values():
-        blocks += block.children.values() if block.key == _LOOP else [block]
+        blocks += block.children.values() if block.key == MAIN_LOOP else [block]
     return blocks
 
 
@@ -159,7 +158,7 @@ def _add_waits(block: TreeNode, waits: dict[str, int]) -> int:
     stack = [block]
     while stack:
         node = stack.pop()
-        if node.key.startswith(_WAIT_PREFIX):
+        if node.key.startswith(WAIT):
             name = awaited(node.key)
             waits[name] = waits.get(name, 0) + node.statistics.total_ns
             waited_ns += node.statistics.total_ns

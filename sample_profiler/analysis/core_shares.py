@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.findings import POLICY_STEP, JudgedRun, cores_in
+from sample_profiler.analysis.findings import JudgedRun, cores_in
+from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
+from sample_profiler.vocabulary import HANDLE_POLICY_STEP
 
 __all__ = ["INFERENCE", "OUTSIDE", "STEPPING", "TRAINING", "WHOSE", "core_shares"]
 
 TRAINING, INFERENCE, STEPPING = "training", "inference", "stepping environments"
 
-WHOSE = {TRAINING: "Learner", INFERENCE: "InferenceWorker", STEPPING: "RolloutWorker"}
+WHOSE = {TRAINING: LEARNER, INFERENCE: INFERENCE_WORKER, STEPPING: ROLLOUT_WORKER}
 """The kind of component that does it."""
 
 _OTHER_PROGRAMS, _NOT_COMPONENTS = "other programs", "processes outside the run's components"
@@ -24,12 +26,12 @@ def core_shares(run: JudgedRun) -> dict[str, float]:
     """
     num_cores = run.facts.num_cores or 1
     cores = {kind: sum(load.cpu or 0.0 for load in run.facts.of_kind(kind)) for kind in set(WHOSE.values())}
-    action_sampling = sum(cores_in(load, POLICY_STEP) for load in run.workers)
+    action_sampling = sum(cores_in(load, HANDLE_POLICY_STEP) for load in run.workers)
     games = [load.children_cpu for load in run.workers]
     used = {
-        TRAINING: cores["Learner"],
-        INFERENCE: cores["InferenceWorker"] + action_sampling,
-        STEPPING: cores["RolloutWorker"] - action_sampling + sum(each or 0.0 for each in games),
+        TRAINING: cores[LEARNER],
+        INFERENCE: cores[INFERENCE_WORKER] + action_sampling,
+        STEPPING: cores[ROLLOUT_WORKER] - action_sampling + sum(each or 0.0 for each in games),
     }
     others = [load for load in run.facts.components if load.kind not in cores]
     used["what else the run does"] = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in others)

@@ -9,6 +9,7 @@ from statistics import median
 
 from sample_profiler.analysis.comparison import PairedComparison, compare_pairs
 from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.vocabulary import RECEIVE, REPORT_STATISTICS, SAVE_CHECKPOINT, TIMERS, WAIT, WATCH_PROCESSES
 
 __all__ = [
     "LEAST_PAIRS_OF_COUNTS",
@@ -31,7 +32,7 @@ LEAST_PAIRS_OF_COUNTS = 4
 2 of 20 of three."""
 
 _SAME_COUNT = 0.005
-_BY_THE_CLOCK = frozenset({"receive", "report_statistics", "save_checkpoint", "timers", "watch_processes"})
+_BY_THE_CLOCK = frozenset({RECEIVE, REPORT_STATISTICS, SAVE_CHECKPOINT, TIMERS, WATCH_PROCESSES})
 """Blocks that are entered so many times a second, or as messages happen to come: per frame their counts are noise."""
 
 
@@ -52,7 +53,7 @@ class CountChange:
 
 def is_wait(path: str) -> bool:
     """Tell whether a block is a wait."""
-    return path.rpartition("/")[2].startswith("wait_")
+    return path.rpartition("/")[2].startswith(WAIT)
 
 
 def largest_blocks(pairs: Sequence[tuple[RunCosts, RunCosts]]) -> list[str]:

@@ -9,10 +9,10 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.vocabulary import MAIN_LOOP
 
 __all__ = ["BlockCost", "RunCosts", "different_machines", "pass_costs", "run_costs"]
 
-_LOOP = "main_loop"
 _MACHINE_FACTS = ("host", "system", "processor", "num_cpus", "memory_gib", "gpus", "python")
 _MEMORY_TOLERANCE = 0.05  # one kernel takes a little more of the memory for itself than another
 
@@ -101,7 +101,7 @@ def _totals(session: Session, facts: RunFacts) -> dict[str, tuple[int, int]]:
 
 def _blocks(root: TreeNode, kind: str) -> list[tuple[str, TreeNode]]:
     found = []
-    stack = [(child, f"{kind}/{child.key}") for child in root.children.get(_LOOP, root).children.values()]
+    stack = [(child, f"{kind}/{child.key}") for child in root.children.get(MAIN_LOOP, root).children.values()]
     while stack:
         node, path = stack.pop()
         found.append((path, node))

@@ -8,16 +8,25 @@ from statistics import fmean, median
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, account
+from sample_profiler.component_id import LEARNER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.vocabulary import (
+    CHILDREN_CPU_S,
+    FRAMES,
+    MACHINE_BUSY_S,
+    MAIN_LOOP,
+    NUM_THREADS,
+    STOOD_STILL_S,
+    TRAIN,
+    WAIT,
+)
 
 __all__ = ["ComponentLoad", "RunFacts", "mean_share", "median_of_others", "run_facts"]
 
-_LOOP = "main_loop"
 _MOST = 2**31  # of what a flag counts
 _HUGE = 2.0**63  # no figure of a run is
-_KINDS = ("RolloutWorker", "InferenceWorker", "Batcher", "Learner", "Runner", "Evaluator")
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class ComponentLoad:
         A process that does not tell how many it has, has at least as many as are ready on average.
         """
         starved = self.starved or 0.0
-        return starved / max(1.0, self.gauges.get("num_threads", (self.cpu or 0.0) + starved))
+        return starved / max(1.0, self.gauges.get(NUM_THREADS, (self.cpu or 0.0) + starved))
 
     def seconds_per_pass(self, block: str) -> float:
         """Return how long a block takes on average; 0 without passes."""
@@ -109,17 +118,17 @@ class RunFacts:
     @property
     def workers(self) -> list[ComponentLoad]:
         """The RolloutWorkers."""
-        return self.of_kind("RolloutWorker")
+        return self.of_kind(ROLLOUT_WORKER)
 
     @property
     def learners(self) -> list[ComponentLoad]:
         """The Learners."""
-        return self.of_kind("Learner")
+        return self.of_kind(LEARNER)
 
     @property
     def num_datasets(self) -> int:
         """How many datasets were trained on."""
-        return sum(learner.counts.get("train", 0) for learner in self.learners)
+        return sum(learner.counts.get(TRAIN, 0) for learner in self.learners)
 
     def flag(self, name: str, default: Any, least: int = 1) -> Any:
         """Return the value of a flag, or a default where it is not known, or is nothing that a run could be given.
@@ -152,9 +161,9 @@ def run_facts(session: Session) -> RunFacts:
     runner = next((load for load in loads if load.kind == "Runner"), None)
     seconds = runner.account.wall_s if runner else max((load.account.wall_s for load in loads), default=0.0)
     num_cores = session.machine.get("num_cpus")
-    frames = runner.gauges.get("frames") if runner else None
-    busy_s = runner.gauges.get("machine_busy_s") if runner else None
-    stood_still_s = min(seconds, max(0.0, runner.gauges.get("stood_still_s", 0.0))) if runner else 0.0
+    frames = runner.gauges.get(FRAMES) if runner else None
+    busy_s = runner.gauges.get(MACHINE_BUSY_S) if runner else None
+    stood_still_s = min(seconds, max(0.0, runner.gauges.get(STOOD_STILL_S, 0.0))) if runner else 0.0
     moving_s = seconds - stood_still_s
     return RunFacts(
         seconds=seconds,
@@ -174,11 +183,11 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
     wall_s = own.wall_s
     gauges = _gauges(record, name)
     cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
-    children_s = gauges.get("children_cpu_s")
+    children_s = gauges.get(CHILDREN_CPU_S)
     shares, counts, device = _blocks(record.trees[name], own.wall_ns)
     return ComponentLoad(
         name=name,
-        kind=next((kind for kind in _KINDS if name.startswith(kind)), name),
+        kind=ComponentId.parse(name).kind,
         account=own,
         busy=own.share(sum(own.work_ns.values())),
         waits={key: own.share(part_ns) for key, part_ns in own.waits_ns.items()},
@@ -207,11 +216,11 @@ def _blocks(root: TreeNode, wall_ns: int) -> tuple[dict[str, float], dict[str, i
     shares: dict[str, float] = {}
     counts: dict[str, int] = {}
     device: dict[str, float] = {}
-    loop = root.children.get(_LOOP, root)
+    loop = root.children.get(MAIN_LOOP, root)
     stack = [(child, child.key) for child in reversed(loop.children.values())]
     while stack:
         node, path = stack.pop()
-        if node.key.startswith("wait_"):
+        if node.key.startswith(WAIT):
             continue
         shares[path] = node.statistics.total_ns / wall_ns if wall_ns else 0.0
         counts[path] = node.statistics.count

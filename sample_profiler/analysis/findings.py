@@ -7,10 +7,22 @@ from statistics import fmean
 from typing import Literal
 
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
+from sample_profiler.component_id import INFERENCE_WORKER
 from sample_profiler.profiling.render import printable
+from sample_profiler.vocabulary import (
+    CALCULATE_LOSSES,
+    ENV_STEP,
+    FOR_BATCHER,
+    FOR_INFERENCE,
+    FOR_LEARNER,
+    FORWARD_HEAD,
+    HANDLE_POLICY_STEP,
+    TRAIN,
+    WAITING_GROUPS,
+)
 
 __all__ = [
-    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "POLICY_STEP", "Advice", "Cause", "Finding", "JudgedRun"),
+    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "Advice", "Cause", "Finding", "JudgedRun"),
     *("cores_in", "describe_blocks", "largest_block", "percent"),
 ]
 
@@ -44,7 +56,6 @@ LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
 OWN_WORK = 0.6
 """Share of the wall from which on a component on crowded processors works, not merely waits for one of them."""
 
-POLICY_STEP = "handle_policy_step"
 """The block in which actions are drawn: of an InferenceWorker, or of a RolloutWorker that draws its own."""
 
 _SATURATED = 0.92  # of all cores: what is left is switching and waking up
@@ -56,7 +67,7 @@ _CAUTION = 0.95  # what a change that gives nothing costs, and the noise
 _NOISE = 0.1  # by which a run is faster than the one before it now and then; `certainty` has room for a slower one
 _OPTIMISM = 0.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
-_LOSSES = "train/calculate_losses"
+_LOSSES = f"{TRAIN}/{CALCULATE_LOSSES}"
 _COMPUTES = 0.5  # of its work: a Learner that computes for less of it waits inside its blocks
 
 
@@ -92,14 +103,14 @@ class JudgedRun:
     def __init__(self, facts: RunFacts) -> None:
         self.facts = facts
         self.workers = facts.workers
-        self.inference = facts.of_kind("InferenceWorker")
+        self.inference = facts.of_kind(INFERENCE_WORKER)
         self.learner = max(facts.learners, key=lambda load: load.busy, default=None)
-        self.learner_waits = self.learner.waits.get("batcher", 0.0) if self.learner else 0.0
+        self.learner_waits = self.learner.waits.get(FOR_BATCHER, 0.0) if self.learner else 0.0
         self.worker_busy = fmean(load.busy for load in self.workers) if self.workers else 0.0
-        self.waits_for_learner = mean_share(self.workers, "learner")
-        self.waits_for_inference = mean_share(self.workers, "inference")
+        self.waits_for_learner = mean_share(self.workers, FOR_LEARNER)
+        self.waits_for_inference = mean_share(self.workers, FOR_INFERENCE)
         # Where there are no InferenceWorkers, the workers draw their actions themselves: --inference=worker.
-        self.stepping, self.action_sampling = self.worker_share("env_step"), self.worker_share(POLICY_STEP)
+        self.stepping, self.action_sampling = self.worker_share(ENV_STEP), self.worker_share(HANDLE_POLICY_STEP)
         self.inference_busy = max((load.busy for load in self.inference), default=self.action_sampling)
         # Environments in processes of their own count for the machine alone.
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
@@ -121,8 +132,8 @@ class JudgedRun:
 
     def makes_unhindered(self, worker: ComponentLoad) -> float:
         """Return how many steps of its groups a worker would have made that never waited for memory."""
-        waits = self._group_waits(worker.waits.get("learner", 0.0))
-        return worker.counts.get("env_step", 0) / max(1 - waits, _LEAST_STEPPING)
+        waits = self._group_waits(worker.waits.get(FOR_LEARNER, 0.0))
+        return worker.counts.get(ENV_STEP, 0) / max(1 - waits, _LEAST_STEPPING)
 
     @property
     def num_groups(self) -> int:
@@ -158,7 +169,7 @@ class JudgedRun:
         if self.waits_for_learner >= LITTLE:
             return evidence
         evidence[0] += " alone: while one of their groups is under way and others wait for it, they wait for actions"
-        waiting = sum(load.gauges.get("waiting_groups", 0.0) for load in self.workers)
+        waiting = sum(load.gauges.get(WAITING_GROUPS, 0.0) for load in self.workers)
         if waiting:
             evidence.append(f"groups of environments that waited for it when last looked at: {waiting:.0f}")
         return evidence
@@ -183,7 +194,7 @@ class JudgedRun:
         if self.is_learner_idling or not self.learner.busy:
             return False
         has_processor = max(0.0, 1 - self.learner.starved_share / self.learner.busy)
-        return self.learner.seconds_per_pass(f"{_LOSSES}/forward_head") * has_processor >= _LARGE_NETWORK_S
+        return self.learner.seconds_per_pass(f"{_LOSSES}/{FORWARD_HEAD}") * has_processor >= _LARGE_NETWORK_S
 
     @property
     def is_on_gpu(self) -> bool:

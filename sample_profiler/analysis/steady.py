@@ -8,12 +8,11 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.vocabulary import DECORRELATE, ENV_RESET, LOAD_CHECKPOINT, MAKE_ENV, MAKE_ENVS, MAKE_INFERENCE
 
 __all__ = ["facts_of_run"]
 
-_START_BLOCKS = frozenset(
-    {"start_up", "make_envs", "make_env", "make_inference", "env_reset", "decorrelate", "load_checkpoint"}
-)
+_START_BLOCKS = frozenset({"start_up", MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
 """What components do before they take part in the run, at the top of their trees."""
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
+from sample_profiler.vocabulary import ENV_STEP, HANDLE_POLICY_STEP, TRAIN
 
 __all__ = [
     "STAGE_BLOCKS",
@@ -29,17 +31,17 @@ __all__ = [
 ]
 
 STAGE_BLOCKS = {
-    "env": {"RolloutWorker": "env_step"},
-    "inference": {"InferenceWorker": "handle_policy_step", "RolloutWorker": "handle_policy_step"},
-    "learner": {"Learner": "train"},
+    "env": {ROLLOUT_WORKER: ENV_STEP},
+    "inference": {INFERENCE_WORKER: HANDLE_POLICY_STEP, ROLLOUT_WORKER: HANDLE_POLICY_STEP},
+    "learner": {LEARNER: TRAIN},
 }
 """The block that is a stage, by the kind of component that has it."""
 
 _KINDS = {
-    "RolloutWorker": "rollout workers",
-    "InferenceWorker": "inference",
-    "Learner": "learner",
-    "Batcher": "batcher",
+    ROLLOUT_WORKER: "rollout workers",
+    INFERENCE_WORKER: "inference",
+    LEARNER: "learner",
+    BATCHER: "batcher",
 }
 _LEAST = 1e-3
 _MOST_OUTSIDE = 0.05  # of all intervals miss what they are of

@@ -10,13 +10,20 @@ from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.vocabulary import (
+    BATCH_ROWS,
+    CHILDREN_CPU_S,
+    FRAMES,
+    INFERENCE_BATCHES,
+    INFERENCE_ROWS,
+    MACHINE_BUSY_S,
+    STOOD_STILL_S,
+)
 
 __all__ = ["COUNTERS", "process_identity", "window", "with_recent_means"]
 
-_MEAN, _SUM, _NUMBER = "batch_rows", "inference_rows", "inference_batches"
-COUNTERS = frozenset(
-    {"cpu_s", "children_cpu_s", "run_delay_s", "machine_busy_s", "frames", "stood_still_s", _SUM, _NUMBER}
-)
+_MEAN, _SUM, _NUMBER = BATCH_ROWS, INFERENCE_ROWS, INFERENCE_BATCHES
+COUNTERS = frozenset({"cpu_s", CHILDREN_CPU_S, "run_delay_s", MACHINE_BUSY_S, FRAMES, STOOD_STILL_S, _SUM, _NUMBER})
 """Gauges that count up; of these a window has what they rose by in its time."""
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.whatif import StageWeight, gain, median_ceiling, stage_weight
 from sample_profiler.analysis.window import window
+from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live
@@ -20,6 +21,7 @@ from sample_profiler.reports.distance import describe_hosts
 from sample_profiler.reports.tables import format_table
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
+from sample_profiler.vocabulary import ENV_STEP, MAIN_LOOP
 
 __all__ = ["STAGES", "Pair", "choose_lengths", "look", "measure_pairs", "whatif"]
 
@@ -260,9 +262,9 @@ def _count_passes(session: Session) -> tuple[int, float]:
     passes, moments = 0, []
     for record in session.processes:
         for component, root in record.trees.items():
-            loop = root.children.get("main_loop", root)
-            if component.startswith("RolloutWorker") and "env_step" in loop.children:
-                passes += loop.children["env_step"].statistics.count
+            loop = root.children.get(MAIN_LOOP, root)
+            if rollout_worker_index(component) is not None and ENV_STEP in loop.children:
+                passes += loop.children[ENV_STEP].statistics.count
                 moments.append(record.read_ns)
     if not moments:
         raise SessionError("there are no records of workers that step environments: is it a run that goes on?")

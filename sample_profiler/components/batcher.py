@@ -10,12 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sample_profiler.component_id import BATCHER, ComponentId
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.flows import SLOT, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.sampling_plan import SamplingPlan
+from sample_profiler.vocabulary import (
+    FINISHED_TRAJECTORIES,
+    FOR_LEARNER,
+    FOR_ROLLOUT_WORKERS,
+    TRAJECTORIES_AT_LEARNER,
+    WAIT,
+)
 
 __all__ = ["Batcher", "BatcherPorts"]
 
@@ -48,7 +56,7 @@ class Batcher:
     """
 
     def __init__(self, policy: int, plan: SamplingPlan, max_datasets: int, ports: BatcherPorts) -> None:
-        self.name = f"Batcher_{policy}"
+        self.name = str(ComponentId(BATCHER, policy))
         self.timing = Timing(f"Batcher {policy} profile")
         self._policy = policy
         self._plan = plan
@@ -70,7 +78,7 @@ class Batcher:
 
     def gauges(self) -> dict[str, float]:
         """Measure how much waits here and at the Learner."""
-        return {"finished_trajectories": len(self._finished), "trajectories_at_learner": len(self._at_learner)}
+        return {FINISHED_TRAJECTORIES: len(self._finished), TRAJECTORIES_AT_LEARNER: len(self._at_learner)}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what it takes to replace a RolloutWorker."""
@@ -108,7 +116,7 @@ class Batcher:
 
     def wait_block(self) -> str:
         """Tell whom the Batcher waits for: workers for trajectories, or the Learner to take more."""
-        return "wait_rollout_workers" if len(self._finished) < self._dataset_slots else "wait_learner"
+        return WAIT + FOR_ROLLOUT_WORKERS if len(self._finished) < self._dataset_slots else WAIT + FOR_LEARNER
 
     def finish(self) -> None:
         """Nothing to let go of."""

@@ -16,6 +16,7 @@ from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.event_loop import EventLoop, Input, LoopControl, Timer
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.supervisor import Child
+from sample_profiler.vocabulary import FINISHED_TRAJECTORIES, FOR_ROLLOUT_WORKERS, WAIT
 
 __all__ = ["Caller", "CollectorError", "PausableLoop"]
 
@@ -82,7 +83,7 @@ class Caller:
 
     def gauges(self) -> dict[str, float]:
         """Measure how much waits for the caller."""
-        return {"finished_trajectories": len(self.finished)}
+        return {FINISHED_TRAJECTORIES: len(self.finished)}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing."""
@@ -93,7 +94,7 @@ class Caller:
 
     def wait_block(self) -> str:
         """Tell that the caller waits for trajectories."""
-        return "wait_rollout_workers"
+        return WAIT + FOR_ROLLOUT_WORKERS
 
     def finish(self) -> None:
         """Nothing to let go of."""

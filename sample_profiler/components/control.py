@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
 from sample_profiler.components.crew import Crew
 from sample_profiler.components.selection import KINDS, choose_components
 from sample_profiler.errors import CaptureError
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 _ANSWER_S = 60.0
 _NUM_KEPT = 16  # captures that are over, for clients that still ask
 _MAX_SECONDS = 3600.0
-_STAGES = {"env": ("RolloutWorker",), "inference": ("InferenceWorker", "RolloutWorker"), "learner": ("Learner",)}
+_STAGES = {"env": (ROLLOUT_WORKER,), "inference": (INFERENCE_WORKER, ROLLOUT_WORKER), "learner": (LEARNER,)}
 
 
 @dataclass

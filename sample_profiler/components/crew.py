@@ -13,6 +13,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Commanded, CommandResult, run_command
 from sample_profiler.runtime.heartbeats import CAPTURE_S
+from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
 __all__ = ["Crew", "CrewMember", "LocalMember"]
 
@@ -129,7 +130,7 @@ class Crew:
         answers = self._answers[number] = {}
         try:
             # A component of this process answers while it is sent the command: that is waiting for it, too.
-            with self._timing.add_time("wait_components"):
+            with self._timing.add_time(WAIT + FOR_COMPONENTS):
                 self._send(number, method, arguments)
                 try:
                     self._wait(answers, arguments, method, timeout_s)

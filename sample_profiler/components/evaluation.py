@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.component_id import EVALUATOR, ComponentId
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
@@ -25,6 +26,7 @@ from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
+from sample_profiler.vocabulary import CHILDREN_CPU_S, ENV_RESET, ENV_STEP, FOR_LEARNER, MAKE_ENV, WAIT
 
 __all__ = ["Evaluator", "Places", "PlayedEpisode", "Player", "play"]
 
@@ -147,7 +149,7 @@ def _play(
 ) -> Iterator[PlayedEpisode | None]:
     timing = get_timing()
     agents = range(env.num_agents)
-    with timing.add_time("env_reset"):
+    with timing.add_time(ENV_RESET):
         observations = env.reset()
     player.begin_episodes(agents)
     yield None
@@ -163,7 +165,7 @@ def _play(
             actions = player.act(observations)
         ended: Sequence[int] = ()
         for _ in range(repeats):
-            with timing.add_time("env_step"):
+            with timing.add_time(ENV_STEP):
                 observations, step_rewards, terminated, truncated, infos = env.step(actions)
             num_steps += 1
             for agent, reward in enumerate(step_rewards):
@@ -188,7 +190,7 @@ def _play(
                 [bad_numbers.kept(env.index, agent, env.episode_statistics(infos[agent]), where) for agent in team]
             )
             yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra, team[0])
-        with timing.add_time("env_reset"):
+        with timing.add_time(ENV_RESET):
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
         player.begin_episodes(ended)
@@ -259,7 +261,7 @@ class Evaluator:
         bad_numbers: BadNumbers,
         reports: Reports,
     ) -> None:
-        self.name = f"Evaluator_{policy}"
+        self.name = str(ComponentId(EVALUATOR, policy))
         self.timing = Timing(f"Evaluator {policy} profile")
         self._policy = policy
         self._model = model
@@ -276,7 +278,7 @@ class Evaluator:
         self._episodes: list[PlayedEpisode] = []
         self._playing: Iterator[PlayedEpisode | None] | None = None
         self._children_time = ChildrenTime()
-        with self.timing.add_time("make_env"):
+        with self.timing.add_time(MAKE_ENV):
             self._env = make_env()
 
     def inputs(self) -> list[Input]:
@@ -291,7 +293,7 @@ class Evaluator:
         """Measure how far the evaluation under way is, and the time of games that run in processes of their own."""
         children_s = self._children_time.seconds()
         gauges = {"episodes_played": float(len(self._episodes))}
-        return gauges if children_s is None else gauges | {"children_cpu_s": children_s}
+        return gauges if children_s is None else gauges | {CHILDREN_CPU_S: children_s}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""
@@ -302,7 +304,7 @@ class Evaluator:
 
     def wait_block(self) -> str:
         """Tell that the Evaluator waits for the Learner."""
-        return "wait_learner"
+        return WAIT + FOR_LEARNER
 
     def finish(self) -> None:
         """Leave an evaluation under way unfinished, and one that is due unbegun, and say so."""

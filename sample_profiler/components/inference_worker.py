@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
 from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in
 from sample_profiler.profiling import Timing, device_clock
 from sample_profiler.profiling.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
@@ -26,6 +27,21 @@ from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.vocabulary import (
+    BATCH_ROWS,
+    FOR_ROLLOUT_WORKERS,
+    FORWARD,
+    HANDLE_POLICY_STEP,
+    INFERENCE_BATCHES,
+    INFERENCE_ROWS,
+    NUM_THREADS,
+    OBS_TO_DEVICE_NORMALIZE,
+    PREPARE_OUTPUTS,
+    SEND_MESSAGES,
+    TO_CPU,
+    WAIT,
+    WAIT_POLICY,
+)
 
 __all__ = ["InferenceWorker", "InferenceWorkerPorts"]
 
@@ -104,7 +120,7 @@ class InferenceWorker:
         timing: Timing,
         ports: InferenceWorkerPorts,
     ) -> None:
-        self.name = f"InferenceWorker_p{policy}-w{index}"
+        self.name = str(ComponentId(INFERENCE_WORKER, policy, index))
         self.timing = timing
         self._policy = policy
         self._network = network
@@ -142,11 +158,11 @@ class InferenceWorker:
         The mean is that since the start; of any time in between the numbers tell it (`analysis.window`).
         """
         return {
-            "batch_rows": self._num_rows / max(1, self._num_batches),
-            "inference_batches": self._num_batches,
-            "inference_rows": self._num_rows,
+            BATCH_ROWS: self._num_rows / max(1, self._num_batches),
+            INFERENCE_BATCHES: self._num_batches,
+            INFERENCE_ROWS: self._num_rows,
             "policy_version": self._version,
-            "num_threads": torch.get_num_threads(),
+            NUM_THREADS: torch.get_num_threads(),
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
@@ -181,7 +197,7 @@ class InferenceWorker:
 
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner for its first policy, then RolloutWorkers."""
-        return "wait_rollout_workers" if self._version >= 0 else "wait_policy"
+        return WAIT + FOR_ROLLOUT_WORKERS if self._version >= 0 else WAIT_POLICY
 
     def finish(self) -> None:
         """Take the last device times."""
@@ -205,7 +221,7 @@ class InferenceWorker:
 
     def _answer(self, groups: list[int]) -> None:
         # Around the call, so that letting go of its arrays is part of the block.
-        with self.timing.add_time("handle_policy_step"), torch.inference_mode():
+        with self.timing.add_time(HANDLE_POLICY_STEP), torch.inference_mode():
             self.slowdown.around(self._handle_policy_step, groups)
 
     @profile_range("InferenceWorker.update_model")
@@ -231,20 +247,20 @@ class InferenceWorker:
             finals = rows[memory.final_step[rows] > 0]
         with timing.add_time("stack"):
             observations, states = self._gather(slots, steps, finals)
-        with timing.add_time("obs_to_device_normalize", device=True):
+        with timing.add_time(OBS_TO_DEVICE_NORMALIZE, device=True):
             normalized = model.normalize({k: self._to_device(v) for k, v in observations.items()})
-        with timing.add_time("forward", device=True):
+        with timing.add_time(FORWARD, device=True):
             with computing_in(self._precision, self._device):
                 parameters, values, new_states = model(normalized, self._to_device(states))
             num_rows = len(rows)
             actions, log_probabilities = model.action_distribution(parameters[:num_rows]).draw(self._generator)
-        with timing.add_time("prepare_outputs"):
-            with timing.add_time("to_cpu"):
+        with timing.add_time(PREPARE_OUTPUTS):
+            with timing.add_time(TO_CPU):
                 outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]
             self._write(slots, steps, outputs)
             if len(finals):
                 self._write_final_values(finals, outputs[3][num_rows:])
-        with timing.add_time("send_messages"):
+        with timing.add_time(SEND_MESSAGES):
             for worker, answered in askers.groups_of.items():
                 self._ports.actions[worker].send(answered)
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sample_profiler.component_id import LEARNER, ComponentId
 from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
 from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
@@ -33,6 +34,18 @@ from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset, copy_last
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.vocabulary import (
+    FOR_BATCHER,
+    GATHER_OBSERVATIONS,
+    LEFT_OUT_SHARE,
+    NUM_THREADS,
+    NUM_USEFUL_THREADS,
+    POLICY_LAG,
+    PREPARE_BATCH,
+    REPORT_STATISTICS,
+    TRAIN,
+    WAIT,
+)
 
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
@@ -118,7 +131,7 @@ class Learner:
         memory: LearnerMemory,
         ports: LearnerPorts,
     ) -> None:
-        self.name = f"Learner_{policy}"
+        self.name = str(ComponentId(LEARNER, policy))
         self.timing = trainer.timing
         self._policy = policy
         self._dataset_slots = dataset_slots
@@ -159,10 +172,10 @@ class Learner:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
         return {
             "pending_trajectories": len(self._pending),
-            "policy_lag": self._latest_lag,
-            "left_out_share": self._left_out_share,
-            "num_threads": torch.get_num_threads(),
-            "num_useful_threads": self._options.num_useful_threads,
+            POLICY_LAG: self._latest_lag,
+            LEFT_OUT_SHARE: self._left_out_share,
+            NUM_THREADS: torch.get_num_threads(),
+            NUM_USEFUL_THREADS: self._options.num_useful_threads,
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
@@ -184,7 +197,7 @@ class Learner:
 
     def wait_block(self) -> str:
         """Tell that the Learner waits for datasets."""
-        return "wait_batcher"
+        return WAIT + FOR_BATCHER
 
     def finish(self) -> None:
         """Save what was learned since the last checkpoint, and take the last device times.
@@ -218,7 +231,7 @@ class Learner:
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         self._beat()
-        with self.timing.add_time("prepare_batch", device=True):
+        with self.timing.add_time(PREPARE_BATCH, device=True):
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
@@ -226,7 +239,7 @@ class Learner:
             steps = _recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
         self._is_whole = False
-        with self.timing.add_time("train", device=True):
+        with self.timing.add_time(TRAIN, device=True):
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
@@ -238,7 +251,7 @@ class Learner:
             self._latest_slots = slots[:_MOST_LOOKED_AT]
             self._ports.trained.send(slots)
         if time.monotonic() >= self._next_statistics_s:
-            with self.timing.add_time("report_statistics"):
+            with self.timing.add_time(REPORT_STATISTICS):
                 self._report_statistics(dataset, lag)
 
     def _train_epochs(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
@@ -372,7 +385,7 @@ class Learner:
         per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
         for start in range(0, len(chunks), per_piece):
             self._beat()
-            with self.timing.add_time("gather_observations"):
+            with self.timing.add_time(GATHER_OBSERVATIONS):
                 observations = dataset.observations(chunks[start : start + per_piece])
             yield observations
 

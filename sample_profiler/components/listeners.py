@@ -10,6 +10,7 @@ from typing import Any
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.profiling.render import printable
 from sample_profiler.repeated_warnings import is_logged
+from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, WAIT
 
 __all__ = ["HandlerListener", "Listener", "ObserverListener"]
 
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 _TRAINING_STEP = "on_training_step"
 _MOST_NAME = 80  # of characters: a record file has not room for any number of them
-_TAKEN = ("wait_", "observers", "message_handlers")  # beginnings of names of blocks that mean something else
+_TAKEN = (WAIT, OBSERVERS, MESSAGE_HANDLERS)  # beginnings of names of blocks that mean something else
 _MOST_MESSAGES = 10_000  # that wait for one handler
 _WINDOW_S = 5.0  # of the Runner's time, at least, that a listener is judged by
 _MUCH = 0.1  # of it
@@ -140,7 +141,7 @@ class ObserverListener(Listener):
     """
 
     def __init__(self, observer: RunObserver) -> None:
-        super().__init__("observers", "Observer", type(observer).__name__, _TRAINING_STEP)
+        super().__init__(OBSERVERS, "Observer", type(observer).__name__, _TRAINING_STEP)
         self.observer = observer
         self._steps = range(1, 1)
         self._tell: Callable[[RunObserver, int], None] = lambda *_: None
@@ -181,7 +182,7 @@ class HandlerListener(Listener):
     """
 
     def __init__(self, message_type: type, handler: Callable[[Any, Any], None]) -> None:
-        super().__init__("message_handlers", "Message handler", _name_of(handler), message_type.__name__)
+        super().__init__(MESSAGE_HANDLERS, "Message handler", _name_of(handler), message_type.__name__)
         self.message_type = message_type
         self._handler = handler
         self._messages: deque[tuple[Any, Any]] = deque()

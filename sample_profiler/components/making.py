@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.blueprint import Blueprint, frames_per_step
@@ -26,6 +27,7 @@ from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import is_runner_gone
 from sample_profiler.runtime.folder_lock import lock_until_exit
 from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
+from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +101,7 @@ def make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, rep
     from sample_profiler.components.self_serving_worker import SelfServingWorker
 
     worker = make_rollout_worker(blueprint, index, attempt, reports)
-    with worker.timing.add_time("make_inference"):
+    with worker.timing.add_time(MAKE_INFERENCE):
         inference = [
             _build_inference_worker(blueprint, policy, index, requests, worker.timing)
             for policy, requests in enumerate(blueprint.channels.requests[index])
@@ -135,7 +137,7 @@ def _build_inference_worker(
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories,
         # Made last where it is its own: what comes before counts as start_up.
-        timing=timing or Timing(f"InferenceWorker_p{policy}-w{index} profile"),
+        timing=timing or Timing(f"{ComponentId(INFERENCE_WORKER, policy, index)} profile"),
         ports=InferenceWorkerPorts(
             requests=requests,
             first_weights=blueprint.channels.first_weights[policy][index],

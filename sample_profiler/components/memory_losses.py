@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sample_profiler.components.selection import name_some, rollout_worker_index
+from sample_profiler.component_id import rollout_worker_index
+from sample_profiler.components.selection import name_some
 from sample_profiler.runtime.failure import ENVIRONMENTS_CURE, NETWORKS_CURE, Failure
 from sample_profiler.runtime.memory_limits import format_bytes
 from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryUse

@@ -21,6 +21,7 @@ from sample_profiler.runtime.event_loop import Timer
 from sample_profiler.runtime.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
+from sample_profiler.vocabulary import LOAD_CHECKPOINT, SAVE_CHECKPOINT
 
 __all__ = ["RunCourse", "TrainingProgress"]
 
@@ -101,7 +102,7 @@ class TrainingProgress:
         self._best_metric = -math.inf  # of what is written
         self._unwritten_best: _Best | None = None
         self._steps_saved = -1
-        with trainer.timing.add_time("load_checkpoint"):
+        with trainer.timing.add_time(LOAD_CHECKPOINT):
             checkpoints.remove_partials()
             self._load()
             self._best_metric = self._metric_of_best()
@@ -192,7 +193,7 @@ class TrainingProgress:
 
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
-        with self._trainer.timing.add_time("save_checkpoint"), self._pulse.beating(SAVE_S):
+        with self._trainer.timing.add_time(SAVE_CHECKPOINT), self._pulse.beating(SAVE_S):
             yield
 
     def _load(self) -> None:

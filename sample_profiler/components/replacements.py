@@ -6,8 +6,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.components.messages import Counters
-from sample_profiler.components.selection import rollout_worker_index
 from sample_profiler.config import FaultOptions
 from sample_profiler.errors import EnvContractError
 from sample_profiler.runtime.failure import Failure

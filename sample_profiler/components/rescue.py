@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, ComponentId, rollout_worker_index
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.memory_losses import describe_end, describe_envs, describe_refusal, name_with
 from sample_profiler.components.replacements import Replacements
-from sample_profiler.components.selection import rollout_worker_index
 from sample_profiler.components.topology import plan_rollout_worker, recording_options
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.process_record import ProcessRecord
@@ -66,8 +66,8 @@ class Rescue:
         worker = rollout_worker_index(child.name)
         assert worker is not None
         self._supervisor.bury(child)
-        batchers = [name for name in names if name.startswith("Batcher_")]
-        others = [name for name in names if name.startswith(("Batcher_", "Inference"))]
+        batchers = [name for name in names if ComponentId.parse(name).kind == BATCHER]
+        others = [name for name in names if ComponentId.parse(name).kind in (BATCHER, INFERENCE_WORKER)]
         asked.call("forget_worker", (worker,), others, self._patience_s)
         channels = self._blueprint.channels
         for channel in (channels.free[worker], channels.actions[worker]):

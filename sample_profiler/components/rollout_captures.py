@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.profiling.profile_request import plan_profiles
 
 __all__ = ["ANSWER_S", "CapturesRollouts"]
@@ -102,4 +103,6 @@ class CapturesRollouts(abc.ABC):
 
     def _call_rollout_workers(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> list[Any]:
         """Call a command of some rollout workers, by their indices; the rest is as with `_call_components`."""
-        return self._call_components(method, {f"RolloutWorker_w{worker}": args for worker, args in arguments.items()})
+        return self._call_components(
+            method, {str(ComponentId(ROLLOUT_WORKER, index=worker)): args for worker, args in arguments.items()}
+        )

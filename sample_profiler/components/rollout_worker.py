@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.env_times import RecentEnvTimes, with_resets
 from sample_profiler.components.messages import Counters, EpisodesFinished
@@ -41,6 +42,22 @@ from sample_profiler.runtime.heartbeats import Pulse
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.vocabulary import (
+    CHILDREN_CPU_S,
+    DECORRELATE,
+    ENQUEUE_POLICY_REQUESTS,
+    ENV_RESET,
+    ENV_STEP,
+    FOR_INFERENCE,
+    FREE_SLOTS,
+    MAKE_ENVS,
+    SLOWEST_ENV,
+    SLOWEST_ENV_RATIO,
+    SLOWEST_ENV_SHARE,
+    WAIT,
+    WAIT_FOR_TRAJECTORIES,
+    WAITING_GROUPS,
+)
 
 __all__ = ["RolloutWorker", "RolloutWorkerPorts"]
 
@@ -109,8 +126,8 @@ class RolloutWorker:
         bad_numbers: BadNumbers,
         is_replacement: bool = False,
     ) -> None:
-        self.name = f"RolloutWorker_w{index}"
-        self.timing = Timing(f"RolloutWorker_w{index} profile")
+        self.name = str(ComponentId(ROLLOUT_WORKER, index=index))
+        self.timing = Timing(f"{self.name} profile")
         self._index = index
         self._sampling = sampling
         self._trajectories = trajectories
@@ -132,7 +149,7 @@ class RolloutWorker:
         self.beat(is_starting=True)
         try:
             for group in plan.groups_of(index):
-                with self.timing.add_time("make_envs"):
+                with self.timing.add_time(MAKE_ENVS):
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
                         self.beat(is_starting=True)
@@ -161,10 +178,10 @@ class RolloutWorker:
 
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, the slowest environment, and games' time."""
-        gauges = {"free_slots": float(sum(map(len, self._free))), "waiting_groups": float(len(self._waiting))}
+        gauges = {FREE_SLOTS: float(sum(map(len, self._free))), WAITING_GROUPS: float(len(self._waiting))}
         children_s = self._children_time.seconds()
         if children_s is not None:
-            gauges["children_cpu_s"] = children_s
+            gauges[CHILDREN_CPU_S] = children_s
         return gauges | self._slowest_env()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
@@ -205,11 +222,11 @@ class RolloutWorker:
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
             self.beat(pause_s, is_starting=True)
-            with self.timing.add_time("decorrelate"):
+            with self.timing.add_time(DECORRELATE):
                 time.sleep(pause_s * self._index / self._sampling.num_workers)
         num_random_steps = self._sampling.rollout if self._sampling.decorrelate_envs_on_one_worker else 0
         for group in self._groups.values():
-            with self.timing.add_time("env_reset"):
+            with self.timing.add_time(ENV_RESET):
                 group.reset(num_random_steps, lambda: self.beat(is_starting=True))
             self._waiting.append(group)
             self._begin_rollouts()
@@ -248,7 +265,7 @@ class RolloutWorker:
 
     def wait_block(self) -> str:
         """Tell whom the worker waits for: the Learner's side for free slots if every group does, else inference."""
-        return "wait_for_trajectories" if len(self._waiting) == len(self._groups) else "wait_inference"
+        return WAIT_FOR_TRAJECTORIES if len(self._waiting) == len(self._groups) else WAIT + FOR_INFERENCE
 
     def finish(self) -> None:
         """End a capture that is on, report the last episodes and close all environments."""
@@ -298,7 +315,7 @@ class RolloutWorker:
     @profile_range("RolloutWorker.rollout")
     def _step(self, group: SteppingGroup) -> None:
         timing = self.timing
-        with timing.add_time("env_step"):
+        with timing.add_time(ENV_STEP):
             timing.mark_flow(flow_point(END, REQUEST, group.index))
             self.slowdown.around(group.step)
             timing.mark_flow(flow_point(START, REQUEST, group.index))
@@ -367,7 +384,7 @@ class RolloutWorker:
 
     @profile_range("RolloutWorker.request_actions")
     def _send_requests_to(self, policy: int, groups: Sequence[int]) -> None:
-        with self.timing.add_time("enqueue_policy_requests"):
+        with self.timing.add_time(ENQUEUE_POLICY_REQUESTS):
             for group in groups:
                 self.timing.mark_flow(flow_point(STEP, REQUEST, group))
             self._ports.requests[policy].send(groups)
@@ -384,9 +401,9 @@ class RolloutWorker:
         slowest_ns = max(times_ns)
         others_ns = (total_ns - slowest_ns) / (len(times_ns) - 1)
         return {
-            "slowest_env": float(self._first_env + times_ns.index(slowest_ns)),
-            "slowest_env_ratio": slowest_ns / max(others_ns, 1.0),
-            "slowest_env_share": slowest_ns / total_ns,
+            SLOWEST_ENV: float(self._first_env + times_ns.index(slowest_ns)),
+            SLOWEST_ENV_RATIO: slowest_ns / max(others_ns, 1.0),
+            SLOWEST_ENV_SHARE: slowest_ns / total_ns,
         }
 
     def _steps_of_an_env(self) -> float:

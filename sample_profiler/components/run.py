@@ -49,6 +49,7 @@ from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.standstill import looking
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
+from sample_profiler.vocabulary import MAIN_LOOP
 
 __all__ = [
     "RunResult",
@@ -282,7 +283,7 @@ def _run_to_the_end(
 
 def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
     try:
-        with wiring.runner.timing.add_time("main_loop"):
+        with wiring.runner.timing.add_time(MAIN_LOOP):
             wiring.run()
     except (Exception, SystemExit, HangError) as error:  # whoever calls sys.exit() shall not take the others along
         wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))

@@ -42,19 +42,28 @@ from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline_capture import TimelineRecorder
 from sample_profiler.storage.checkpoint_names import has_trained
+from sample_profiler.vocabulary import (
+    BATCH_ROWS,
+    FINISHED_TRAJECTORIES,
+    FPS,
+    FREE_SLOTS,
+    POLICY_LAG,
+    TRAJECTORIES_AT_LEARNER,
+    WAITING_GROUPS,
+)
 
 __all__ = ["RunRecords"]
 
 logger = logging.getLogger(__name__)
 
 _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
-    "fps": max,
-    "policy_lag": fmean,
-    "batch_rows": fmean,
-    "finished_trajectories": sum,
-    "trajectories_at_learner": sum,
-    "free_slots": sum,
-    "waiting_groups": sum,
+    FPS: max,
+    POLICY_LAG: fmean,
+    BATCH_ROWS: fmean,
+    FINISHED_TRAJECTORIES: sum,
+    TRAJECTORIES_AT_LEARNER: sum,
+    FREE_SLOTS: sum,
+    WAITING_GROUPS: sum,
     "memory_mib": sum,
 }
 """Gauges of which a report shows the course, and how those of several processes become one figure."""

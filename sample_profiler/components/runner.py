@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sample_profiler.component_id import LEARNER, RUNNER, ComponentId
 from sample_profiler.components.asking import AsksComponents
 from sample_profiler.components.audience import Audience
 from sample_profiler.components.blueprint import frames_per_step
@@ -47,6 +48,7 @@ from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.machine import machine_busy_s
 from sample_profiler.runtime.standstill import StoodStill
 from sample_profiler.runtime.supervisor import Child
+from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
 
 __all__ = ["Runner", "RunnerLinks"]
 
@@ -114,7 +116,7 @@ class Runner(AsksComponents):
         links: RunnerLinks,
         start_s: float,
     ) -> None:
-        self.name = "Runner"
+        self.name = RUNNER
         self.num_workers = config.sampling.num_workers
         self.timing = Timing("Runner profile")
         self.statistics = RunStatistics(
@@ -151,7 +153,7 @@ class Runner(AsksComponents):
         self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
         policies = range(config.sampling.num_policies)
-        learners = [f"Learner_{policy}" for policy in policies]
+        learners = [str(ComponentId(LEARNER, policy)) for policy in policies]
         self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
         self._policies_to_train = set(policies)
         self._failed: set[str] = set()
@@ -178,11 +180,11 @@ class Runner(AsksComponents):
 
     def gauges(self) -> dict[str, float]:
         """Measure throughput, and how busy the machine is."""
-        gauges = {"fps": self.statistics.throughput.rate(10)}
-        gauges["frames"] = float(sum(self.statistics.trained_frames().values()))
-        gauges["stood_still_s"] = self.statistics.throughput.left_out_s
+        gauges = {FPS: self.statistics.throughput.rate(10)}
+        gauges[FRAMES] = float(sum(self.statistics.trained_frames().values()))
+        gauges[STOOD_STILL_S] = self.statistics.throughput.left_out_s
         busy_s = machine_busy_s()
-        return gauges if busy_s is None else gauges | {"machine_busy_s": busy_s}
+        return gauges if busy_s is None else gauges | {MACHINE_BUSY_S: busy_s}
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""
@@ -194,7 +196,7 @@ class Runner(AsksComponents):
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
-        return "wait_components"
+        return WAIT + FOR_COMPONENTS
 
     def finish(self) -> None:
         """Take the last figures and let observers go."""
@@ -329,8 +331,8 @@ class Runner(AsksComponents):
         """
         told: defaultdict[str, list[str]] = defaultdict(list)
         for component, message in missed.items():
-            kind, _, policy = component.partition("_")
-            has_learned = kind == "Learner" and bool(self.counters.training_iterations[int(policy)])
+            which = ComponentId.parse(component)
+            has_learned = which.kind == LEARNER and bool(self.counters.training_iterations[which.policy])
             if has_learned and component not in self._finished:
                 lost = "; what it had learned since its last checkpoint is lost"
                 self.fail(Failure(component, message + lost, ""))

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
+from sample_profiler.component_id import (
+    BATCHER,
+    EVALUATOR,
+    INFERENCE_WORKER,
+    LEARNER,
+    ROLLOUT_WORKER,
+    RUNNER,
+    ComponentId,
+    rollout_worker_index,
+)
 from sample_profiler.errors import CaptureError
 
-__all__ = ["KINDS", "choose_components", "name_some", "rollout_worker_index"]
+__all__ = ["KINDS", "choose_components", "name_some"]
 
 KINDS = {
-    "rollout": "RolloutWorker",
-    "inference": "InferenceWorker",
-    "learner": "Learner",
-    "batcher": "Batcher",
-    "evaluator": "Evaluator",
-    "runner": "Runner",
+    "rollout": ROLLOUT_WORKER,
+    "inference": INFERENCE_WORKER,
+    "learner": LEARNER,
+    "batcher": BATCHER,
+    "evaluator": EVALUATOR,
+    "runner": RUNNER,
 }
-"""What component names begin with, by kind."""
+"""Kinds of components, by what people call them."""
 
-_ROLLOUT_WORKER = re.compile(r"RolloutWorker_w(\d+)")
 _MOST_NAMED = 4
 
 
@@ -47,9 +55,11 @@ def choose_components(
     if missing:
         there = f"allowed are {', '.join(map(str, sorted(indices)))}" if indices else "the run has none"
         raise CaptureError(f"there is no rollout worker {', '.join(missing)}; {there}")
-    prefixes = None if kinds is None else tuple(KINDS[kind] for kind in kinds)
+    wanted = None if kinds is None else {KINDS[kind] for kind in kinds}
     chosen = [
-        name for name in names if (prefixes is None or name.startswith(prefixes)) and _is_wanted_worker(name, workers)
+        name
+        for name in names
+        if (wanted is None or ComponentId.parse(name).kind in wanted) and _is_wanted_worker(name, workers)
     ]
     if not chosen:
         raise CaptureError(f"none of these components is there; the run has {', '.join(names) or 'none at all'}")
@@ -61,12 +71,6 @@ def name_some(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED + 1:
         return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} others"
     return ", ".join(names)
-
-
-def rollout_worker_index(name: str) -> int | None:
-    """Return which RolloutWorker a component is, by its name; None: it is none."""
-    match = _ROLLOUT_WORKER.fullmatch(name)
-    return None if match is None else int(match[1])
 
 
 def _is_wanted_worker(name: str, workers: Collection[int] | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.vocabulary import WAIT_FOR_TRAJECTORIES, WAIT_POLICY
 
 __all__ = ["SelfServingWorker"]
 
@@ -59,7 +60,7 @@ class SelfServingWorker:
     def wait_block(self) -> str:
         """Tell whom it waits for: the Learner, for its first weights or for free slots."""
         blocks = [member.wait_block() for member in self._inference]
-        return "wait_policy" if "wait_policy" in blocks else "wait_for_trajectories"
+        return WAIT_POLICY if WAIT_POLICY in blocks else WAIT_FOR_TRAJECTORIES
 
     def finish(self) -> None:
         """Let go of everything."""

@@ -19,6 +19,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
 from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.vocabulary import ENV_RESET
 
 __all__ = ["SteppingGroup"]
 
@@ -321,7 +322,7 @@ class SteppingGroup:
                 self.episodes.append(self._describe_episode(row, extra))
             if not terminated[agent]:
                 self._keep_final(row)
-        with self._timing.add_time("env_reset"):
+        with self._timing.add_time(ENV_RESET):
             begin_ns = perf_counter_ns()
             observations = self._begin_episodes(i, ended)
             self.reset_ns[i] += perf_counter_ns() - begin_ns

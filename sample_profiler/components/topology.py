@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from sample_profiler.component_id import BATCHER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.making import (
     make_batcher,
@@ -59,16 +60,16 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
     components = []
     for policy in range(sampling.num_policies):
         num_threads = choose_learner_threads(sampling.num_policies)
-        learner = settings(f"Learner_{policy}", num_threads, patience_s=_LEARNER_PATIENCE_S)
+        learner = settings(ComponentId(LEARNER, policy), num_threads, patience_s=_LEARNER_PATIENCE_S)
         components.append(ComponentPlan(learner, partial(make_learner, blueprint, policy)))
-        batcher = settings(f"Batcher_{policy}", num_threads=1)
+        batcher = settings(ComponentId(BATCHER, policy), num_threads=1)
         components.append(ComponentPlan(batcher, partial(make_batcher, blueprint, policy)))
         for index in range(0 if sampling.inference == "worker" else sampling.policy_workers_per_policy):
             num_threads = choose_inference_threads(sampling.policy_workers_per_policy * sampling.num_policies)
-            inference = settings(f"InferenceWorker_p{policy}-w{index}", num_threads)
+            inference = settings(ComponentId(INFERENCE_WORKER, policy, index), num_threads)
             components.append(ComponentPlan(inference, partial(make_inference_worker, blueprint, policy, index)))
         if blueprint.config.evaluation.eval_every_steps:
-            evaluator = replace(settings(f"Evaluator_{policy}", num_threads=1), has_environments=True)
+            evaluator = replace(settings(ComponentId(EVALUATOR, policy), num_threads=1), has_environments=True)
             components.append(ComponentPlan(evaluator, partial(make_evaluator, blueprint, policy)))
     return components + [plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers)]
 
@@ -86,7 +87,7 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
     has_one_thread = machine.force_envs_single_thread or has_own_inference
     settings = _child_settings(
         blueprint,
-        f"RolloutWorker_w{index}",
+        ComponentId(ROLLOUT_WORKER, index=index),
         num_threads=1 if has_one_thread else choose_worker_threads(sampling.num_workers),
         cpus=choose_cpus(index, sampling.num_workers) if machine.set_workers_cpu_affinity else None,
     )
@@ -99,14 +100,14 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
 
 def _child_settings(
     blueprint: Blueprint,
-    name: str,
+    component: ComponentId,
     num_threads: int | None,
     cpus: tuple[int, ...] | None = None,
     patience_s: float = _PATIENCE_S,
 ) -> ChildSettings:
     config = blueprint.config
     return ChildSettings(
-        name,
+        str(component),
         patience_s=patience_s,
         niceness=config.machine.default_niceness,
         cpus=cpus,
@@ -142,7 +143,7 @@ def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:
     plans = [
         plan
         for plan in plan_components(blueprint)
-        if not plan.settings.name.startswith(("Learner_", "Batcher_", "Evaluator_"))
+        if ComponentId.parse(plan.settings.name).kind in (INFERENCE_WORKER, ROLLOUT_WORKER)
     ]
     return [
         replace(plan, settings=replace(plan.settings, recording=RecordingOptions(), hang_timeout_s=math.inf))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.components.blueprint import Blueprint
 from sample_profiler.components.course import keep_course
 from sample_profiler.components.crew import LocalMember
@@ -18,7 +19,7 @@ from sample_profiler.components.processes import NoProcesses, Processes, Started
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.components.runner import Runner, RunnerLinks
-from sample_profiler.components.selection import name_some, rollout_worker_index
+from sample_profiler.components.selection import name_some
 from sample_profiler.components.topology import plan_components
 from sample_profiler.profiling import set_timing
 from sample_profiler.runtime.channels import LocalReports
@@ -33,6 +34,7 @@ from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, Proces
 from sample_profiler.runtime.recording import Recording
 from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 from sample_profiler.runtime.turns import Turns
+from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
 __all__ = ["ParallelWiring", "SerialWiring", "Surroundings"]
 
@@ -120,7 +122,7 @@ class ParallelWiring:
         grace_s = GRACE_AFTER_FAILURE_S if self.runner.failure else math.inf
         end_captures(self._watch.beat)
         places: dict[str, str] = {}
-        with self.runner.timing.add_time("wait_components"):
+        with self.runner.timing.add_time(WAIT + FOR_COMPONENTS):
             beginners = self._end_beginners() if self.runner.is_interrupted else []
             killed = self._supervisor.stop(grace_s, self._take_reports, partial(self._note_place, places))
         missed = {}

@@ -22,6 +22,7 @@ from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
+from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD
 
 __all__ = ["Trainer"]
 
@@ -137,8 +138,8 @@ class Trainer:
             self._optimizer.zero_grad()
             sums = _Sums()
         for micro_batch, targets in micro_batches:
-            with timing.add_time("calculate_losses", device=True):
-                with timing.add_time("forward_head"):
+            with timing.add_time(CALCULATE_LOSSES, device=True):
+                with timing.add_time(FORWARD_HEAD):
                     heads = self._encode(micro_batch)
                     joined = torch.cat([head.detach() for head in heads]).requires_grad_()
                 loss = self._calculate_loss(joined, micro_batch, targets, sums) / num_valid

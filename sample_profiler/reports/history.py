@@ -7,6 +7,15 @@ import re
 
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.session_checks import MAX_SECONDS
+from sample_profiler.vocabulary import (
+    BATCH_ROWS,
+    FINISHED_TRAJECTORIES,
+    FPS,
+    FREE_SLOTS,
+    POLICY_LAG,
+    TRAJECTORIES_AT_LEARNER,
+    WAITING_GROUPS,
+)
 
 __all__ = [
     *("EPISODE_LENGTH", "EPISODE_RETURN", "describe_figure", "name_deviation", "name_figure", "read_history"),
@@ -16,15 +25,15 @@ EPISODE_RETURN = "episode_return"
 EPISODE_LENGTH = "episode_length"
 _DEVIATION = "_deviation"
 _MEANINGS = {
-    "fps": "frames/s",
+    FPS: "frames/s",
     EPISODE_RETURN: "episode return",
     EPISODE_LENGTH: "episode length, frames",
-    "policy_lag": "policy lag, training steps",
-    "batch_rows": "steps in a batch of inference",
-    "finished_trajectories": "trajectories finished, on their way to a dataset",
-    "trajectories_at_learner": "trajectories at the Learner",
-    "free_slots": "free trajectory slots",
-    "waiting_groups": "groups that wait for a slot",
+    POLICY_LAG: "policy lag, training steps",
+    BATCH_ROWS: "steps in a batch of inference",
+    FINISHED_TRAJECTORIES: "trajectories finished, on their way to a dataset",
+    TRAJECTORIES_AT_LEARNER: "trajectories at the Learner",
+    FREE_SLOTS: "free trajectory slots",
+    WAITING_GROUPS: "groups that wait for a slot",
     "memory_mib": "memory of all processes, MiB",
 }
 
@@ -63,7 +72,7 @@ def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:
 
 
 def _place(name: str) -> int:
-    return 0 if name == "fps" else 1 if _OF_POLICY.fullmatch(name) else 2
+    return 0 if name == FPS else 1 if _OF_POLICY.fullmatch(name) else 2
 
 
 def _points(points: object) -> list[tuple[float, float]]:

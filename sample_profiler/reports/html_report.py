@@ -13,6 +13,7 @@ from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS
 from sample_profiler.reports.run_report import BlockFigures, RunReport, describe_run
 from sample_profiler.reports.tables import format_duration, format_percent, format_seconds
 from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
+from sample_profiler.vocabulary import WAIT
 
 __all__ = ["format_html"]
 
@@ -165,7 +166,7 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
             f"{figures.count:,} times, mean {format_seconds(figures.mean_s)}, median {format_seconds(figures.p50_s)}, "
             f"99 % below {format_seconds(figures.p99_s)}, longest {format_seconds(figures.max_s)}"
         )
-        is_wait = figures.key.startswith("wait_")
+        is_wait = figures.key.startswith(WAIT)
         color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
         width = min(figures.share, 1 - figures.start)
         label = f"{figures.key} {format_percent(figures.share)}" if figures.share >= _MIN_LABEL else ""

@@ -18,13 +18,13 @@ from sample_profiler.reports.history import read_history
 from sample_profiler.reports.tables import format_duration
 from sample_profiler.reports.verdict import verdict_to_dict
 from sample_profiler.reports.workers import WorkerFigures, worker_figures
+from sample_profiler.vocabulary import MAIN_LOOP, WAIT
 
 __all__ = ["BlockFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
 
 _NUM_SLOWEST = 15
-_LOOP = "main_loop"
 _MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
-_NO_SINGLE_PASS = ("wait_", "start_up")
+_NO_SINGLE_PASS = (WAIT, "start_up")
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
     stack = [(child, child.key) for child in root.children.values()]
     while stack:
         node, path = stack.pop()
-        is_work = node.key != _LOOP and not node.key.startswith(_NO_SINGLE_PASS)
+        is_work = node.key != MAIN_LOOP and not node.key.startswith(_NO_SINGLE_PASS)
         if is_work and (not node.children or node.statistics.max_ns > _longest_inside_ns(node)):
             found.append((component, path, node.statistics.max_ns / NS_PER_S))
         stack.extend((child, f"{path}/{child.key}") for child in node.children.values())

@@ -12,13 +12,13 @@ from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
 from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten
+from sample_profiler.vocabulary import MAIN_LOOP
 
 __all__ = ["format_status"]
 
 _COMPONENT_WIDTH = 21
 _BLOCK_WIDTH = 22
 _WAITS_WIDTH = 19
-_LOOP = "main_loop"
 _UNKNOWN = "unknown"
 
 
@@ -101,7 +101,7 @@ def _current_block(record: ProcessRecord, trees: Sequence[str]) -> tuple[str, st
     if record.state == "ended" or block is None:
         return "-" if record.state == "ended" else "no block", ""
     # Everybody is in the main loop: that is not worth a word.
-    path = block.path[1:] if len(block.path) > 1 and block.path[0] == _LOOP else block.path
+    path = block.path[1:] if len(block.path) > 1 and block.path[0] == MAIN_LOOP else block.path
     duration = format_duration((record.read_ns - block.since_ns) / NS_PER_S)
     return shorten("/".join(path), _BLOCK_WIDTH), duration
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER, ComponentId
 from sample_profiler.reports.chrome_trace import NS_PER_US, named
 from sample_profiler.reports.timeline_lanes import MAX_LANES, Lanes, OpenPasses
 
 __all__ = ["MAX_THREAD", "TIMERS_OF_THREAD", "Tracks", "track_name"]
 
-_ORDER = ("Runner", "RolloutWorker", "InferenceWorker", "Batcher", "Learner")
+_ORDER = (RUNNER, ROLLOUT_WORKER, INFERENCE_WORKER, BATCHER, LEARNER)
 MAX_THREAD = (1 << 14) - 1
 """The largest number that a thread of a process has."""
 _CAPTURED = 1 << 24  # where the tracks of captures begin, behind those of all threads
@@ -46,9 +47,11 @@ class Tracks:
         if name in self.processes:
             return
         pid = self.processes[name] = len(self.processes) + 1
-        ranks = [rank for rank, prefix in enumerate(_ORDER) if name.startswith(prefix)]
+        kind = ComponentId.parse(name).kind
         yield named("process_name", pid, 0, name)
-        order = ((ranks[0] if ranks else len(_ORDER)) if rank is None else rank) * 1000 + pid
+        if rank is None:
+            rank = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+        order = rank * 1000 + pid
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order}}
 
     def place(self, pid: int, thread: int, start_ns: int, end_ns: int, node: int | None) -> tuple[int, bool]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sample_profiler.component_id import (
+    BATCHER,
+    INFERENCE_WORKER,
+    LEARNER,
+    ROLLOUT_WORKER,
+    RUNNER,
+    ComponentId,
+    rollout_worker_index,
+)
 from sample_profiler.profiling.process_record import is_timers
 from sample_profiler.profiling.render import format_tree
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.timer_nodes import merge_trees
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.vocabulary import ENV_STEP
 
 __all__ = ["format_trees"]
 
-_WORKER = re.compile(r"RolloutWorker_w(\d+)$")
-_ORDER = ("Batcher", "InferenceWorker", "Learner")  # then others; last RolloutWorkers and the Runner
-_WORK_BLOCK = "env_step"
+_ORDER = (BATCHER, INFERENCE_WORKER, LEARNER)  # then others; last RolloutWorkers and the Runner
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class _Tree:
 
     @property
     def work_s(self) -> float:
-        return self.root.value_of_key_ns(_WORK_BLOCK) / NS_PER_S if _WORK_BLOCK in self.root.block_keys() else 0.0
+        return self.root.value_of_key_ns(ENV_STEP) / NS_PER_S if ENV_STEP in self.root.block_keys() else 0.0
 
 
 def format_trees(session: Session, unrecorded: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -47,13 +54,14 @@ def format_trees(session: Session, unrecorded: Mapping[str, Mapping[str, Any]]) 
     """
     trees = _trees_of(session)
     trees |= {name: _Tree(str(plain["name"]), TreeNode.from_dict(plain)) for name, plain in unrecorded.items()}
-    workers = sorted(filter(_WORKER.match, trees), key=_worker_index)
-    others = sorted(trees.keys() - {*workers, "Runner"}, key=_rank)
+    indices = {name: index for name in trees if (index := rollout_worker_index(name)) is not None}
+    workers = sorted(indices, key=indices.__getitem__)
+    others = sorted(trees.keys() - {*workers, RUNNER}, key=_rank)
     shown = [trees[name] for name in others + _shown_workers(trees, workers)]
     if len(workers) > 1:
-        shown.append(_add_up(f"RolloutWorker (all {len(workers)}) profile", [trees[worker] for worker in workers]))
-    if "Runner" in trees:
-        shown.append(trees["Runner"])
+        shown.append(_add_up(f"{ROLLOUT_WORKER} (all {len(workers)}) profile", [trees[worker] for worker in workers]))
+    if RUNNER in trees:
+        shown.append(trees[RUNNER])
     return list(map(str, shown))
 
 
@@ -82,10 +90,5 @@ def _shown_workers(trees: Mapping[str, _Tree], workers: list[str]) -> list[str]:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    kinds = [index for index, kind in enumerate(_ORDER) if name.startswith(kind)]
-    return (kinds[0] if kinds else len(_ORDER), name)
-
-
-def _worker_index(name: str) -> int:
-    match = _WORKER.match(name)
-    return int(match[1]) if match else -1
+    kind = ComponentId.parse(name).kind
+    return (_ORDER.index(kind) if kind in _ORDER else len(_ORDER), name)

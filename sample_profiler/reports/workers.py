@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.reports.tables import format_percent, format_seconds
+from sample_profiler.vocabulary import ENV_STEP, FOR_INFERENCE, FOR_LEARNER, SLOWEST_ENV, SLOWEST_ENV_RATIO
 
 __all__ = ["WORKER_TITLES", "WorkerFigures", "worker_figures", "worker_rows"]
 
@@ -21,8 +22,6 @@ WORKER_TITLES = (
     "slowest environment to the others",
 )
 """Of the columns of `worker_rows`; all but the first are numbers."""
-
-_STEP = "env_step"
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,18 @@ class WorkerFigures:
 
 def worker_figures(workers: Sequence[ComponentLoad]) -> list[WorkerFigures]:
     """Return the figures of each worker, in the order given."""
-    steps_s = {load.name: load.seconds_per_pass(_STEP) for load in workers}
+    steps_s = {load.name: load.seconds_per_pass(ENV_STEP) for load in workers}
     figures = []
     for load in workers:
         others_s = median_of_others(steps_s, load.name)
-        env, ratio = load.gauges.get("slowest_env", 0.0), load.gauges.get("slowest_env_ratio", 0.0)
+        env, ratio = load.gauges.get(SLOWEST_ENV, 0.0), load.gauges.get(SLOWEST_ENV_RATIO, 0.0)
         has_slowest = ratio > 0 and math.isfinite(ratio) and math.isfinite(env)
         figures.append(
             WorkerFigures(
                 worker=load.name,
                 busy=load.busy,
-                waits_for_inference=load.waits.get("inference", 0.0),
-                waits_for_learner=load.waits.get("learner", 0.0),
+                waits_for_inference=load.waits.get(FOR_INFERENCE, 0.0),
+                waits_for_learner=load.waits.get(FOR_LEARNER, 0.0),
                 step_s=steps_s[load.name],
                 to_others=steps_s[load.name] / others_s if others_s else None,
                 slowest_env=int(env) if has_slowest else None,

@@ -19,6 +19,7 @@ from sample_profiler.profiling import Timing, set_timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.turns import Turns
+from sample_profiler.vocabulary import RECEIVE, TIMERS, WATCH_PROCESSES
 
 __all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "LoopControl", "PipeWaiter", "StalledError", "Timer"]
 
@@ -231,7 +232,7 @@ class EventLoop:
             ready = self.unhandled or self._waiter.wait(min(_MAX_WAIT_S, self._next_due_s - time.monotonic()))
         self.unhandled = []
         if self._beat is not None:
-            with waiting.timing.add_time("watch_processes"):
+            with waiting.timing.add_time(WATCH_PROCESSES):
                 self._beat()
         for number, source in enumerate(ready):
             if control.is_stopping:
@@ -243,7 +244,7 @@ class EventLoop:
                 continue  # nobody listens to it any more
             component, receiver = self._handlers[id(source)]
             self.activate(component)
-            with component.timing.add_time("receive"):
+            with component.timing.add_time(RECEIVE):
                 values = source.receive() if receiver.most is None else source.receive(receiver.most)
             if values:
                 self.is_handling = True
@@ -258,7 +259,7 @@ class EventLoop:
             if now_s >= timer.due_s and not self.control.is_stopping:
                 timer.due_s = now_s + timer.interval_s
                 self.activate(component)
-                with component.timing.add_time("timers"):
+                with component.timing.add_time(TIMERS):
                     timer.callback()
         self._next_due_s = min(timer.due_s for _, timer in self._timers)
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.errors import (
     CheckpointError,
     ConfigError,
@@ -115,7 +116,7 @@ def _causes_of(error: BaseException) -> Iterator[BaseException]:
 
 def _find_cure(component: str, error: BaseException) -> str:
     # Networks are PyTorch's, which has an error of its own; what else a worker keeps is small.
-    is_of_worker = component.startswith("RolloutWorker") and isinstance(error, MemoryError | OSError)
+    is_of_worker = rollout_worker_index(component) is not None and isinstance(error, MemoryError | OSError)
     return ENVIRONMENTS_CURE if is_of_worker or isinstance(error, EnvError) else NETWORKS_CURE
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recorder import ClockNs
+from sample_profiler.vocabulary import WAIT
 
 __all__ = ["Turns"]
 
@@ -85,5 +86,5 @@ class Turns:
             waited_ns = total_ns - seen_ns.get(other, 0)
             if waited_ns and other != name:
                 seen_ns[other] = total_ns
-                member.timing.record(f"wait_{other}", begin_ns, min(begin_ns + waited_ns, now_ns))
+                member.timing.record(f"{WAIT}{other}", begin_ns, min(begin_ns + waited_ns, now_ns))
                 begin_ns += waited_ns

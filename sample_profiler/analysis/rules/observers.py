@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 from sample_profiler.profiling.render import printable
+from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS
 
 __all__ = ["mention_observers", "serial_observers"]
 
-_KINDS = {"observers": "observer", "message_handlers": "message handler"}
+_KINDS = {OBSERVERS: "observer", MESSAGE_HANDLERS: "message handler"}
 """What has a block of its own within these of the Runner."""
 
 _WORTH_TELLING = 0.2  # of what the first takes

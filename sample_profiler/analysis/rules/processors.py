@@ -6,6 +6,8 @@ from sample_profiler.analysis.core_shares import INFERENCE, OUTSIDE, TRAINING, W
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.sampling import own_inference
+from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
+from sample_profiler.vocabulary import NUM_THREADS, NUM_USEFUL_THREADS
 
 __all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
 
@@ -52,8 +54,8 @@ def _own_cores(run: JudgedRun, load: ComponentLoad) -> int:
     is too much where all processes together want more than there is; a single Learner is given all on purpose.
     """
     cores = run.facts.num_cores or 1
-    is_worker = load.kind == "RolloutWorker"
-    sharing = {"RolloutWorker": len(run.workers), "Learner": len(run.facts.learners)}.get(load.kind, 1)
+    is_worker = load.kind == ROLLOUT_WORKER
+    sharing = {ROLLOUT_WORKER: len(run.workers), LEARNER: len(run.facts.learners)}.get(load.kind, 1)
     is_tied = is_worker and bool(run.facts.flag("set_workers_cpu_affinity", True))
     is_short = sum(map(_wanted_cores, run.facts.components)) >= cores + _SPARE_THREADS
     return max(1, -(-cores // sharing)) if is_tied or is_short else cores
@@ -61,7 +63,7 @@ def _own_cores(run: JudgedRun, load: ComponentLoad) -> int:
 
 def _fewer_threads(run: JudgedRun, load: ComponentLoad) -> list[Advice]:
     why = "threads beyond the cores only wait for each other"
-    if load.kind == "RolloutWorker":
+    if load.kind == ROLLOUT_WORKER:
         gain = run.gain(run.learner_room(_WITHOUT_THEM), 0.1)
         own = Advice(
             "one thread in what environments load",
@@ -71,10 +73,10 @@ def _fewer_threads(run: JudgedRun, load: ComponentLoad) -> list[Advice]:
             return [own]
         return [Advice("--force_envs_single_thread=True", why, gain), own]
     cores = run.facts.num_cores or 1
-    shares = {"Learner": len(run.facts.learners), "InferenceWorker": 4 * len(run.inference)}
+    shares = {LEARNER: len(run.facts.learners), INFERENCE_WORKER: 4 * len(run.inference)}
     threads = max(1, cores // shares.get(load.kind, cores))
     # The processors that a Learner gives back are those of all others, too.
-    gain = run.gain(_WITHOUT_THEM if load.kind == "Learner" else run.learner_room(_WITHOUT_THEM), 0.1)
+    gain = run.gain(_WITHOUT_THEM if load.kind == LEARNER else run.learner_room(_WITHOUT_THEM), 0.1)
     why += "; by itself this process takes so many, whatever OMP_NUM_THREADS says: look where more are asked for"
     return [Advice(f"torch.set_num_threads({threads})", why, gain)]
 
@@ -86,8 +88,8 @@ def too_few_threads(run: JudgedRun) -> Finding | None:
         return None
     if not run.is_paced_by_learner or run.num_idle < _IDLE_CORES:
         return None
-    threads = int(learner.gauges.get("num_threads", 0.0))
-    useful = learner.gauges.get("num_useful_threads") or cores
+    threads = int(learner.gauges.get(NUM_THREADS, 0.0))
+    useful = learner.gauges.get(NUM_USEFUL_THREADS) or cores
     if not 0 < threads < min(cores, useful) or (learner.cpu or 0.0) < _USED * threads * learner.busy:
         return None
     more = min(cores, threads + max(1, int(run.num_idle)))
@@ -129,8 +131,8 @@ def processor(run: JudgedRun) -> Finding | None:
     else:
         headline += "; the components are in balance"
     component = WHOSE.get(largest, "")
-    if component == "InferenceWorker" and not run.inference:
-        component = "RolloutWorker"
+    if component == INFERENCE_WORKER and not run.inference:
+        component = ROLLOUT_WORKER
     return Finding("processor", component, headline, evidence, advice)
 
 

@@ -10,13 +10,22 @@ from sample_profiler.analysis.findings import (
     LITTLE,
     MUCH,
     OWN_WORK,
-    POLICY_STEP,
     Advice,
     Finding,
     JudgedRun,
     cores_in,
     describe_blocks,
     percent,
+)
+from sample_profiler.component_id import ROLLOUT_WORKER
+from sample_profiler.vocabulary import (
+    BATCH_ROWS,
+    ENQUEUE_POLICY_REQUESTS,
+    ENV_RESET,
+    ENV_STEP,
+    HANDLE_POLICY_STEP,
+    RECEIVE,
+    SEND_MESSAGES,
 )
 
 __all__ = [
@@ -26,7 +35,7 @@ __all__ = [
 
 _FEW_ROWS = 6
 _MUCH_SENDING = 0.15
-_MESSAGES = (f"{POLICY_STEP}/send_messages", "enqueue_policy_requests", "receive")
+_MESSAGES = (f"{HANDLE_POLICY_STEP}/{SEND_MESSAGES}", ENQUEUE_POLICY_REQUESTS, RECEIVE)
 _WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
 _INFERENCE_BUSY = 0.7  # of its wall
 
@@ -36,7 +45,7 @@ def small_inference_batches(run: JudgedRun) -> Finding | None:
     if not run.inference or run.inference_busy < MUCH or run.learner_waits < LITTLE:
         return None
     load = max(run.inference, key=lambda each: each.busy)
-    rows = load.gauges.get("batch_rows", 0.0)
+    rows = load.gauges.get(BATCH_ROWS, 0.0)
     in_flight = run.num_envs * len(run.workers)
     if not 0 < rows < _FEW_ROWS or run.waits_for_inference < LITTLE:
         return None
@@ -48,7 +57,7 @@ def small_inference_batches(run: JudgedRun) -> Finding | None:
     ]
     # Half as many calls and messages for the same steps leave processors to everybody.
     calls = sum(each.cpu or 0.0 for each in run.inference) + sum(
-        (each.cpu or 0.0) - cores_in(each, "env_step") for each in run.workers
+        (each.cpu or 0.0) - cores_in(each, ENV_STEP) for each in run.workers
     )
     twice = run.gain(run.room(run.learner_room(2.0), calls / 2), 0.1)
     in_workers = run.gain(run.room(run.learner_room(1.3), _cores_of_messages(run)), 0.0)
@@ -77,7 +86,7 @@ def _limited_by_inference(run: JudgedRun) -> Finding:
     load = max(run.inference, key=lambda each: each.busy)
     wanted = run.learner_room(1 / max(1 - run.waits_for_inference, 0.2))
     evidence = [
-        f"{load.name} works {percent(load.busy)} of the time, {load.gauges.get('batch_rows', 0.0):.0f} rows at once",
+        f"{load.name} works {percent(load.busy)} of the time, {load.gauges.get(BATCH_ROWS, 0.0):.0f} rows at once",
         f"workers wait {percent(run.waits_for_inference)} of their time for actions",
         f"most of it: {describe_blocks(load)}",
     ]
@@ -110,14 +119,14 @@ def self_served_inference(run: JudgedRun) -> Finding | None:
 
 
 def _limited_by_self_served_inference(run: JudgedRun) -> Finding:
-    rows = fmean(load.gauges.get("batch_rows", 0.0) for load in run.workers)
+    rows = fmean(load.gauges.get(BATCH_ROWS, 0.0) for load in run.workers)
     evidence = [
         f"workers draw actions {percent(run.action_sampling)} of the time, {rows:.0f} rows at once, and step "
         f"environments {percent(run.stepping)}",
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
     ]
     headline = "Inference is the limit: workers draw actions most of the time"
-    return Finding("inference", "RolloutWorker", headline, evidence, _less_self_served_inference(run, rows))
+    return Finding("inference", ROLLOUT_WORKER, headline, evidence, _less_self_served_inference(run, rows))
 
 
 def _less_self_served_inference(run: JudgedRun, rows: float) -> list[Advice]:
@@ -144,7 +153,7 @@ def own_inference(run: JudgedRun) -> list[Advice]:
     if not run.inference:
         return []
     load = max(run.inference, key=lambda each: each.busy)
-    sending = load.blocks.get(f"{POLICY_STEP}/send_messages", 0.0)
+    sending = load.blocks.get(f"{HANDLE_POLICY_STEP}/{SEND_MESSAGES}", 0.0)
     if sending < _MUCH_SENDING:
         return []
     factor = min(1 / (1 - sending), 1 / max(1 - run.waits_for_inference, 0.2))
@@ -192,11 +201,11 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
     factor = min(wanted, 1 / max(1 - 0.5 * stepping, 0.05))
     advice.append(Advice("a faster environment", _why_faster_environments(run), run.gain(factor, 0.1)))
-    return Finding("environments", "RolloutWorker", "Stepping environments is the limit", evidence, advice)
+    return Finding("environments", ROLLOUT_WORKER, "Stepping environments is the limit", evidence, advice)
 
 
 def _why_faster_environments(run: JudgedRun) -> str:
-    resets = run.worker_share("env_step/env_reset")
+    resets = run.worker_share(f"{ENV_STEP}/{ENV_RESET}")
     if resets > 0.3 * run.stepping:
         return f"{percent(resets / run.stepping)} of it is resetting"
     if run.is_saturated and _is_mostly_stepping(run):
@@ -245,7 +254,7 @@ def _limited_by_their_number(run: JudgedRun) -> Finding:
         )
     return Finding(
         "too few environments",
-        "RolloutWorker",
+        ROLLOUT_WORKER,
         "Too few environments are under way to keep anybody busy",
         evidence,
         advice,

@@ -8,6 +8,7 @@ from statistics import median
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
+from sample_profiler.vocabulary import ENV_STEP, SLOWEST_ENV, SLOWEST_ENV_RATIO, SLOWEST_ENV_SHARE
 
 __all__ = ["slow_environment", "slow_worker"]
 
@@ -24,12 +25,12 @@ def slow_environment(run: JudgedRun) -> Finding | None:
     if not hindered:
         return None
     worker = hindered[0]
-    ratio, share = worker.gauges["slowest_env_ratio"], worker.gauges["slowest_env_share"]
-    stepping = worker.blocks.get("env_step", 0.0)
+    ratio, share = worker.gauges[SLOWEST_ENV_RATIO], worker.gauges[SLOWEST_ENV_SHARE]
+    stepping = worker.blocks.get(ENV_STEP, 0.0)
     factor = _factor_without(run, {load.name for load in hindered}, _own_factor(stepping * share, ratio))
     if _is_limited_elsewhere(run, factor):
         return None
-    env, *alike = (int(load.gauges.get("slowest_env", -1)) for load in hindered)
+    env, *alike = (int(load.gauges.get(SLOWEST_ENV, -1)) for load in hindered)
     evidence = [
         f"its steps take {ratio:.1f} times as long as those of the {max(1, run.num_envs - 1)} others of {worker.name}",
         f"they are {percent(share)} of that worker's env_step, which is {percent(stepping)} of its time",
@@ -45,12 +46,12 @@ def slow_environment(run: JudgedRun) -> Finding | None:
 
 def slow_worker(run: JudgedRun) -> Finding | None:
     """Environments of a worker step slower than those of the others, and the Learner waits for samples."""
-    steps_s = {load.name: load.seconds_per_pass("env_step") for load in run.workers}
+    steps_s = {load.name: load.seconds_per_pass(ENV_STEP) for load in run.workers}
     load = max(run.workers, key=lambda each: steps_s[each.name], default=None)
     others_s = median_of_others(steps_s, load.name) if load else None
     if load is None or not others_s or steps_s[load.name] < _SLOW_WORKER_RATIO * others_s:
         return None
-    stepping, ratio = load.blocks.get("env_step", 0.0), steps_s[load.name] / others_s
+    stepping, ratio = load.blocks.get(ENV_STEP, 0.0), steps_s[load.name] / others_s
     if stepping < MUCH or load.busy < _BUSY:
         return None
     slow = {name for name, seconds in steps_s.items() if seconds >= _SLOW_WORKER_RATIO * others_s}
@@ -77,15 +78,15 @@ def slow_worker(run: JudgedRun) -> Finding | None:
 def _has_slow_env(worker: ComponentLoad) -> bool:
     gauges = worker.gauges
     return (
-        gauges.get("slowest_env_ratio", 0.0) >= _SLOW_ENV_RATIO
-        and gauges.get("slowest_env_share", 0.0) >= _SLOW_ENV_SHARE
+        gauges.get(SLOWEST_ENV_RATIO, 0.0) >= _SLOW_ENV_RATIO
+        and gauges.get(SLOWEST_ENV_SHARE, 0.0) >= _SLOW_ENV_SHARE
         and _lost_in_env(worker) >= _LEAST_LOST
         and worker.busy >= _BUSY
     )
 
 
 def _lost_in_env(worker: ComponentLoad) -> float:
-    return worker.blocks.get("env_step", 0.0) * worker.gauges.get("slowest_env_share", 0.0)
+    return worker.blocks.get(ENV_STEP, 0.0) * worker.gauges.get(SLOWEST_ENV_SHARE, 0.0)
 
 
 def _own_factor(share: float, ratio: float) -> float:
@@ -109,7 +110,7 @@ def _factor_without(run: JudgedRun, slow: Collection[str], own_factor: float) ->
     others = [steps for name, steps in makes.items() if name not in slow]
     most = median(others) if others else math.inf
     then = sum(others) + sum(max(makes[name], min(makes[name] * own_factor, most)) for name in slow)
-    made = sum(load.counts.get("env_step", 0) for load in run.workers)
+    made = sum(load.counts.get(ENV_STEP, 0) for load in run.workers)
     return run.learner_room(then / made if made else own_factor)
 
 

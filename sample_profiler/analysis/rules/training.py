@@ -12,6 +12,7 @@ from sample_profiler.analysis.findings import (
     largest_block,
     percent,
 )
+from sample_profiler.vocabulary import ENV_STEP, FOR_LEARNER, TRAIN
 
 __all__ = ["buffers", "learner", "taking_turns"]
 
@@ -42,7 +43,7 @@ def buffers(run: JudgedRun) -> Finding | None:
     if run.learner is None or run.learner_waits < 0.2 or run.waits_for_learner < 0.2:
         return None
     factor = run.room(run.learner_room(_without_waits(run)), saved=_cores_of_unhindered(run))
-    waits = [load.waits.get("learner", 0.0) for load in run.workers]
+    waits = [load.waits.get(FOR_LEARNER, 0.0) for load in run.workers]
     accumulated = int(run.facts.flag("num_batches_to_accumulate", 2))
     evidence = [
         f"{run.learner.name} waits {percent(run.learner_waits)} of the time for a dataset",
@@ -64,13 +65,13 @@ def buffers(run: JudgedRun) -> Finding | None:
 
 def _without_waits(run: JudgedRun) -> float:
     """Return how many times as much workers would make that never waited for memory: the quick ones wait for most."""
-    made = sum(load.counts.get("env_step", 0) for load in run.workers)
+    made = sum(load.counts.get(ENV_STEP, 0) for load in run.workers)
     return sum(map(run.makes_unhindered, run.workers)) / made if made else 1.0
 
 
 def _cores_of_unhindered(run: JudgedRun) -> float:
     """Return the cores of workers that wait for no memory: with more of it these take no more."""
-    return sum(load.cpu or 0.0 for load in run.workers if load.waits.get("learner", 0.0) < LITTLE)
+    return sum(load.cpu or 0.0 for load in run.workers if load.waits.get(FOR_LEARNER, 0.0) < LITTLE)
 
 
 def learner(run: JudgedRun) -> Finding | None:
@@ -90,7 +91,7 @@ def learner(run: JudgedRun) -> Finding | None:
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
     if epochs > 1:
-        training = learner.blocks.get("train", learner.busy)
+        training = learner.blocks.get(TRAIN, learner.busy)
         factor = 1 / max(1 - training * (1 - (epochs - 1) / epochs), 0.1)
         change = f"--num_epochs={epochs - 1}"
         advice.append(

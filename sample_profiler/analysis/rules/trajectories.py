@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import MUCH, OWN_WORK, Advice, Finding, JudgedRun, describe_blocks, percent
+from sample_profiler.component_id import BATCHER, ComponentId
+from sample_profiler.vocabulary import FINISHED_TRAJECTORIES, LEFT_OUT_SHARE, POLICY_LAG, TRAJECTORIES_AT_LEARNER
 
 __all__ = ["batching", "left_out", "old_samples"]
 
@@ -17,7 +19,7 @@ _LONG_LINE_DATASETS = 2.0
 
 def batching(run: JudgedRun) -> Finding | None:
     """Even the busiest Learner waits for datasets, and a Batcher works most of the time."""
-    batcher = max(run.facts.of_kind("Batcher"), key=lambda load: load.busy, default=None)
+    batcher = max(run.facts.of_kind(BATCHER), key=lambda load: load.busy, default=None)
     if batcher is None or run.learner is None or run.learner_waits < MUCH:
         return None
     if batcher.busy < _MOSTLY or run.own_work(batcher) < OWN_WORK:
@@ -25,7 +27,7 @@ def batching(run: JudgedRun) -> Finding | None:
     evidence = [
         f"{batcher.name} works {percent(batcher.busy)} of the time: {describe_blocks(batcher)}",
         f"{run.learner.name} waits {percent(run.learner_waits)} of the time for a dataset",
-        f"{batcher.gauges.get('finished_trajectories', 0.0):.0f} finished trajectories wait for being handed over",
+        f"{batcher.gauges.get(FINISHED_TRAJECTORIES, 0.0):.0f} finished trajectories wait for being handed over",
     ]
     rollout = 2 * int(run.facts.flag("rollout", 32))
     batch_size = int(run.facts.flag("batch_size", rollout))
@@ -97,13 +99,13 @@ class _Lag:
 
 def _lag_of(run: JudgedRun, learner: ComponentLoad) -> _Lag:
     flag = run.facts.flag
-    steps = learner.gauges.get("policy_lag", 0.0)
+    steps = learner.gauges.get(POLICY_LAG, 0.0)
     num_batches = int(flag("num_batches_per_epoch", 1))
     dataset_slots = max(1, int(flag("batch_size", 1)) * num_batches // int(flag("rollout", 32)))
     waiting = sum(
-        batcher.gauges.get("finished_trajectories", 0.0) + batcher.gauges.get("trajectories_at_learner", 0.0)
-        for batcher in run.facts.of_kind("Batcher")
-        if batcher.name.partition("_")[2] == learner.name.partition("_")[2]
+        batcher.gauges.get(FINISHED_TRAJECTORIES, 0.0) + batcher.gauges.get(TRAJECTORIES_AT_LEARNER, 0.0)
+        for batcher in run.facts.of_kind(BATCHER)
+        if ComponentId.parse(batcher.name).policy == ComponentId.parse(learner.name).policy
     )
     return _Lag(
         learner=learner.name,
@@ -111,7 +113,7 @@ def _lag_of(run: JudgedRun, learner: ComponentLoad) -> _Lag:
         datasets=steps / (num_batches * int(flag("num_epochs", 1))),
         line=max(0.0, waiting / dataset_slots - 1),
         dataset_slots=dataset_slots,
-        left_out=learner.gauges.get("left_out_share", 0.0),
+        left_out=learner.gauges.get(LEFT_OUT_SHARE, 0.0),
     )
 
 

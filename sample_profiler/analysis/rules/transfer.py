@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
-from sample_profiler.analysis.findings import LITTLE, MUCH, POLICY_STEP, Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
+from sample_profiler.vocabulary import (
+    FORWARD,
+    GATHER_OBSERVATIONS,
+    HANDLE_POLICY_STEP,
+    OBS_TO_DEVICE_NORMALIZE,
+    PREPARE_BATCH,
+    PREPARE_OUTPUTS,
+    TO_CPU,
+)
 
 __all__ = ["inference_transfer", "learner_transfer"]
 
 _MOSTLY = 0.7
 _HALF = 0.5  # of the component's work
-_PREPARING = "prepare_batch"
-_GATHERING = "gather_observations"
 _PER_EPOCH = "train/"
 _ON_PROCESSOR = Advice("--device=cpu", "nothing has to be moved; pays where the network is small")
 
@@ -21,16 +28,17 @@ def learner_transfer(run: JudgedRun) -> Finding | None:
     if learner is None or not learner.device or not run.is_paced_by_learner:
         return None
     # For V-trace all steps go through the network in prepare_batch: what the device does there is not moving alone.
-    preparing = 0.0 if run.facts.flag("with_vtrace", False) else learner.device.get(_PREPARING, 0.0)
+    preparing = 0.0 if run.facts.flag("with_vtrace", False) else learner.device.get(PREPARE_BATCH, 0.0)
     gatherings = _gatherings(learner)
     gathering = sum(gatherings.values())
     moving = preparing + gathering
     if moving < max(MUCH, _HALF * learner.busy):
         return None
     wanted = run.sampling_room()
-    on_device = f"the device takes {percent(preparing)} of it for {_PREPARING}, and " if preparing else ""
+    on_device = f"the device takes {percent(preparing)} of it for {PREPARE_BATCH}, and " if preparing else ""
     evidence = [
-        f"{learner.name} works {percent(learner.busy)} of the time; {on_device}{_GATHERING} takes {percent(gathering)}",
+        f"{learner.name} works {percent(learner.busy)} of the time; {on_device}{GATHER_OBSERVATIONS} takes "
+        f"{percent(gathering)}",
         *run.describe_waits_for_learner(),
     ]
     advice = []
@@ -56,10 +64,10 @@ def inference_transfer(run: JudgedRun) -> Finding | None:
     load = max(run.inference, key=lambda each: each.busy, default=None)
     if load is None or not load.device or load.busy < _MOSTLY or run.waits_for_inference < MUCH:
         return None
-    there = load.device.get(f"{POLICY_STEP}/obs_to_device_normalize", 0.0)
+    there = load.device.get(f"{HANDLE_POLICY_STEP}/{OBS_TO_DEVICE_NORMALIZE}", 0.0)
     # Who fetches results waits for the network first, at most for as long as the device takes for it.
-    waiting = load.device.get(f"{POLICY_STEP}/forward", 0.0)
-    back = max(0.0, load.blocks.get(f"{POLICY_STEP}/prepare_outputs/to_cpu", 0.0) - waiting)
+    waiting = load.device.get(f"{HANDLE_POLICY_STEP}/{FORWARD}", 0.0)
+    back = max(0.0, load.blocks.get(f"{HANDLE_POLICY_STEP}/{PREPARE_OUTPUTS}/{TO_CPU}", 0.0) - waiting)
     moving = there + back
     if moving < max(MUCH, _HALF * load.busy):
         return None
@@ -85,7 +93,7 @@ def _gatherings(learner: ComponentLoad) -> dict[str, float]:
     return {
         path: share
         for path, share in learner.blocks.items()
-        if path.rpartition("/")[2] == _GATHERING and not path.startswith(f"{_PREPARING}/")
+        if path.rpartition("/")[2] == GATHER_OBSERVATIONS and not path.startswith(f"{PREPARE_BATCH}/")
     }
 
 

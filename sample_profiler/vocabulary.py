@@ -1,0 +1,72 @@
+"""The names of blocks and gauges that somebody computes with: components record by them, and rules read them.
+
+Any other name is text for people, and may be changed where it stands. A gauge's name comes after that of its component:
+`Batcher_0/free_slots`.
+"""
+
+from __future__ import annotations
+
+# Blocks that all components, or the Runner, have.
+MAIN_LOOP = "main_loop"
+MESSAGE_HANDLERS = "message_handlers"
+OBSERVERS = "observers"
+RECEIVE = "receive"
+TIMERS = "timers"
+WATCH_PROCESSES = "watch_processes"
+WAIT = "wait_"
+"""What the names of waits begin with; after it comes who is waited for."""
+FOR_BATCHER = "batcher"
+FOR_COMPONENTS = "components"
+FOR_INFERENCE = "inference"
+FOR_LEARNER = "learner"
+FOR_ROLLOUT_WORKERS = "rollout_workers"
+
+# Of RolloutWorkers and evaluations.
+DECORRELATE = "decorrelate"
+ENQUEUE_POLICY_REQUESTS = "enqueue_policy_requests"
+ENV_RESET = "env_reset"
+ENV_STEP = "env_step"
+MAKE_ENV = "make_env"
+MAKE_ENVS = "make_envs"
+WAIT_FOR_TRAJECTORIES = "wait_for_trajectories"
+
+# Of inference.
+FORWARD = "forward"
+HANDLE_POLICY_STEP = "handle_policy_step"
+MAKE_INFERENCE = "make_inference"
+OBS_TO_DEVICE_NORMALIZE = "obs_to_device_normalize"
+PREPARE_OUTPUTS = "prepare_outputs"
+SEND_MESSAGES = "send_messages"
+TO_CPU = "to_cpu"
+WAIT_POLICY = "wait_policy"
+
+# Of Learners.
+CALCULATE_LOSSES = "calculate_losses"
+FORWARD_HEAD = "forward_head"
+GATHER_OBSERVATIONS = "gather_observations"
+LOAD_CHECKPOINT = "load_checkpoint"
+PREPARE_BATCH = "prepare_batch"
+REPORT_STATISTICS = "report_statistics"
+SAVE_CHECKPOINT = "save_checkpoint"
+TRAIN = "train"
+
+# Gauges.
+BATCH_ROWS = "batch_rows"
+CHILDREN_CPU_S = "children_cpu_s"
+FINISHED_TRAJECTORIES = "finished_trajectories"
+FPS = "fps"
+FRAMES = "frames"
+FREE_SLOTS = "free_slots"
+INFERENCE_BATCHES = "inference_batches"
+INFERENCE_ROWS = "inference_rows"
+LEFT_OUT_SHARE = "left_out_share"
+MACHINE_BUSY_S = "machine_busy_s"
+NUM_THREADS = "num_threads"
+NUM_USEFUL_THREADS = "num_useful_threads"
+POLICY_LAG = "policy_lag"
+SLOWEST_ENV = "slowest_env"
+SLOWEST_ENV_RATIO = "slowest_env_ratio"
+SLOWEST_ENV_SHARE = "slowest_env_share"
+STOOD_STILL_S = "stood_still_s"
+TRAJECTORIES_AT_LEARNER = "trajectories_at_learner"
+WAITING_GROUPS = "waiting_groups"
