@@ -28,7 +28,7 @@ from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.vocabulary import CHILDREN_CPU_S, ENV_RESET, ENV_STEP, FOR_LEARNER, MAKE_ENV, WAIT
 
-__all__ = ["Evaluator", "Places", "PlayedEpisode", "Player", "play"]
+__all__ = ["Evaluator", "EvaluatorOptions", "Places", "PlayedEpisode", "Player", "play"]
 
 logger = logging.getLogger(__name__)
 
@@ -230,6 +230,23 @@ def _find_inactive(infos: Sequence[Mapping[str, Any]]) -> list[int]:
     return [agent for agent, info in enumerate(infos) if not info.get("is_active", True)]
 
 
+@dataclass(frozen=True)
+class EvaluatorOptions:
+    """How a policy is evaluated.
+
+    Attributes:
+        every_frames: of training, between two evaluations.
+        num_episodes: of each.
+        frames_per_step: frames that an agent step counts for.
+        bad_numbers: what follows where the environment returns numbers that are not finite.
+    """
+
+    every_frames: int
+    num_episodes: int
+    frames_per_step: int
+    bad_numbers: BadNumbers
+
+
 class Evaluator:
     """Plays episodes with the newest weights of a policy whenever it has been trained on so many more frames.
 
@@ -239,11 +256,8 @@ class Evaluator:
         make_env: builds the environment.
         weights: that the Learner publishes.
         counters: tell how far the training is.
-        every_frames: of training, between two evaluations.
-        num_episodes: of each.
-        frames_per_step: frames that an agent step counts for.
+        options: how it is evaluated.
         generator: draws the actions.
-        bad_numbers: what follows where the environment returns numbers that are not finite.
         reports: where results go.
     """
 
@@ -254,11 +268,8 @@ class Evaluator:
         make_env: Callable[[], AgentsEnv],
         weights: PolicyWeights,
         counters: Counters,
-        every_frames: int,
-        num_episodes: int,
-        frames_per_step: int,
+        options: EvaluatorOptions,
         generator: torch.Generator,
-        bad_numbers: BadNumbers,
         reports: Reports,
     ) -> None:
         self.name = str(ComponentId(EVALUATOR, policy))
@@ -267,11 +278,8 @@ class Evaluator:
         self._model = model
         self._weights = weights
         self._counters = counters
-        self._every_frames = every_frames
-        self._num_episodes = num_episodes
-        self._frames_per_step = frames_per_step
+        self._options = options
         self._generator = generator
-        self._bad_numbers = bad_numbers
         self._reports = reports
         self._next_frames = -1
         self._frames = 0
@@ -312,15 +320,15 @@ class Evaluator:
         message = "Policy %d: the evaluation after %s frames was not %s when the run ended: %d of %d episodes"
         if self._playing is not None:
             played = len(self._episodes)
-            logger.info(message, self._policy, f"{self._frames:,}", "finished", played, self._num_episodes)
+            logger.info(message, self._policy, f"{self._frames:,}", "finished", played, self._options.num_episodes)
         elif 0 <= self._next_frames <= trained:
-            logger.info(message, self._policy, f"{trained:,}", "begun", 0, self._num_episodes)
+            logger.info(message, self._policy, f"{trained:,}", "begun", 0, self._options.num_episodes)
         self._env.close()
 
     def _on_timer(self) -> None:
         trained = int(self._counters.trained_frames[self._policy])
         if self._next_frames < 0 and self._weights.version >= 0:  # a resumed run goes on where it was
-            self._next_frames = (trained // self._every_frames + 1) * self._every_frames
+            self._next_frames = (trained // self._options.every_frames + 1) * self._options.every_frames
         if self._playing is None and 0 <= self._next_frames <= trained:
             self._begin(trained)
         end_s = time.monotonic() + _PLAY_S
@@ -335,10 +343,12 @@ class Evaluator:
         with self.timing.add_time("load_weights"):
             self._weights.load_into(self._model.state_dict())
         self._frames = trained_frames
-        self._next_frames = (trained_frames // self._every_frames + 1) * self._every_frames
-        self._places = Places(self._env, self._num_episodes)
+        self._next_frames = (trained_frames // self._options.every_frames + 1) * self._options.every_frames
+        self._places = Places(self._env, self._options.num_episodes)
         player = Player(self._model, self._env.num_agents, self._generator)
-        self._playing = play(self._env, player, self._frames_per_step, repeats=1, bad_numbers=self._bad_numbers)
+        self._playing = play(
+            self._env, player, self._options.frames_per_step, repeats=1, bad_numbers=self._options.bad_numbers
+        )
 
     def _end(self) -> None:
         episodes = self._episodes

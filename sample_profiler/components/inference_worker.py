@@ -43,7 +43,7 @@ from sample_profiler.vocabulary import (
     WAIT_POLICY,
 )
 
-__all__ = ["InferenceWorker", "InferenceWorkerPorts"]
+__all__ = ["InferenceModel", "InferenceWorker", "InferenceWorkerPorts"]
 
 _MOST_COMBINATIONS = 1024
 """Combinations of groups that are kept."""
@@ -89,6 +89,23 @@ class _Askers:
     groups_of: dict[int, list[int]]
 
 
+@dataclass(frozen=True)
+class InferenceModel:
+    """What draws actions.
+
+    Attributes:
+        network: of the right shape; its weights are replaced by the Learner's.
+        device: where it runs.
+        precision: in which it computes.
+        generator: draws the actions; lives on `device`.
+    """
+
+    network: InferenceNetwork
+    device: torch.device
+    precision: PrecisionName
+    generator: torch.Generator
+
+
 class InferenceWorker:
     """Runs the policy.
 
@@ -96,10 +113,7 @@ class InferenceWorker:
         policy: index of the policy.
         index: of this worker among those of the policy.
         plan: who samples what.
-        network: of the right shape; its weights are replaced by the Learner's.
-        device: where the network runs.
-        precision: in which it computes.
-        generator: draws the actions; lives on `device`.
+        model: draws the actions.
         weights: that the Learner publishes.
         trajectories: memory to read from and write to.
         timing: where its blocks are recorded.
@@ -111,10 +125,7 @@ class InferenceWorker:
         policy: int,
         index: int,
         plan: SamplingPlan,
-        network: InferenceNetwork,
-        device: torch.device,
-        precision: PrecisionName,
-        generator: torch.Generator,
+        model: InferenceModel,
         weights: PolicyWeights,
         trajectories: Trajectories,
         timing: Timing,
@@ -123,10 +134,10 @@ class InferenceWorker:
         self.name = str(ComponentId(INFERENCE_WORKER, policy, index))
         self.timing = timing
         self._policy = policy
-        self._network = network
-        self._device = device
-        self._precision: PrecisionName = precision
-        self._generator = generator
+        self._network = model.network
+        self._device = model.device
+        self._precision: PrecisionName = model.precision
+        self._generator = model.generator
         self._weights = weights
         self.slowdown = Slowdown()
         self._version = -1

@@ -17,7 +17,7 @@ from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.blueprint import Blueprint, frames_per_step
-from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
+from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
 from sample_profiler.envs import EnvPlacement, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError
@@ -78,9 +78,13 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
     return RolloutWorker(
         index=index,
         plan=blueprint.plan,
-        sampling=sampling,
-        value_bootstrap=config.loss.value_bootstrap,
-        frames_per_step=frames_per_step(config),
+        options=RolloutWorkerOptions(
+            sampling=sampling,
+            value_bootstrap=config.loss.value_bootstrap,
+            frames_per_step=frames_per_step(config),
+            bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
+            is_replacement=attempt > 0,
+        ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
         counters=blueprint.counters,
@@ -91,8 +95,6 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             finished=channels.finished,
             reports=reports,
         ),
-        bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
-        is_replacement=attempt > 0,
     )
 
 
@@ -120,20 +122,23 @@ def _build_inference_worker(
     # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
     import torch
 
-    from sample_profiler.components.inference_worker import InferenceWorker, InferenceWorkerPorts
+    from sample_profiler.components.inference_worker import InferenceModel, InferenceWorker, InferenceWorkerPorts
     from sample_profiler.model.precision import InferenceNetwork
 
     device = torch.device(blueprint.device)
+    precision = blueprint.config.run.precision
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
     worker = InferenceWorker(
         policy=policy,
         index=index,
         plan=blueprint.plan,
-        network=InferenceNetwork(make_model(blueprint, policy).to(device).eval(), blueprint.config.run.precision),
-        device=device,
-        precision=blueprint.config.run.precision,
-        generator=generator,
+        model=InferenceModel(
+            network=InferenceNetwork(make_model(blueprint, policy).to(device).eval(), precision),
+            device=device,
+            precision=precision,
+            generator=generator,
+        ),
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories,
         # Made last where it is its own: what comes before counts as start_up.
@@ -152,7 +157,7 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
     """Make the Evaluator of a policy."""
     import torch
 
-    from sample_profiler.components.evaluation import Evaluator
+    from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions
 
     config = blueprint.config
     import_registration(blueprint.env_name, blueprint.env_payload)
@@ -170,11 +175,13 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
         make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
         weights=blueprint.weights[policy],
         counters=blueprint.counters,
-        every_frames=config.evaluation.eval_every_steps,
-        num_episodes=config.evaluation.eval_num_episodes,
-        frames_per_step=frames_per_step(config),
+        options=EvaluatorOptions(
+            every_frames=config.evaluation.eval_every_steps,
+            num_episodes=config.evaluation.eval_num_episodes,
+            frames_per_step=frames_per_step(config),
+            bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
+        ),
         generator=generator,
-        bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
         reports=reports,
     )
 
@@ -203,7 +210,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     from sample_profiler.model.kernels import KERNELS
     from sample_profiler.ppo.optimizers import make_optimizer
     from sample_profiler.ppo.schedules import make_schedule
-    from sample_profiler.ppo.trainer import Trainer
+    from sample_profiler.ppo.trainer import Trainer, TrainerOptions
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     config, channels = blueprint.config, blueprint.channels
@@ -224,13 +231,15 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
         schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps),
-        loss=config.loss,
-        max_grad_norm=config.optimizer.max_grad_norm,
+        options=TrainerOptions(
+            loss=config.loss,
+            max_grad_norm=config.optimizer.max_grad_norm,
+            precision=config.run.precision,
+            compiles=config.run.compile,
+            skips_bad_numbers=config.faults.on_bad_numbers == "skip",
+        ),
         device=device,
         timing=Timing(f"Learner {policy} profile"),
-        precision=config.run.precision,
-        compiles=config.run.compile,
-        skips_bad_numbers=config.faults.on_bad_numbers == "skip",
     )
     _measure_device(blueprint, trainer.timing)
     return Learner(

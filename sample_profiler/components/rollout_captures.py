@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
-from sample_profiler.profiling.profile_request import plan_profiles
+from sample_profiler.profiling.profile_request import ProfileOptions, plan_profiles
 
 __all__ = ["ANSWER_S", "CapturesRollouts"]
 
@@ -75,13 +75,9 @@ class CapturesRollouts(abc.ABC):
                 can record nothing.
             SampleProfilerError: a worker has failed, or does not answer.
         """
-        requests = plan_profiles(
-            self.num_workers,
-            self._run_folder,
-            workers=workers,
+        options = ProfileOptions(
             num_rollouts=num_rollouts,
             warmup_rollouts=warmup_rollouts,
-            save_path=save_path,
             activities=activities,
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -89,6 +85,7 @@ class CapturesRollouts(abc.ABC):
             with_flops=with_flops,
             on_trace_ready=on_trace_ready,
         )
+        requests = plan_profiles(self.num_workers, self._run_folder, options, workers=workers, save_path=save_path)
         self._call_rollout_workers("enable_profile", {worker: (request,) for worker, request in requests.items()})
 
     def disable_profile(self) -> list[Path]:

@@ -59,7 +59,7 @@ from sample_profiler.vocabulary import (
     WAITING_GROUPS,
 )
 
-__all__ = ["RolloutWorker", "RolloutWorkerPorts"]
+__all__ = ["RolloutWorker", "RolloutWorkerOptions", "RolloutWorkerPorts"]
 
 _REPORT_INTERVAL_S = 1.0
 
@@ -90,21 +90,36 @@ class RolloutWorkerPorts:
     reports: Reports
 
 
+@dataclass(frozen=True)
+class RolloutWorkerOptions:
+    """How a RolloutWorker samples.
+
+    Attributes:
+        sampling: its part of the configuration.
+        value_bootstrap: whether truncated episodes need the value of their final observation.
+        frames_per_step: what one agent step counts for in statistics.
+        bad_numbers: what follows where an environment returns numbers that are not finite.
+        is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
+    """
+
+    sampling: SamplingOptions
+    value_bootstrap: bool
+    frames_per_step: int
+    bad_numbers: BadNumbers
+    is_replacement: bool = False
+
+
 class RolloutWorker:
     """Steps its environments, group by group.
 
     Args:
         index: of this worker.
         plan: who samples what.
-        sampling: its part of the configuration.
-        value_bootstrap: whether truncated episodes need the value of their final observation.
-        frames_per_step: what one agent step counts for in statistics.
+        options: how it samples.
         make_env: builds an environment.
         trajectories: memory to write to.
         counters: where steps are counted.
         ports: where to listen and talk.
-        bad_numbers: what follows where an environment returns numbers that are not finite.
-        is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
 
     Attributes:
         beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
@@ -116,25 +131,21 @@ class RolloutWorker:
         self,
         index: int,
         plan: SamplingPlan,
-        sampling: SamplingOptions,
-        value_bootstrap: bool,
-        frames_per_step: int,
+        options: RolloutWorkerOptions,
         make_env: MakeAgentsEnv,
         trajectories: Trajectories,
         counters: Counters,
         ports: RolloutWorkerPorts,
-        bad_numbers: BadNumbers,
-        is_replacement: bool = False,
     ) -> None:
         self.name = str(ComponentId(ROLLOUT_WORKER, index=index))
         self.timing = Timing(f"{self.name} profile")
         self._index = index
-        self._sampling = sampling
+        self._sampling = options.sampling
         self._trajectories = trajectories
         self._agent_steps = counters.agent_steps[index]
         self._ports = ports
         self.beat = Pulse(self.name, ports.reports).beat
-        self._free = [deque(() if is_replacement else slots) for slots in plan.first_slots[index]]
+        self._free = [deque(() if options.is_replacement else slots) for slots in plan.first_slots[index]]
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
         self.slowdown = Slowdown()
@@ -158,9 +169,9 @@ class RolloutWorker:
                     envs=self._envs[-len(group.envs) :],
                     trajectories=trajectories,
                     timing=self.timing,
-                    value_bootstrap=value_bootstrap,
-                    frames_per_step=frames_per_step,
-                    bad_numbers=bad_numbers,
+                    value_bootstrap=options.value_bootstrap,
+                    frames_per_step=options.frames_per_step,
+                    bad_numbers=options.bad_numbers,
                 )
         except BaseException:
             self._close_envs()

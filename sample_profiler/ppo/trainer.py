@@ -24,7 +24,7 @@ from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD
 
-__all__ = ["Trainer"]
+__all__ = ["Trainer", "TrainerOptions"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,26 @@ class _GoOn(torch.autograd.Function):
         return None, *ctx.gradients
 
 
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How a network is trained.
+
+    Attributes:
+        loss: its part of the configuration.
+        max_grad_norm: of all gradients together; 0: no limit.
+        precision: in which encoder, core and decoder compute.
+        compiles: whether torch.compile makes kernels for the encoder.
+        skips_bad_numbers: whether steps whose gradients are not finite are left out; else they are errors, as the tenth
+            of them in a row is in any case.
+    """
+
+    loss: LossOptions
+    max_grad_norm: float
+    precision: PrecisionName = "fp32"
+    compiles: bool = False
+    skips_bad_numbers: bool = False
+
+
 class Trainer:
     """Changes a network so that it does more of what turned out well.
 
@@ -71,14 +91,9 @@ class Trainer:
         model: the network; lives on `device`.
         optimizer: of its parameters.
         schedule: of the learning rate.
-        loss: its part of the configuration.
-        max_grad_norm: of all gradients together; 0: no limit.
+        options: how it is trained.
         device: where the network runs.
         timing: where the blocks of a training step are recorded.
-        precision: in which encoder, core and decoder compute.
-        compiles: whether torch.compile makes kernels for the encoder.
-        skips_bad_numbers: whether steps whose gradients are not finite are left out; else they are errors, as the tenth
-            of them in a row is in any case.
 
     Attributes:
         num_steps: optimizer steps so far; the version of the weights.
@@ -90,13 +105,9 @@ class Trainer:
         model: ActorCritic,
         optimizer: FusedAdam,
         schedule: LearningRateSchedule,
-        loss: LossOptions,
-        max_grad_norm: float,
+        options: TrainerOptions,
         device: torch.device,
         timing: Timing,
-        precision: PrecisionName = "fp32",
-        compiles: bool = False,
-        skips_bad_numbers: bool = False,
     ) -> None:
         self.model = model
         self.device = device
@@ -104,17 +115,17 @@ class Trainer:
         self.timing = timing
         self._optimizer = optimizer
         self._schedule = schedule
-        self._loss = loss
-        self._max_grad_norm = max_grad_norm
-        self._precision: PrecisionName = precision
-        self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
+        self._loss = options.loss
+        self._max_grad_norm = options.max_grad_norm
+        self._precision: PrecisionName = options.precision
+        self._forward_head = torch.compile(model.forward_head) if options.compiles else model.forward_head
         self._parameters = list(model.parameters())
         self._last = _Sums()
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros(())
         self._num_steps_heard = 0  # of which the schedule has heard what came of them
         self._latest_kl: float | None = None  # that it has heard of
-        self._skips_bad_numbers = skips_bad_numbers
+        self._skips_bad_numbers = options.skips_bad_numbers
         self._num_steps_loaded = -1  # of a checkpoint
         self._num_rejected = 0  # in a row
         self._is_suspect = False

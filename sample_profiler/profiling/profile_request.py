@@ -10,28 +10,30 @@ from typing import Any
 
 from sample_profiler.files import expand_home
 
-__all__ = ["ACTIVITIES", "ProfileRequest", "plan_profiles"]
+__all__ = ["ACTIVITIES", "ProfileOptions", "ProfileRequest", "plan_profiles"]
 
 ACTIVITIES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileRequest:
-    """A capture of one rollout worker; travels to it.
+class ProfileOptions:
+    """What a capture of rollouts records.
 
     Attributes:
-        path: absolute name of the trace; its folder exists.
-        num_rollouts: after which the capture ends, warm-up included.
-        warmup_rollouts: at the front, in no trace.
-        activities: names among `ACTIVITIES`; None: the processor, and the GPU where the process already uses it.
-        record_shapes, profile_memory, with_stack, with_flops: as in `torch.profiler.profile`.
+        num_rollouts: after which the capture ends by itself, warm-up included.
+        warmup_rollouts: how many of them, at the front, are in no trace.
+        activities: "cpu", "cuda", or members of `torch.profiler.ProfilerActivity`; None: the processor, and the GPU
+            where the process already uses it.
+        record_shapes: note the shapes of the arguments of operators.
+        profile_memory: note allocations of tensors.
+        with_stack: also record every call of a Python function.
+        with_flops: estimate floating-point operations.
         on_trace_ready: is called in the worker with the `torch.profiler.profile` once the trace has been written.
     """
 
-    path: str
     num_rollouts: int = 3
     warmup_rollouts: int = 1
-    activities: tuple[str, ...] | None = None
+    activities: Iterable[Any] | None = None
     record_shapes: bool = True
     profile_memory: bool = False
     with_stack: bool = True
@@ -39,49 +41,52 @@ class ProfileRequest:
     on_trace_ready: Callable[[Any], object] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProfileRequest(ProfileOptions):
+    """A capture of one rollout worker, whose options have been checked; travels to it.
+
+    Attributes:
+        path: absolute name of the trace; its folder exists.
+        activities: names among `ACTIVITIES`; None as in the options.
+    """
+
+    path: str
+    activities: tuple[str, ...] | None = None
+
+
 def plan_profiles(
     num_workers: int,
     folder: Path,
+    options: ProfileOptions,
     *,
     workers: Iterable[int] | None = None,
-    num_rollouts: int = 3,
-    warmup_rollouts: int = 1,
     save_path: str | Path | None = None,
-    activities: Iterable[Any] | None = None,
-    record_shapes: bool = True,
-    profile_memory: bool = False,
-    with_stack: bool = True,
-    with_flops: bool = False,
-    on_trace_ready: Callable[[Any], object] | None = None,
 ) -> dict[int, ProfileRequest]:
     """Check what is asked for, make the folders of the traces, and return a request for each worker, by its index.
 
     Args:
         num_workers: rollout workers that there are.
         folder: of the run, for the default of `save_path`.
+        options: of each capture.
         workers: which of them; None: worker 0.
-        num_rollouts: after which each capture ends by itself, warm-up included.
-        warmup_rollouts: how many of them, at the front, are in no trace.
         save_path: where traces go, with ``{worker_idx}`` for the worker's index; None:
             ``{folder}/profile/worker_{worker_idx}.json``. A name that ends in ``.gz`` is compressed.
-        activities: "cpu", "cuda", or members of `torch.profiler.ProfilerActivity`; None: what the worker uses.
-        record_shapes: note the shapes of the arguments of operators.
-        profile_memory: note allocations of tensors.
-        with_stack: also record every call of a Python function.
-        with_flops: estimate floating-point operations.
-        on_trace_ready: is called in each worker with its `torch.profiler.profile`, after the trace has been written.
 
     Raises:
         ValueError: the numbers do not fit each other; a worker that does not exist; an unknown activity; a save_path
             that cannot be formatted, or that several workers would write to.
         OSError: a folder cannot be made.
     """
-    num_rollouts, warmup_rollouts = _check_counts(num_rollouts, warmup_rollouts)
-    if on_trace_ready is not None and not callable(on_trace_ready):
+    num_rollouts, warmup_rollouts = _check_counts(options.num_rollouts, options.warmup_rollouts)
+    if options.on_trace_ready is not None and not callable(options.on_trace_ready):
         raise ValueError(
-            f"on_trace_ready={on_trace_ready!r} cannot be called: give a function of the profiler, or None"
+            f"on_trace_ready={options.on_trace_ready!r} cannot be called: give a function of the profiler, or None"
         )
-    names = None if activities is None else _activity_names(activities)
+    checked: dict[str, Any] = vars(options) | {
+        "num_rollouts": num_rollouts,
+        "warmup_rollouts": warmup_rollouts,
+        "activities": None if options.activities is None else _activity_names(options.activities),
+    }
     pattern = str(folder / "profile" / "worker_{worker_idx}.json") if save_path is None else str(save_path)
     if save_path is None:
         # Braces in the names of the run's folders are none of the pattern's.
@@ -89,20 +94,7 @@ def plan_profiles(
     paths = _format_paths(pattern, _choose_workers(workers, num_workers))
     for path in paths.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-    return {
-        worker: ProfileRequest(
-            path=str(path),
-            num_rollouts=num_rollouts,
-            warmup_rollouts=warmup_rollouts,
-            activities=names,
-            record_shapes=record_shapes,
-            profile_memory=profile_memory,
-            with_stack=with_stack,
-            with_flops=with_flops,
-            on_trace_ready=on_trace_ready,
-        )
-        for worker, path in paths.items()
-    }
+    return {worker: ProfileRequest(path=str(path), **checked) for worker, path in paths.items()}
 
 
 def _check_counts(num_rollouts: int, warmup_rollouts: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.components import evaluation as evaluation_module
 from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.evaluation import Evaluator, Places, Player, play
+from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions, Places, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
@@ -76,11 +76,8 @@ def make_evaluator(parts):
                 make_env=lambda: env,
                 weights=weights,
                 counters=counters,
-                every_frames=1000,
-                num_episodes=num_episodes,
-                frames_per_step=4,
+                options=EvaluatorOptions(1000, num_episodes, 4, PLAYED),
                 generator=torch.Generator().manual_seed(1),
-                bad_numbers=PLAYED,
                 reports=reports,
             )
         )

@@ -13,7 +13,7 @@ from sample_profiler.components import env_times, rollout_worker, stepping_group
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.messages import Counters, EpisodesFinished
-from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerPorts
+from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.flows import REQUEST, STEP, flow_point
@@ -43,9 +43,10 @@ class LocalRun:
         self.reports = LocalReports()
         self.workers = [
             RolloutWorker(
-                worker, self.plan, self.sampling, value_bootstrap, 4, make_env, self.memory, self.counters,
+                worker, self.plan,
+                RolloutWorkerOptions(self.sampling, value_bootstrap, 4, BadNumbers("scripted", stops=False)),
+                make_env, self.memory, self.counters,
                 RolloutWorkerPorts(self.actions[worker], self.free[worker], self.requests, self.finished, self.reports),
-                BadNumbers("scripted", stops=False),
             )
             for worker in workers
         ]  # fmt: skip

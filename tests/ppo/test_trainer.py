@@ -20,7 +20,7 @@ from sample_profiler.model import ActorCritic, make_actor_critic
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.ppo.optimizers import make_optimizer
 from sample_profiler.ppo.schedules import make_schedule
-from sample_profiler.ppo.trainer import Trainer
+from sample_profiler.ppo.trainer import Trainer, TrainerOptions
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling import Timing
 
@@ -40,13 +40,15 @@ def make_trainer(config: Config, *, skips_bad_numbers: bool = False, parts: Mode
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
         schedule=make_schedule(config.optimizer, 1000),
-        loss=config.loss,
-        max_grad_norm=0.0,
+        options=TrainerOptions(
+            loss=config.loss,
+            max_grad_norm=0.0,
+            precision=config.run.precision,
+            compiles=config.run.compile,
+            skips_bad_numbers=skips_bad_numbers,
+        ),
         device=torch.device("cpu"),
         timing=Timing("test"),
-        precision=config.run.precision,
-        compiles=config.run.compile,
-        skips_bad_numbers=skips_bad_numbers,
     )
 
 

@@ -21,7 +21,7 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from sample_profiler.profiling import Timing, rollout_profiler
-from sample_profiler.profiling.profile_request import ProfileRequest, plan_profiles
+from sample_profiler.profiling.profile_request import ProfileOptions, ProfileRequest, plan_profiles
 from sample_profiler.profiling.rollout_profiler import (
     ROLLOUT_END,
     RolloutProfiler,
@@ -442,13 +442,17 @@ def test_a_trace_that_cannot_be_written_harms_no_rollout(worker, tmp_path, caplo
 
 
 def test_tr9_the_defaults(tmp_path):
-    ((worker, request),) = plan_profiles(2, tmp_path).items()
+    ((worker, request),) = plan_profiles(2, tmp_path, ProfileOptions()).items()
     assert worker == 0
     assert request == ProfileRequest(path=str(tmp_path / "profile" / "worker_0.json"))
     assert (request.num_rollouts, request.warmup_rollouts, request.activities) == (3, 1, None)
     assert (request.record_shapes, request.profile_memory, request.with_stack, request.with_flops) == (
         True, False, True, False,
     )  # fmt: skip
+
+
+def plan_wished(num_workers, folder, workers=None, save_path=None, **options):
+    return plan_profiles(num_workers, folder, ProfileOptions(**options), workers=workers, save_path=save_path)
 
 
 @pytest.mark.parametrize(
@@ -477,13 +481,13 @@ def test_tr9_the_defaults(tmp_path):
 def test_tr9_what_cannot_be_is_a_value_error_that_says_why(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
-        plan_profiles(2, tmp_path / "run", **options)
+        plan_wished(2, tmp_path / "run", **options)
     assert os.listdir(tmp_path) == [], "nothing was made"
 
 
 def test_tr9_whole_numbers_of_numpy_are_whole_numbers(tmp_path):
     counts = {"num_rollouts": np.int64(5), "warmup_rollouts": np.int32(0)}
-    requests = plan_profiles(2, tmp_path, workers=np.arange(2), **counts)
+    requests = plan_wished(2, tmp_path, workers=np.arange(2), **counts)
     assert list(requests) == [0, 1]
     assert [(request.num_rollouts, request.warmup_rollouts) for request in requests.values()] == [(5, 0)] * 2
     assert {type(number) for number in (*requests, requests[0].num_rollouts, requests[0].warmup_rollouts)} == {int}
@@ -493,12 +497,14 @@ def test_tr9_whole_numbers_of_numpy_are_whole_numbers(tmp_path):
     "activities", [["cpu"], "cpu", (ProfilerActivity.CPU,), {ProfilerActivity.CPU, "cpu"}, iter(["CPU"])]
 )
 def test_tr9_activities_are_names_or_members_of_the_enumeration(tmp_path, activities):
-    assert plan_profiles(1, tmp_path, activities=activities)[0].activities == ("cpu",)
+    assert plan_profiles(1, tmp_path, ProfileOptions(activities=activities))[0].activities == ("cpu",)
 
 
 def test_tr10_the_path_is_formatted_for_each_worker_and_its_folders_are_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    requests = plan_profiles(3, tmp_path, workers=[2, 0, 2], save_path="./a{worker_idx}/worker_{worker_idx:02}.json")
+    requests = plan_profiles(
+        3, tmp_path, ProfileOptions(), workers=[2, 0, 2], save_path="./a{worker_idx}/worker_{worker_idx:02}.json"
+    )
     paths = {worker: request.path for worker, request in requests.items()}
     assert paths == {2: str(tmp_path / "a2" / "worker_02.json"), 0: str(tmp_path / "a0" / "worker_00.json")}
     assert all(Path(path).parent.is_dir() for path in paths.values())
@@ -506,7 +512,7 @@ def test_tr10_the_path_is_formatted_for_each_worker_and_its_folders_are_made(tmp
 
 def test_tr10_the_default_is_in_the_run_folder_whatever_that_is_called(tmp_path):
     folder = tmp_path / "run_{seed}"
-    requests = plan_profiles(2, folder, workers=[0, 1])
+    requests = plan_profiles(2, folder, ProfileOptions(), workers=[0, 1])
     assert [request.path for request in requests.values()] == [
         str(folder / "profile" / f"worker_{worker}.json") for worker in range(2)
     ]
@@ -515,15 +521,15 @@ def test_tr10_the_default_is_in_the_run_folder_whatever_that_is_called(tmp_path)
 
 def test_tr10_a_folder_is_no_trace(tmp_path):
     with pytest.raises(ValueError, match=re.escape(f"{tmp_path} is a folder")):
-        plan_profiles(1, tmp_path, save_path=tmp_path)
+        plan_profiles(1, tmp_path, ProfileOptions(), save_path=tmp_path)
 
 
 def test_nothing_of_this_imports_torch_before_a_capture_is_asked_for(tmp_path):
     code = (
         "import sys\n"
         "from sample_profiler.profiling.rollout_profiler import disable_profile, RolloutProfiler\n"
-        "from sample_profiler.profiling.profile_request import plan_profiles\n"
-        "plan_profiles(1, __import__('pathlib').Path(sys.argv[1]), activities=['cpu'])\n"
+        "from sample_profiler.profiling.profile_request import ProfileOptions, plan_profiles\n"
+        "plan_profiles(1, __import__('pathlib').Path(sys.argv[1]), ProfileOptions(activities=['cpu']))\n"
         "print({'torch', 'numpy'} & set(sys.modules))"
     )
     result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
