@@ -9,7 +9,6 @@ begin new episodes.
 from __future__ import annotations
 
 import hashlib
-import io
 import logging
 import math
 import random
@@ -23,6 +22,7 @@ from sample_profiler.components.rollout_worker import RolloutWorker
 from sample_profiler.errors import CheckpointError, EnvError
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.event_loop import Component, EventLoop
+from sample_profiler.storage.sealing import SEAL_FORMAT, open_sealed, seal
 
 if TYPE_CHECKING:
     from sample_profiler.components.progress import TrainingProgress
@@ -33,11 +33,7 @@ __all__ = ["keep_course"]
 logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two minutes
-_FORMAT = 2  # of what is sealed: the first, which had dicts as they were, does not say so
-_ARRAY_KINDS = "biufcSU"  # numbers and text
 _MT19937_WORDS = 624
-_ARRAY, _DICT = "array", "dict"  # every dict in packed data is one of ours, and has one of these keys
-_PLAIN = (type(None), bool, int, float, str)
 
 
 def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
@@ -123,7 +119,7 @@ class _Course:
         if any(course is None for course in parts.values()):
             return None
         try:
-            return _seal(
+            return seal(
                 {
                     "fingerprint": self._fingerprint,
                     "parts": parts,
@@ -142,10 +138,10 @@ class _Course:
 
     def follow(self, sealed: dict[str, Any]) -> None:
         """Put everything to where it was."""
-        if isinstance(sealed, dict) and sealed.get("format") != _FORMAT:
+        if isinstance(sealed, dict) and sealed.get("format") != SEAL_FORMAT:
             logger.info("Environments begin new episodes: another version of this program has saved where they were")
             return
-        course = _open(sealed)
+        course = open_sealed(sealed)
         if course is None:
             logger.warning("Environments begin new episodes: where they were is damaged in the checkpoint")
             return
@@ -207,90 +203,3 @@ def _set_torch_states(states: Sequence[Any]) -> None:
         torch.set_rng_state(states[0])
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.set_rng_state_all(states[1 : 1 + torch.cuda.device_count()])
-
-
-def _seal(course: dict[str, Any]) -> dict[str, Any]:
-    """Return a course as bytes and their checksum: it is followed as a whole, far into every component, or not at all.
-
-    Raises:
-        TypeError: something in it is no plain data.
-    """
-    import torch  # only now: the Runner of a parallel run reads this module
-
-    file = io.BytesIO()
-    torch.save(_pack(course), file)
-    data = file.getvalue()
-    return {
-        "format": _FORMAT,
-        "data": torch.frombuffer(bytearray(data), dtype=torch.uint8),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
-
-
-def _open(sealed: Any) -> dict[str, Any] | None:
-    """Return what was sealed; None if it is not whole, or nothing of ours."""
-    import torch
-
-    from sample_profiler.storage.archives import check_archive
-    from sample_profiler.storage.unfolding import check_unfolded
-
-    try:
-        data = sealed["data"].numpy().tobytes()
-        if hashlib.sha256(data).hexdigest() != sealed["sha256"]:
-            return None
-        check_archive(io.BytesIO(data))
-        packed = torch.load(io.BytesIO(data), weights_only=True)
-        check_unfolded(packed, len(data))
-        course = _unpack(packed)
-    except Exception:  # a file that others have made can raise anything
-        return None
-    return course if isinstance(course, dict) else None
-
-
-def _pack(value: Any) -> Any:
-    """Return data as checkpoints hold it, with arrays as their bytes, and dicts as pairs.
-
-    Raises:
-        TypeError: something in it is no plain data, or would come back as another type.
-    """
-    import torch
-
-    if isinstance(value, np.generic) or type(value) is np.ndarray:
-        if value.dtype.kind in _ARRAY_KINDS:
-            data = torch.frombuffer(bytearray(value.tobytes()) or bytearray(1), dtype=torch.uint8)
-            is_scalar = isinstance(value, np.generic)
-            return {_ARRAY: data, "dtype": value.dtype.str, "shape": value.shape, "is_scalar": is_scalar}
-    elif type(value) in _PLAIN or isinstance(value, torch.Tensor):
-        return value
-    elif type(value) is dict:
-        return {_DICT: [(_pack_key(key), _pack(item)) for key, item in value.items()]}
-    elif type(value) is list:
-        return list(map(_pack, value))
-    elif type(value) is tuple:
-        return tuple(map(_pack, value))
-    raise TypeError(
-        f"a {type(value).__name__} in it, which is neither a number, text, array nor a plain dict, list or tuple of "
-        "them"
-    )
-
-
-def _pack_key(key: Any) -> Any:
-    if type(key) is tuple:
-        return tuple(map(_pack_key, key))
-    if type(key) in _PLAIN or isinstance(key, np.generic):
-        return _pack(key)
-    raise TypeError(f"a {type(key).__name__} as a key in it, which is neither a number, text nor a tuple of them")
-
-
-def _unpack(value: Any) -> Any:
-    if isinstance(value, dict):
-        if _DICT in value:
-            return {_unpack(key): _unpack(item) for key, item in value[_DICT]}
-        data, dtype = value[_ARRAY].numpy().tobytes(), np.dtype(value["dtype"])
-        if dtype.kind not in _ARRAY_KINDS:  # of others, such as objects, the bytes would be taken for pointers
-            raise ValueError(f"an array of {value['dtype']!r:.80} in it")
-        array: Any = np.ndarray(tuple(value["shape"]), dtype, data).copy()
-        return array[()] if value["is_scalar"] else array
-    if isinstance(value, list):
-        return list(map(_unpack, value))
-    return tuple(map(_unpack, value)) if isinstance(value, tuple) else value

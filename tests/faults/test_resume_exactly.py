@@ -18,6 +18,7 @@ from sample_profiler import register_encoder
 from sample_profiler.components import course as course_module
 from sample_profiler.envs import register_env
 from sample_profiler.model import registry as model_registry
+from sample_profiler.storage.sealing import SEAL_FORMAT
 from tests.faults.walking import Stroll, Walk
 from tests.integration.runs import load_latest_checkpoint
 
@@ -149,7 +150,7 @@ def test_a_course_that_does_not_fit_or_is_damaged_is_left(begin: Begin, tmp_path
 
 def sealed(data: bytes) -> dict[str, Any]:
     checksum = hashlib.sha256(data).hexdigest()
-    return {"format": course_module._FORMAT, "data": torch.tensor(list(data), dtype=torch.uint8), "sha256": checksum}
+    return {"format": SEAL_FORMAT, "data": torch.tensor(list(data), dtype=torch.uint8), "sha256": checksum}
 
 
 def saved(value: Any) -> bytes:

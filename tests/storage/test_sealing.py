@@ -1,4 +1,4 @@
-"""The course of a run as data: what comes back is what went in, and nothing else goes in."""
+"""Sealed data: what comes back is what went in, and nothing else goes in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sample_profiler.components.course import _open, _seal, _set_numpy_state, _unpack
+from sample_profiler.components.course import _set_numpy_state
+from sample_profiler.storage.sealing import _unpack, open_sealed, seal
 
 
 class Pair(NamedTuple):
@@ -40,7 +41,7 @@ def typed(value: Any) -> Any:
     ids=repr,
 )
 def test_what_comes_back_is_what_went_in(state):
-    course = _open(_seal({"state": state}))
+    course = open_sealed(seal({"state": state}))
     assert course is not None
     assert typed(course["state"]) == typed(state)
 
@@ -55,7 +56,7 @@ def test_what_comes_back_is_what_went_in(state):
 )
 def test_what_would_come_back_as_something_else_is_refused(state):
     with pytest.raises(TypeError, match="in it, which is neither a number, text"):
-        _seal({"state": [state]})
+        seal({"state": [state]})
 
 
 @pytest.mark.parametrize("dtype", ["O", "V8", "M8[s]"])
