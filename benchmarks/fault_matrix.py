@@ -1,6 +1,6 @@
 """Breaks runs in every way and place, and keeps what came of each case: whether they survive, or end as they have to.
 
-The cases are those of `tests/faults/cases.py`, each a run of its own that is watched by `tests/faults/matrix.py`. Every
+The cases are those of `harness/fault_cases.py`, each a run of its own that is watched by `harness/faults.py`. Every
 case adds a line to the results as soon as it is over, also when it could not be played to its end. Cases that are there
 are not made again, so the same command goes on where it was ended, by --seconds or at any moment; --again makes those
 that had problems once more. A case after which the run is slower, and nothing else is wrong, is played three
@@ -32,10 +32,10 @@ from benchmarks.measuring.fault_table import (
     key_of,
     to_table,
 )
-from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from benchmarks.measuring.peer_runs import RESULTS
-from tests.faults.cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
-from tests.faults.matrix import Case, Undisturbed, run_case
+from harness.fault_cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
+from harness.faults import Case, Undisturbed, run_case
+from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 
 _LONGEST_CASE_S = 400.0  # with an undisturbed run before it, and all patience that its steps have
 _MOST_PLAYS = 3  # of a case whose only problem is throughput

@@ -32,8 +32,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from benchmarks.measuring.peer_runs import RESULTS
+from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from sample_profiler.errors import CheckpointError
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.checkpoints import CheckpointFolder

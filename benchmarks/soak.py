@@ -33,11 +33,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from benchmarks.measuring.machine_speed import FixedWork
 from benchmarks.measuring.old_and_new import TURNS_S, Turns, read_frames, take_turns
 from benchmarks.measuring.paired import ratio_on_to_off
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
+from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from sample_profiler.runtime.machine import Machine
 
 TASKS = {

@@ -27,11 +27,11 @@ from benchmarks.measuring.limits import read_limits
 from benchmarks.measuring.peer_runs import (
     RESULTS,
     VENVS,
-    describe_machine,
     prepare_python,
     read_versions,
     run_command,
 )
+from harness.kept_lines import describe_machine
 from sample_profiler.runtime.machine import Machine
 
 _LEAST_SECONDS = 120.0

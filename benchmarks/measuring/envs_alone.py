@@ -15,8 +15,9 @@ from pathlib import Path
 from benchmarks.measuring.comparison import order_of_arms
 from benchmarks.measuring.comparison_tasks import Task
 from benchmarks.measuring.families import make_family_config
-from benchmarks.measuring.peer_runs import ROOT, prepare_python
+from benchmarks.measuring.peer_runs import prepare_python
 from benchmarks.measuring.processes import run_processes
+from harness.kept_lines import ROOT
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement, export_registration, import_registration, inspect_env, make_env
 from sample_profiler.runtime.machine import usable_cpus

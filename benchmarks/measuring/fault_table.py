@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.faults.cases import Plan
-from tests.faults.matrix import BACK_S, BACK_SHARE, KINDS
+from harness.fault_cases import Plan
+from harness.faults import BACK_S, BACK_SHARE, KINDS
 
 __all__ = ["Key", "decide", "describe_missing", "describe_throughput", "is_only_slow", "key_of", "to_row", "to_table"]
 

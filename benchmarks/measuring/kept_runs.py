@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring.kept_lines import append_line, ask_git, read_lines
-from benchmarks.measuring.peer_runs import ROOT
+from harness.kept_lines import ROOT, append_line, ask_git, read_lines
 from sample_profiler.runtime.machine import Machine
 
 __all__ = ["KeptRuns", "describe_commit"]

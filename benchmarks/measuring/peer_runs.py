@@ -22,14 +22,13 @@ import psutil
 from benchmarks.measuring.comparison import Points
 from benchmarks.measuring.comparison_tasks import SCENARIO, Arm, Task
 from benchmarks.measuring.process_tree import signal_tree
-from sample_profiler.runtime.machine import Machine
+from harness.kept_lines import ROOT
 
 __all__ = [
-    *("RESULTS", "ROOT", "VENVS", "Measured", "Memory", "describe_machine", "fill_scenario", "make_command"),
+    *("RESULTS", "VENVS", "Measured", "Memory", "fill_scenario", "make_command"),
     *("prepare_python", "read_versions", "run_command"),
 ]
 
-ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 VENVS = ROOT / "build" / "versus"
 
@@ -75,12 +74,6 @@ class Measured:
     points: Points
     memory: Memory | None
     load: float
-
-
-def describe_machine() -> str:
-    """Return processor and cores: runs on others cannot be compared."""
-    machine = Machine.this()
-    return f"{machine.processor}, {machine.num_cpus} cores"
 
 
 def prepare_python(framework: str, venvs: Path) -> Path:

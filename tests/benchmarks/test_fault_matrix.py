@@ -15,8 +15,8 @@ import pytest
 from benchmarks import fault_matrix
 from benchmarks.fault_matrix import main, time_limit
 from benchmarks.measuring.fault_table import decide, describe_throughput, to_row
-from tests.faults.cases import Plan, all_plans
-from tests.faults.matrix import Case, run_case
+from harness.fault_cases import Plan, all_plans
+from harness.faults import Case, run_case
 
 SMALL = ("--rounds=1", "--faults", "kill", "--victims", "RolloutWorker_w0", "Runner", "--modes", "async", "--kills=2")
 ROOT = Path(__file__).parents[2]
@@ -202,5 +202,5 @@ def test_a_run_with_two_problems_of_a_kind_counts_once():
 
 
 def test_a_case_has_a_line_whatever_happens(monkeypatch, tmp_path):
-    monkeypatch.setattr("tests.faults.matrix.unused_shared_memory", lambda: 1 / 0)
+    monkeypatch.setattr("harness.faults.unused_shared_memory", lambda: 1 / 0)
     assert "ZeroDivisionError" in run_case(PLANS[0], tmp_path).to_dict()["problems"][0][1]

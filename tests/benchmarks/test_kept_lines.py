@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_commit, read_lines, tell_origins
+from harness.kept_lines import append_line, describe_origin, read_commit, read_lines, tell_origins
 
 
 def git(folder, *arguments):

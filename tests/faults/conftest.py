@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from benchmarks.measuring.kept_lines import append_line, describe_origin, read_lines, tell_origins
+from harness.kept_lines import append_line, describe_origin, read_lines, tell_origins
 from sample_profiler.cli.train import train
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import get_timing, set_timing

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from sample_profiler.profiling.timer_nodes import GaugeNode
-from tests.faults import matrix
-from tests.faults.cases import (
+from harness import faults as matrix
+from harness.fault_cases import (
     FAULTS,
     HANG_TIMEOUT_S,
     KILLS_OF_WORKERS,
@@ -25,8 +24,9 @@ from tests.faults.cases import (
     all_plans,
     is_possible,
 )
-from tests.faults.matrix import Case, Undisturbed, run_case
-from tests.integration.runs import load_all_checkpoints
+from harness.faults import Case, Undisturbed, run_case
+from harness.runs import load_all_checkpoints
+from sample_profiler.profiling.timer_nodes import GaugeNode
 
 FEW = [
     Plan("kill", "RolloutWorker_w0", "async", at_once=True),

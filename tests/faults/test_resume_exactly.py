@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import torch
 
+from harness.runs import load_latest_checkpoint
 from sample_profiler import register_encoder
 from sample_profiler.components import course as course_module
 from sample_profiler.envs import register_env
 from sample_profiler.model import registry as model_registry
 from sample_profiler.storage.sealing import SEAL_FORMAT
 from tests.faults.walking import Stroll, Walk
-from tests.integration.runs import load_latest_checkpoint
 
 # Several datasets of slots, so that groups are in the middle of rollouts whenever the Learner trains; or a single one.
 LAYOUTS = {"several datasets": "--batch_size=16", "one dataset": "--batch_size=64"}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.runs import CARTPOLE, SMALL, run
 from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.main import main
@@ -28,7 +29,6 @@ from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sf_examples.gym.enjoy_gym import main as enjoy
-from tests.integration.runs import CARTPOLE, SMALL, run
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import run
+from harness.runs import run
 
 SERIAL = ("--serial_mode=True", "--async_rl=False", "--seed=1")
 SUMMARY = ("--experiment_summaries_interval=1",)

@@ -8,7 +8,7 @@ from pathlib import Path
 import imageio.v2 as imageio
 import pytest
 
-from tests.integration.runs import CARTPOLE, DOOM, SMALL, run
+from harness.runs import CARTPOLE, DOOM, SMALL, run
 
 SERIAL = ("--serial_mode=True", "--async_rl=False", "--seed=1")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.integration.runs import CARTPOLE, SMALL, run
+from harness.runs import CARTPOLE, SMALL, run
 
 
 def read_scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:

@@ -21,7 +21,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from tests.integration.runs import (
+from harness.runs import (
     CARTPOLE,
     COLLECTED,
     DOOM,

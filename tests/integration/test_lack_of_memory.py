@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.runs import SMALL
+from harness.runs import SMALL
 
 SCRIPT = Path(__file__).with_name("leaking_runs.py")
 FLAGS = ("--env=leaking", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.runs import COLLECTED, DOOM, run
+from harness.runs import COLLECTED, DOOM, run
 
 
 def test_two_policies_play_each_other(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import SMALL, run
+from harness.runs import SMALL, run
 
 
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])

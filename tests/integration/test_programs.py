@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from tests.integration.runs import COLLECTED
+from harness.runs import COLLECTED
 
 PROGRAM = """
 import gymnasium

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import sample_profiler
+from harness.runs import CARTPOLE, SMALL, run
 from sample_profiler.model.kernels import KERNELS
 from sample_profiler.profiling import ranges
-from tests.integration.runs import CARTPOLE, SMALL, run
 
 VARIABLE = sample_profiler.RANGES_VARIABLE
 NUM_STEPS = 1024

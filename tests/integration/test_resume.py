@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.integration.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
+from harness.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
 
 FLAGS = (*CARTPOLE, *SMALL, "--serial_mode=True", "--seed=1")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
 from sample_profiler.profiling.session import Session, session_path
 from sample_profiler.profiling.tree import TreeNode
-from tests.integration.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
 
 TREES = ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner")
 

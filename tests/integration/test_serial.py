@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.integration.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
+from harness.runs import CARTPOLE, SMALL, load_latest_checkpoint, run
 
 SERIAL = ("--serial_mode=True", "--async_rl=False")
 
@@ -39,7 +39,7 @@ def test_same_seed_same_bits_other_seed_other_bits(flags: tuple[str, ...], tmp_p
 
 
 def test_doom_repeats_bit_for_bit(tmp_path: Path) -> None:
-    from tests.integration.runs import DOOM
+    from harness.runs import DOOM
 
     states = []
     for experiment in ("first", "again"):

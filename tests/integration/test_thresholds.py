@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runs import run
+from harness.runs import run
 
 WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--device=cpu", "--seed=0", "--save_every_sec=4")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.runs import CARTPOLE, SMALL, live_run, run
 from sample_profiler.cli.main import main
-from tests.integration.runs import CARTPOLE, SMALL, live_run, run
 
 
 @pytest.mark.parametrize("inference", ["process", "worker"])

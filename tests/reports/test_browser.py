@@ -13,10 +13,10 @@ from itertools import pairwise
 
 import pytest
 
+from harness.runs import DOOM, live_run
 from sample_profiler.profiling.session import Session, read_session, session_path, steady_path
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report
-from tests.integration.runs import DOOM, live_run
 from tests.reports.browser import needs_browser, open_page
 
 pytestmark = needs_browser

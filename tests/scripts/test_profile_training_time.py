@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness.runs import run as run_module
 from sf_examples.petri_net import training_profile
 from sf_examples.petri_net.training_profile import (
     COMPONENTS,
@@ -21,7 +22,6 @@ from sf_examples.petri_net.training_profile import (
     compare_profiles,
     format_profile,
 )
-from tests.integration.runs import run as run_module
 
 ROOT = Path(__file__).parents[2]
 SHARE = re.compile(r"^(.*?) +(-?[\d.]+)s \( *(-?[\d.]+)%\)", re.MULTILINE)

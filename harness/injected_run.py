@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sample_profiler.runtime.event_loop import EventLoop
@@ -18,7 +19,8 @@ FOLDER = Path(os.environ["INJECT"])
 GROWN: list[bytes] = []
 
 
-def fail_when_told(loop: EventLoop, turn=EventLoop._turn) -> None:
+def fail_when_told(loop: EventLoop, turn: Callable[[EventLoop], None] = EventLoop._turn) -> None:
+    """Take a turn of a loop, unless one of its components is to fail."""
     for component in loop._components:
         order = FOLDER / component.name
         if order.exists():
@@ -29,6 +31,7 @@ def fail_when_told(loop: EventLoop, turn=EventLoop._turn) -> None:
 
 
 def fail(fault: str) -> None:
+    """Let a component fail in one of the ways that are injected from inside."""
     if fault == "exception":
         raise ValueError("injected on purpose")
     if fault == "hang":

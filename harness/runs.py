@@ -77,6 +77,7 @@ class LiveRun:
 
     @property
     def output(self) -> str:
+        """What the run has printed so far."""
         return self._log.read_text()
 
     def everybody(self) -> list[psutil.Process]:
@@ -162,4 +163,5 @@ def load_all_checkpoints(folder: Path) -> list[dict[str, object]]:
 
 
 def send(process: psutil.Process, number: signal.Signals) -> None:
+    """Send a signal."""
     process.send_signal(number)

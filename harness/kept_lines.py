@@ -15,14 +15,31 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring.peer_runs import ROOT, describe_machine
+from sample_profiler.runtime.machine import Machine
 
-__all__ = ["append_line", "ask_git", "describe_origin", "end_when_told", "read_commit", "read_lines", "tell_origins"]
+__all__ = [
+    *("ROOT", "describe_machine"),
+    "append_line",
+    "ask_git",
+    "describe_origin",
+    "end_when_told",
+    "read_commit",
+    "read_lines",
+    "tell_origins",
+]
+
+ROOT = Path(__file__).parents[1]
 
 
 def describe_origin() -> dict[str, str]:
     """Return what every line has to tell beside what was seen: the machine, and the commit of the code."""
     return {"machine": describe_machine(), "commit": read_commit()}
+
+
+def describe_machine() -> str:
+    """Return processor and cores: runs on others cannot be compared."""
+    machine = Machine.this()
+    return f"{machine.processor}, {machine.num_cpus} cores"
 
 
 def read_commit(folder: Path = ROOT) -> str:

@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from sample_profiler.profiling.session import read_session
-from tests.faults.cases import HANG_TIMEOUT_S, MORE_S, SIGNALS, Plan
-from tests.integration.runs import (
+from harness.fault_cases import HANG_TIMEOUT_S, MORE_S, SIGNALS, Plan
+from harness.runs import (
     CARTPOLE,
     DOOM,
     SMALL,
@@ -33,6 +32,7 @@ from tests.integration.runs import (
     load_all_checkpoints,
     unused_shared_memory,
 )
+from sample_profiler.profiling.session import read_session
 
 MODE_FLAGS = {
     "async": (),
