@@ -18,6 +18,7 @@ ROWS = {
     "errors": 0,
     "files": 0,
     "repeated_warnings": 0,
+    "run_folder": 0,
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
     "analysis": 1,
@@ -33,8 +34,11 @@ ROWS = {
     "cli": 5,
     "__main__": 6,  # a door to cli
 }
-# profiling is usable alone; its errors, and how files are written, are those of the package.
-ALLOWED_IN_A_ROW = {("profiling", "errors"), ("profiling", "files")}
+# profiling is usable alone; its errors, how files are written and where they are, are those of the package.
+ALLOWED_IN_A_ROW = {
+    *(("profiling", "errors"), ("profiling", "files"), ("profiling", "run_folder")),
+    *(("run_folder", "errors"), ("run_folder", "files")),
+}
 # The only package that knows how processes are started, found and talked to.
 OF_RUNTIME = {"ctypes", "fcntl", "multiprocessing", "select", "psutil"}
 
