@@ -12,9 +12,9 @@ from rich.console import Console
 from sample_profiler import __version__
 from sample_profiler.cli.conclusion import conclude, exit_status
 from sample_profiler.cli.folder_checks import check_links
+from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.logs import log_to_file
 from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.run_folder import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.env_probe import EnvProbe
 from sample_profiler.components.making import check_own_parts

@@ -1,4 +1,4 @@
-"""Owns a run's folder: it is made, or taken from an earlier run, and locked."""
+"""Owns how a run comes to its folder: it is made, or taken from an earlier run, and locked."""
 
 from __future__ import annotations
 
