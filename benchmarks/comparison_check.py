@@ -28,7 +28,8 @@ from statistics import median
 from sample_profiler.analysis.comparison import compare_pairs
 from sample_profiler.analysis.costs import run_costs
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.session import Session, steady_path
+from sample_profiler.profiling.session import Session
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -66,7 +67,7 @@ def run(seconds: float, env_ms: float) -> float:
         if done.returncode:
             raise SystemExit(f"status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-999:]}")
         try:
-            costs = run_costs(Session.load(steady_path(Path(folder, "run"))))
+            costs = run_costs(Session.load(RunFolder(Path(folder, "run")).steady))
         except SessionError as error:
             raise SystemExit(f"{error}: give --seconds for longer runs") from error
         if costs is None:

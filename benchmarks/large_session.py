@@ -25,7 +25,8 @@ from pathlib import Path
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder, read_live, session_path
+from sample_profiler.profiling.session import read_live
+from sample_profiler.run_folder import RunFolder
 
 MOST_SECONDS, MOST_BYTES = 60.0, 10**9
 NUM_WORKERS = 6
@@ -40,15 +41,15 @@ NUM_POINTS = 600
 
 def make_session(run_dir: Path, num_events: int) -> int:
     """Record a session, leave its record files and return how many events these have."""
-    folder = live_folder(run_dir)
-    folder.mkdir(parents=True)
+    live = RunFolder(run_dir).live()
+    live.path.mkdir(parents=True)
     workers = [f"RolloutWorker_w{index}" for index in range(NUM_WORKERS)]
     turns = math.ceil(num_events / (EVENTS_A_TURN + EVENTS_A_TRAINING / TURNS_A_TRAINING))
     ring_bytes = EVENT_BYTES * (MOST_EVENTS_OF_ONE * turns + 1024)
     with contextlib.ExitStack() as stack:
         timings: dict[str, Timing] = {}
         for name in (*workers, "InferenceWorker_p0-w0", "Learner_0"):
-            file = RecordFile(folder / f"{name}.{os.getpid()}.rec", process_name=name, ring_bytes=ring_bytes)
+            file = RecordFile(live.record(name, os.getpid()), process_name=name, ring_bytes=ring_bytes)
             stack.callback(file.close)
             timings[name] = Timing(f"{name} profile")
             file.attach(timings[name], name)
@@ -93,8 +94,8 @@ def save_session(run_dir: Path) -> None:
     session.run["history"] = {
         name: [(float(second), 100.0 + 10 * math.sin(second / 20)) for second in range(NUM_POINTS)] for name in GAUGES
     }
-    session.save(session_path(run_dir))
-    for path in live_folder(run_dir).glob("*.rec"):
+    session.save(RunFolder(run_dir).session)
+    for path in RunFolder(run_dir).live().records():
         path.unlink()
 
 

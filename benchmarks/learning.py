@@ -24,6 +24,7 @@ from typing import Any
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -108,7 +109,7 @@ def run(task: LearningTask, setting: str, seed: int) -> dict[str, Any]:
         wall_s = time.time() - begin_s
         if done.returncode:
             raise SystemExit(f"{' '.join(flags)} ended with status {done.returncode}:\n{done.stdout[-3000:]}")
-        curve = read_curve(folder / "run" / "summary" / "0", begin_s)
+        curve = read_curve(RunFolder(folder / "run").summary_of(0), begin_s)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return {"setting": setting, "seed": seed, "flags": flags, "wall_s": round(wall_s, 1), "curve": curve}

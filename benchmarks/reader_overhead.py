@@ -24,6 +24,7 @@ import psutil
 
 from benchmarks.measuring.alternation import HEADER, TRAINED, Alternation, Comparison, compare, pairs_of
 from benchmarks.measuring.live_runs import NAMES, make_run
+from sample_profiler.run_folder import RunFolder
 
 NUM_READERS = 2
 USUAL_HERTZ = 2.0
@@ -51,7 +52,7 @@ def measure(
 ) -> tuple[list[Comparison], list[float]]:
     """Make a run that is watched and not watched in turn; return also each reader's processor seconds per second."""
     run = make_run(name, seconds)
-    with readers(run.folder / "profile" / "live", hertz, is_with_events) as processes:
+    with readers(RunFolder(run.folder).live().path, hertz, is_with_events) as processes:
         run.foreign_pids.update(process.pid for process in processes)
 
         def switch(is_on: bool) -> None:

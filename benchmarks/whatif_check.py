@@ -34,6 +34,7 @@ from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, injected_share
 from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
 from sample_profiler.cli.whatif import Pair, choose_lengths, look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlClient
 
 RESULTS = Path(__file__).parent / "results"
@@ -107,7 +108,7 @@ def measure(case: Case, seconds: float | None, rounds: int) -> dict[str, Any]:
     """
     pairs: list[Pair] = []
     rates: dict[str, list[float]] = {"slow": [], "fast": []}
-    with live_run(case) as run, contextlib.closing(ControlClient(run.folder / "profile")) as client:
+    with live_run(case) as run, contextlib.closing(ControlClient(RunFolder(run.folder).control_socket)) as client:
         length_s, settle_s = choose_lengths(run.folder, seconds)
         for pair in measure_pairs(client, run.folder, [case.stage], _SHARE, length_s, settle_s, rounds):
             for kind in _ORDERS[len(pairs) % 2]:

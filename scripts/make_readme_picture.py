@@ -18,7 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sample_profiler.config import Config, config_path, load_config
+from sample_profiler.config import Config, load_config
+from sample_profiler.run_folder import RunFolder
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 
 _WIDTH = 120
@@ -41,8 +42,8 @@ def make_picture(folder: Path, module: str) -> str:
         OSError: log.txt cannot be read.
     """
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(_draw_command(load_config(config_path(folder), (VizdoomOptions,)), module))
-    for line in (folder / "log.txt").read_text(encoding="utf-8").splitlines():
+    console.print(_draw_command(load_config(RunFolder(folder).config, (VizdoomOptions,)), module))
+    for line in RunFolder(folder).log.read_text(encoding="utf-8").splitlines():
         prefix = match[0] if (match := _PREFIX.match(line)) else ""
         message = line[len(prefix) :]
         if not message.startswith(_LEFT_OUT):

@@ -35,3 +35,9 @@ def commands(page: Path) -> list[list[str]]:
 
 def _whole_lines(code: str) -> list[str]:
     return code.replace("\\\n", " ").splitlines()
+
+
+def paths_in_tree(text: str) -> list[str]:
+    """Return the paths of the tree of a run's folder that stands in a text: what its lines begin with."""
+    _, _, rest = text.partition("train_dir/{experiment}/\n")
+    return re.findall(r"^ +(\S+)  ", rest.partition("\n\n")[0], re.MULTILINE)

@@ -6,8 +6,11 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from sample_profiler.run_folder import RunFolder
+from tests.pages import paths_in_tree
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "sample_profiler"
@@ -19,6 +22,7 @@ ROWS = {
     "errors": 0,
     "files": 0,
     "repeated_warnings": 0,
+    "run_folder": 0,
     "vocabulary": 0,
     "timers": 1,  # a door to profiling under a short name
     "config": 1,
@@ -35,8 +39,11 @@ ROWS = {
     "cli": 5,
     "__main__": 6,  # a door to cli
 }
-# profiling is usable alone; its errors, and how files are written, are those of the package.
-ALLOWED_IN_A_ROW = {("profiling", "errors"), ("profiling", "files")}
+# profiling is usable alone; its errors, how files are written and where they are, are those of the package.
+ALLOWED_IN_A_ROW = {
+    *(("profiling", "errors"), ("profiling", "files"), ("profiling", "run_folder")),
+    *(("run_folder", "errors"), ("run_folder", "files")),
+}
 # The only package that knows how processes are started, found and talked to.
 OF_RUNTIME = {"ctypes", "fcntl", "multiprocessing", "select", "psutil"}
 
@@ -170,6 +177,102 @@ def test_only_cli_prints():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert found == []
+
+
+# What paths are made or looked for with; also `Path("profile")`.
+JOINING = {"glob", "rglob", "join", "joinpath", "with_name", "with_stem", "with_suffix", "Path", "PurePath"}
+
+
+def names_in_a_runs_folder() -> set[str]:
+    """Return what files and folders of a run are called, in pieces: what stands in braces in the tree is anything."""
+    pieces = {piece for path in paths_in_tree(RunFolder.__doc__ or "") for piece in re.split(r"/|\{\w+\}", path)}
+    return pieces - {"", ".json"} | {".rec", ".earlier"}
+
+
+def texts_of(node: ast.expr, constants: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts that an expression is made of, also of constants by their names."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            for part in parts:
+                yield from texts_of(part, constants)
+        case ast.FormattedValue(value=part) | ast.Starred(value=part):
+            yield from texts_of(part, constants)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from texts_of(left, constants)
+            yield from texts_of(right, constants)
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in constants:
+            yield constants[name]
+
+
+def joined_in(source: str, constants: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts that a module makes paths of: by `/`, by a method, or with a slash or the end of a file's name.
+
+    Sentences, which have spaces, are none.
+    """
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                parts = [left, right]
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=parts) if name in JOINING:
+                pass
+            case ast.Constant(value=str(text)) if "/" in text or re.fullmatch(r"[\w*.]*\.\w+", text):
+                parts = [node]
+            case _:
+                continue
+        yield from (text for part in parts for text in texts_of(part, constants) if " " not in text)
+
+
+def named_like_a_runs(texts: Iterable[str], names: set[str]) -> list[str]:
+    return [text for text in texts if names & set(re.split(r"[/*?]", text))]
+
+
+def text_constants() -> dict[str, str]:
+    """Return all texts that have a name in the package."""
+    return {
+        target.id: statement.value.value
+        for path in modules()
+        for statement in ast.parse(path.read_text()).body
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and isinstance(statement.value.value, str)
+    }
+
+
+def test_only_run_folder_knows_what_files_of_a_run_are_called():
+    names, constants = names_in_a_runs_folder(), text_constants()
+    found = {
+        name: joined
+        for path in modules()
+        if (name := name_of(path)) != f"{PACKAGE}.run_folder"
+        and (joined := named_like_a_runs(joined_in(path.read_text(), constants), names))
+    }
+    assert found == {}
+
+
+def test_the_check_of_names_sees_every_way_of_joining_them():
+    names, constants = names_in_a_runs_folder(), {"_CAPTURES": "captures"}
+    assert {"config.json", "checkpoint_p", "_timers.json", "live", "control.sock", "replay"} < names
+    joined = [
+        'folder / "config.json"',
+        'folder / f"checkpoint_p{policy}" / "newest.pth"',
+        'folder / ("summary")',
+        "folder / _CAPTURES / name",
+        "folder / constants._CAPTURES",
+        'folder.joinpath(f"{name}", "profile")',
+        'folder.glob("checkpoint_p*")',
+        'folder.glob(f"{name}.*.rec")',
+        'path.with_name(path.name + ".earlier")',
+        'os.path.join(folder, "live")',
+        'Path(folder, "milestones")',
+        'LOG = "log.txt"',
+        'f"{folder}/profile/{name}"',
+    ]
+    assert [source for source in joined if not named_like_a_runs(joined_in(source, constants), names)] == []
+    others = ['{"profile": 1}["profile"]', 'print("captures are in profile/captures of a run")', '"live" in words']
+    others += ['folder / "comparison.json"', "count / live", "folder / CAPTURES", "run.captures / name"]
+    assert [source for source in others if named_like_a_runs(joined_in(source, constants), names)] == []
 
 
 def test_every_module_says_what_it_is_for():

@@ -26,8 +26,9 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run
 from sample_profiler.components.runner import Runner
-from sample_profiler.config import Config, config_path, save_config
+from sample_profiler.config import Config, save_config
 from sample_profiler.profiling.session import read_session
+from sample_profiler.run_folder import RunFolder
 
 _FLAGS = {
     # Those of `make run`, but for half its batches: a phase of a few seconds shall have several.
@@ -104,7 +105,7 @@ class LiveRun:
         env_spec, device = probe_env(self.config), choose_device(self.config)
         check_spaces(self.config, env_spec)
         self.folder.mkdir(parents=True)
-        save_config(self.config, config_path(self.folder))
+        save_config(self.config, RunFolder(self.folder).config)
         is_over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(is_over,), name="counters")
         watch.start()

@@ -22,7 +22,7 @@ from benchmarks.measuring.paired import is_on_in_phase
 from benchmarks.measuring.process_tree import signal_tree
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TURNS_S", "Turns", "read_frames", "read_rate", "take_turns"]
 
@@ -65,7 +65,7 @@ def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], tr
     folder.mkdir(parents=True)
     signal_tree(old, signal.SIGSTOP)
     try:
-        for checkpoints in run_folder.glob("checkpoint_p*"):
+        for checkpoints in RunFolder(run_folder).all_checkpoints():
             shutil.copytree(checkpoints, folder / checkpoints.name)
         flags = (f"--train_dir={train_dir}", f"--experiment={folder.name}")
         new = psutil.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -117,7 +117,7 @@ def _wait_until_it_trains(run_folder: Path) -> None:
 
 def read_frames(run_folder: Path) -> float:
     """Return how many frames a run has trained on; 0: that is not known yet."""
-    for path in live_folder(run_folder, "").glob("Runner.*.rec"):
+    for path in RunFolder(run_folder).live("").records("Runner"):
         with contextlib.suppress(RecordError, OSError):  # it begins
             gauge = read_record_file(path, with_histograms=False).gauges.get("Runner/frames")
             if gauge is not None:

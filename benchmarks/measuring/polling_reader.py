@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record_reader import EventFollower, read_record_file
+from sample_profiler.run_folder import LiveFolder
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
             is_on, next_s = line.strip() == "on", time.monotonic()
             continue
         next_s = time.monotonic() + 1.0 / options.hertz
-        for path in options.folder.glob("*.rec"):
+        for path in LiveFolder(options.folder).records():
             with contextlib.suppress(OSError, RecordError):  # files come and go with their processes
                 read_record_file(path, with_histograms=False)
                 if options.with_events:

@@ -23,6 +23,7 @@ from sample_profiler.errors import CaptureError, SampleProfilerError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "capture"]
 
@@ -91,7 +92,7 @@ def _capture(
     on_progress: Callable[[str], None],
 ) -> tuple[Path, list[str]]:
     """Return the document and, line by line, what is in it."""
-    folder = run_dir / "profile" / "captures"
+    folder = RunFolder(run_dir).captures
     if request.tool == TIMELINE:
         path = output or folder / f"{TIMELINE}_{time.strftime('%Y%m%d_%H%M%S')}.json"
         return path, write_timeline(run_dir, request, path, interrupted, lambda: on_progress("run"))

@@ -23,8 +23,9 @@ from sample_profiler.analysis.costs import RunCosts, different_machines, run_cos
 from sample_profiler.errors import SessionError
 from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session, steady_path
+from sample_profiler.profiling.session import Session
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CompareRequest", "compare"]
 
@@ -131,7 +132,7 @@ class _Runs:
         name = f"{'ab'[which]}_{number:02d}"
         folder = request.output / name
         command = [*request.command, *self._flags[which], f"--train_dir={request.output}", f"--experiment={name}"]
-        mark = folder / "compared.json"
+        mark = RunFolder(folder).compared
         if _is_made_by(command, mark):
             made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
             print(printable(f"{folder}: kept from {made}"), flush=True)
@@ -139,7 +140,7 @@ class _Runs:
             _train(command, folder)
             with written_whole(mark) as partial:
                 partial.write_text(json.dumps(command))
-        session = Session.load(steady_path(folder), with_events=False)
+        session = Session.load(RunFolder(folder).steady, with_events=False)
         self._check_machine(folder, session)
         costs = run_costs(session)
         if costs is None:
@@ -169,7 +170,7 @@ def _train(command: Sequence[str], folder: Path) -> None:
     last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
     if done.returncode:
         raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")
-    if not steady_path(folder).exists():
+    if not RunFolder(folder).steady.exists():
         raise SessionError(
             f"{shlex.join(command)} ended well and left no run in {folder}: give a command that trains, and takes "
             f"--train_dir and --experiment:\n{last}"

@@ -15,6 +15,7 @@ from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -38,7 +39,7 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
     if result.keeps_earlier:
         logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
     else:
-        _write_results(config, folder, result, report)
+        _write_results(config, RunFolder(folder), result, report)
     if config.saving.benchmark:
         for name, chosen in result.processes.items():
             threads, cores = ("free" if value is None else value for value in chosen.values())
@@ -74,10 +75,10 @@ def _was_over_before(config: Config, result: RunResult) -> bool:
     return min(result.frames.values()) >= config.saving.train_for_env_steps
 
 
-def _write_results(config: Config, folder: Path, result: RunResult, report: RunReport) -> None:
-    _write_report(report, folder / "report.html")
+def _write_results(config: Config, folder: RunFolder, result: RunResult, report: RunReport) -> None:
+    _write_report(report, folder.report)
     try:
-        write_verdict(folder / "summary", report.verdict, result.frames)
+        write_verdict(folder, report.verdict, result.frames)
     except OSError as error:
         logger.warning("The verdict is not in TensorBoard: %s", error)
     if not config.saving.benchmark:
@@ -91,7 +92,7 @@ def _write_results(config: Config, folder: Path, result: RunResult, report: RunR
         "processes": result.processes,
     }
     try:
-        with written_whole(folder / "benchmark.json") as partial:
+        with written_whole(folder.benchmark) as partial:
             partial.write_text(json.dumps(benchmark, indent=2) + "\n")
     except OSError as error:
         logger.warning("There is no benchmark.json: %s", error)

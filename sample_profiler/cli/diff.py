@@ -19,8 +19,9 @@ from sample_profiler.analysis.cost_changes import (
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session, read_session, steady_path
+from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.comparison import format_block_changes, format_counts
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["diff"]
 
@@ -82,11 +83,11 @@ def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunC
     """
     folders = (run_a, run_b)
     # Killed, over before it was steady, or no run of this framework.
-    without = [folder for folder in folders if not os.path.exists(steady_path(folder))]  # also if it may not be seen
+    without = [folder for folder in folders if not os.path.exists(RunFolder(folder).steady)]  # also if not to be seen
     not_steady = f"{_name(without)} {'have' if len(without) > 1 else 'has'} no steady part"
     if not without:
         load = partial(Session.load, with_events=False)
-        steady = load(steady_path(run_a)), load(steady_path(run_b))
+        steady = load(RunFolder(run_a).steady), load(RunFolder(run_b).steady)
         costs = _costs(*steady)
         if costs is not None:
             return steady, costs, ""

@@ -19,13 +19,14 @@ import numpy as np
 from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.making import make_network
 from sample_profiler.components.run import find_problems_of_network
-from sample_profiler.config import Config, config_path, format_help, parse_run_config, wants_help
+from sample_profiler.config import Config, format_help, parse_run_config, wants_help
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.reports.video import VideoWriter
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising, write_to_nowhere
 from sample_profiler.runtime.machine import draw_seed
 
@@ -117,7 +118,7 @@ def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
 def _check(config: Config) -> None:
     options = config.part(EvaluationOptions)
     problems = []
-    if not config_path(config.run.folder).exists():
+    if not RunFolder(config.run.folder).config.exists():
         problems.append(
             f"there is no run in {config.run.folder}: say which with --train_dir and --experiment, as it was trained"
         )
@@ -250,7 +251,7 @@ class _Show:
         self._video: VideoWriter | None = None
         self._is_over = False
         if options.save_video:
-            self._video = VideoWriter(folder / "replay", fps)
+            self._video = VideoWriter(RunFolder(folder).replay, fps)
             stack.callback(self._finish_video)
 
     def __call__(self) -> None:

@@ -10,11 +10,9 @@ from pathlib import Path
 from sample_profiler.config import Config
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import find_obstacle
-from sample_profiler.storage.checkpoint_names import MILESTONES, checkpoint_folder
+from sample_profiler.run_folder import RunFolder
 
-__all__ = ["LOG", "check_access", "check_links", "describe_refused", "find_link_to"]
-
-LOG = "log.txt"
+__all__ = ["check_access", "check_links", "describe_refused", "find_link_to"]
 
 _CURES = {
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
@@ -38,10 +36,11 @@ def check_access(config: Config) -> None:
     folder, behavior = config.run.folder, config.run.restart_behavior
     if behavior == "restart" and folder.exists():  # it gets another name, with all that is in it, once that is locked
         problems = [find_obstacle(folder.parent, os.W_OK | os.X_OK), find_obstacle(folder, os.R_OK | os.X_OK)]
-        problems += [find_obstacle(path, os.R_OK) for path in folder.glob("checkpoint_p*") if path.is_dir()]
+        folders = filter(Path.is_dir, RunFolder(folder).all_checkpoints())
+        problems += [find_obstacle(path, os.R_OK) for path in folders]
     else:
         problems = [find_obstacle(folder), *map(find_obstacle, _inner_folders(config))]
-    log = folder / LOG
+    log = RunFolder(folder).log
     if config.machine.log_to_file and behavior == "resume" and os.path.lexists(log) and not log.is_symlink():
         problems.append(find_obstacle(log, os.W_OK, is_folder=False))
     if problems := list(filter(None, dict.fromkeys(problems))):
@@ -50,13 +49,12 @@ def check_access(config: Config) -> None:
 
 def _inner_folders(config: Config) -> Iterator[Path]:
     """Yield the folders in a run's folder that are there, and that it writes to, or empties if it is to overwrite."""
-    folder, policies = config.run.folder, range(config.sampling.num_policies)
-    profile, summary = folder / "profile", folder / "summary"
-    checkpoints = [checkpoint_folder(folder, policy) for policy in policies]
+    folder, policies = RunFolder(config.run.folder), range(config.sampling.num_policies)
+    checkpoints = [folder.checkpoints(policy) for policy in policies]
     inner = [
-        *(profile, profile / "live", profile / "captures"),
-        *(summary, *(summary / str(policy) for policy in policies)),
-        *(*checkpoints, *(each / MILESTONES for each in checkpoints)),
+        *(folder.profile, folder.own_live.path, folder.captures),
+        *(folder.summary, *map(folder.summary_of, policies)),
+        *(*checkpoints, *map(folder.milestones, checkpoints)),
     ]
     removes_files = config.run.restart_behavior == "overwrite"
     for path in inner:
@@ -79,24 +77,24 @@ def check_links(folder: Path) -> None:
     problems = [
         f"{path} is a link, and a run does not write or delete where it leads: put what is there in its place, or "
         "begin anew with --restart_behavior=restart"
-        for path in _followed(folder)
+        for path in _followed(RunFolder(folder))
         if path.is_symlink()
     ]
-    log = folder / LOG
+    log = RunFolder(folder).log
     if log.exists() and not log.is_file():  # a pipe would be waited for
         problems.append(f"{log} is no file but a folder, a pipe or a device, and a run writes its log there: remove it")
     if problems:
         raise ConfigError(problems)
 
 
-def _followed(folder: Path) -> Iterator[Path]:
+def _followed(folder: RunFolder) -> Iterator[Path]:
     """Yield what a run appends to, and the folders that it makes files in or removes some from."""
-    yield folder / LOG
-    yield from (folder / "profile", folder / "profile" / "live", folder / "profile" / "captures")
-    yield folder / "summary"
-    yield from sorted(folder.glob("summary/*"))
-    for checkpoints in sorted(folder.glob("checkpoint_p*")):
-        yield from (checkpoints, checkpoints / "milestones")
+    yield folder.log
+    yield from (folder.profile, folder.own_live.path, folder.captures)
+    yield folder.summary
+    yield from sorted(folder.summary.glob("*"))
+    for checkpoints in folder.all_checkpoints():
+        yield from (checkpoints, folder.milestones(checkpoints))
 
 
 def find_link_to(folder: Path, train_dir: Path) -> Path | None:

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.distance import describe_hosts, is_running
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlClient, foreign_answer
 
 __all__ = [
@@ -107,7 +108,7 @@ def capture_live(
         CaptureError: the run cannot be asked, or the request makes no sense.
     """
     try:
-        client = ControlClient(run_dir / "profile")
+        client = ControlClient(RunFolder(run_dir).control_socket)
     except OSError as error:
         raise CaptureError(_explain(run_dir, error)) from error
     with contextlib.closing(client):
@@ -132,7 +133,7 @@ def capture_live(
         except KeyboardInterrupt:
             with contextlib.suppress(OSError, CaptureError):  # the rest of an answer
                 client.ask({"do": "stop", "id": outcome.name})
-            folder = run_dir / "profile" / "captures" / outcome.name
+            folder = RunFolder(run_dir).captures / outcome.name
             raise CaptureError(f"left: the run ends the capture; what its processes write is in {folder}") from None
         except OSError:
             state = {"results": {}, "errors": {}}  # what the processes wrote at their end is there nevertheless

@@ -10,10 +10,11 @@ from pathlib import Path
 from sample_profiler.errors import SessionError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session, read_session, steady_path
+from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
 from sample_profiler.reports.text_report import format_text
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["FORMATS", "load_report", "report", "write_page"]
 
@@ -57,8 +58,8 @@ def load_report(run_dir: Path) -> RunReport:
     """
     session = read_session(run_dir, with_events=False)
     steady: Session | None = None
-    if steady_path(run_dir).exists():
-        steady = Session.load(steady_path(run_dir), with_events=False)
+    if (path := RunFolder(run_dir).steady).exists():
+        steady = Session.load(path, with_events=False)
     return make_report(run_dir.resolve().name, session, steady)
 
 
@@ -81,7 +82,7 @@ def _make(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> It
     for run_dir in run_dirs:
         loaded = load_report(run_dir)
         if format_name == "html":
-            path = run_dir / "report.html" if output is None else output
+            path = RunFolder(run_dir).report if output is None else output
             write_page(loaded, path)
             yield printable(str(path))
         else:

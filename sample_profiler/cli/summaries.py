@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.components.messages import EvaluationFinished
@@ -12,15 +11,16 @@ from sample_profiler.components.runner import Runner
 from sample_profiler.components.statistics import RunStatus
 from sample_profiler.reports.tensorboard import SummaryFile
 from sample_profiler.reports.verdict import verdict_to_markdown
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TensorBoardSummaries", "write_verdict"]
 
 
-def write_verdict(folder: Path, verdict: Verdict, frames: Mapping[int, int]) -> None:
+def write_verdict(folder: RunFolder, verdict: Verdict, frames: Mapping[int, int]) -> None:
     """Add the verdict on a run to the summaries of each of its policies, as a text.
 
     Args:
-        folder: the run's `summary` folder.
+        folder: of the run.
         verdict: on the run.
         frames: that each policy has been trained on.
 
@@ -28,7 +28,7 @@ def write_verdict(folder: Path, verdict: Verdict, frames: Mapping[int, int]) -> 
         OSError: it cannot be written.
     """
     for policy, num_frames in frames.items():
-        file = SummaryFile(folder / str(policy), flush_interval_s=1)
+        file = SummaryFile(folder.summary_of(policy), flush_interval_s=1)
         file.add_text("perf/verdict", verdict_to_markdown(verdict), num_frames)
         file.close()
 
@@ -37,14 +37,14 @@ class TensorBoardSummaries(RunObserver):
     """Writes a run's figures to `summary/{policy}`, under the names that users of Sample Factory chart.
 
     Args:
-        folder: the run's `summary` folder.
+        folder: of the run.
         num_policies: of the run.
         flush_interval_s: after which what was written is on disk.
     """
 
-    def __init__(self, folder: Path, num_policies: int, flush_interval_s: float) -> None:
+    def __init__(self, folder: RunFolder, num_policies: int, flush_interval_s: float) -> None:
         self._runner: Runner | None = None
-        self._writers = [SummaryFile(folder / str(policy), flush_interval_s) for policy in range(num_policies)]
+        self._writers = [SummaryFile(folder.summary_of(policy), flush_interval_s) for policy in range(num_policies)]
 
     def on_init(self, runner: Runner) -> None:
         """Remember who asks the others for figures of their own, and have every evaluation written."""

@@ -13,6 +13,7 @@ from sample_profiler.reports.distance import describe_distance
 from sample_profiler.reports.timeline import Timeline
 from sample_profiler.reports.timeline_captures import find_captures
 from sample_profiler.reports.timeline_counters import run_counters
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["trace"]
 
@@ -31,7 +32,7 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
     Returns:
         Exit status: 0; or 2: the folder is no run's, there are no events, or the trace cannot be written.
     """
-    output = run_dir / "profile" / "trace.json.gz" if output is None else output
+    output = RunFolder(run_dir).trace if output is None else output
     try:
         session = read_session(run_dir)
         last_ns = max((Events.of(record.events).latest_ns() for record in session.processes), default=0)

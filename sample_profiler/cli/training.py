@@ -21,7 +21,7 @@ from sample_profiler.config import (
 )
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import draw_seed
@@ -139,7 +139,7 @@ def _with_absolute_profile_dir(config: Config) -> Config:
     if not config.profiling.profile_dir:
         return config
     folder = str(expand_home(config.profiling.profile_dir, "--profile_dir", ConfigError).absolute())
-    if config.origin("profile_dir") == "saved" and not live_folder(config.run.folder, folder).exists():
+    if config.origin("profile_dir") == "saved" and not RunFolder(config.run.folder).live(folder).path.exists():
         # A config.json that came from another machine does not choose where files are made on this one.
         logger.warning(
             "Records of this run go to its own folder: there are none of it in --profile_dir=%s, as its config.json "

@@ -11,16 +11,17 @@ from rich.console import Console
 
 from sample_profiler import __version__
 from sample_profiler.cli.conclusion import conclude, exit_status
-from sample_profiler.cli.folder_checks import LOG, check_links
+from sample_profiler.cli.folder_checks import check_links
+from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.logs import log_to_file
 from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.run_folder import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.env_probe import EnvProbe
 from sample_profiler.components.making import check_own_parts
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import allow_processes, check_spaces, choose_device, execute_run
 from sample_profiler.config import Config
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps
 
@@ -69,13 +70,13 @@ def train_with(
     check_links(folder)
     remove_unfinished(folder)
     if config.machine.log_to_file:
-        handlers.append(log_to_file(folder / LOG))
+        handlers.append(log_to_file(RunFolder(folder).log))
     replace_config(config, folder)
     _log_start(config, folder)
     progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
-        folder / "summary", config.sampling.num_policies, config.machine.flush_summaries_interval
+        RunFolder(folder), config.sampling.num_policies, config.machine.flush_summaries_interval
     )
     steps = newest_steps(folder, config.sampling.num_policies)
     try:

@@ -19,6 +19,7 @@ from sample_profiler.profiling.render import printable_text
 from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.reports.distance import describe_hosts
 from sample_profiler.reports.tables import format_table
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
 from sample_profiler.vocabulary import ENV_STEP, MAIN_LOOP
@@ -79,7 +80,7 @@ def whatif(
     looks: list[RunFacts] = []
     exit_status = 0
     try:
-        with contextlib.closing(ControlClient(run_dir / "profile")) as client:
+        with contextlib.closing(ControlClient(RunFolder(run_dir).control_socket)) as client:
             seconds, settle_s = choose_lengths(run_dir, seconds, settle_s)
             # Not before: of a run that is not there nothing is slowed.
             stage_names = ", ".join(STAGES[stage] for stage in stages)

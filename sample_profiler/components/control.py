@@ -17,6 +17,7 @@ from sample_profiler.components.crew import Crew
 from sample_profiler.components.selection import KINDS, choose_components
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlSocket
 from sample_profiler.runtime.slowdown import MOST_SECONDS, MOST_SHARE
 
@@ -64,15 +65,16 @@ class Control:
     """
 
     def __init__(self, run_folder: Path, crew: Crew) -> None:
-        self._folder = run_folder.absolute() / "profile"
+        self._folder = folder = RunFolder(run_folder.absolute())
         self._crew = crew
         self._captures: dict[str, _RunningCapture] = {}
         self._numbers = itertools.count()
         self._socket: ControlSocket | None = None
         try:
-            self._socket = ControlSocket(self._folder, self.answer)
+            self._socket = ControlSocket(folder.control_socket, self.answer)
         except OSError as error:
-            logger.warning("No control socket in %s: %s; captures of this run cannot be asked for", self._folder, error)
+            place = folder.profile
+            logger.warning("No control socket in %s: %s; captures of this run cannot be asked for", place, error)
 
     def poll(self) -> None:
         """Answer requests and go on with captures."""
@@ -136,7 +138,7 @@ class Control:
             del self._captures[identity]
         members = self._choose(request.get("components"), request.get("workers"))
         identity = f"{tool}_{time.strftime('%Y%m%d_%H%M%S')}_{next(self._numbers)}"
-        folder = self._folder / "captures" / identity
+        folder = self._folder.captures / identity
         parts = {part: folder / (part + SUFFIXES[tool]) for part in members}
         # A process ends its capture by itself only if nobody asks it to: the window begins when all have begun.
         limit_s = seconds + 2 * _ANSWER_S

@@ -21,6 +21,7 @@ from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.timer_nodes import GaugeNode, merge_trees
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.run_folder import LiveFolder
 
 __all__ = ["KEPT_FILES", "LostRecords"]
 
@@ -34,11 +35,11 @@ class LostRecords:
     """The recordings of lost processes whose files were removed, added up by component.
 
     Args:
-        folder: where record files are.
+        live: where record files are.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, live: LiveFolder) -> None:
+        self._live = live
         self._added_up: dict[str, ProcessRecord] = {}
 
     def session(self) -> Session:
@@ -61,7 +62,7 @@ class LostRecords:
             logger.warning("Recordings of lost processes of %s stay: %s", component, error)
 
     def _dead(self, component: str) -> Iterator[tuple[Path, ProcessRecord]]:
-        for path in list(self._folder.glob(f"{component}.*.rec")):
+        for path in self._live.records(component):
             with contextlib.suppress(RecordError):
                 record = read_record_file(path)
                 if record.is_alive is False:

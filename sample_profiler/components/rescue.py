@@ -16,6 +16,7 @@ from sample_profiler.errors import RecordError
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.reports.hang import describe_hang, describe_place
+from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.supervisor import Child, Supervisor
@@ -143,7 +144,7 @@ class Rescue:
         folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder
         if folder is None:
             return None
-        path = folder / f"{child.name}.{child.pid}.rec"
+        path = LiveFolder(folder).record(child.name, child.pid)
         try:
             # A file system that does not answer may be why the component is silent.
             with self._supervisor.beating():

@@ -18,20 +18,12 @@ from typing import Any
 from sample_profiler.analysis.window import process_identity, window, with_recent_means
 from sample_profiler.components.history import History
 from sample_profiler.components.lost_records import LostRecords
-from sample_profiler.config import ProfilingOptions, earlier_config_path
+from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.earlier_timers import take_off
 from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
-from sample_profiler.profiling.session import (
-    KEPT_EVENTS_S,
-    Session,
-    history_path,
-    live_folder,
-    read_live,
-    session_path,
-    steady_path,
-)
+from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, read_live
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
 from sample_profiler.profiling.timer_metadata import START_TIME
@@ -41,6 +33,7 @@ from sample_profiler.profiling.timers import get_timer_root
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline_capture import TimelineRecorder
+from sample_profiler.run_folder import EARLIER, RunFolder
 from sample_profiler.storage.checkpoint_names import has_trained
 from sample_profiler.vocabulary import (
     BATCH_ROWS,
@@ -67,10 +60,6 @@ _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
     "memory_mib": sum,
 }
 """Gauges of which a report shows the course, and how those of several processes become one figure."""
-_ASIDE = ".earlier"
-"""Ends the names of what an earlier run has recorded while it is open whether this one will train."""
-_UNFINISHED = ".*.rec.new"
-"""Record files of processes that were killed while they began."""
 
 
 class RunRecords:
@@ -87,12 +76,11 @@ class RunRecords:
     """
 
     def __init__(self, run_folder: Path, options: ProfilingOptions, metadata: Mapping[str, str] | None = None) -> None:
-        self._folder = run_folder
+        self._folder = RunFolder(run_folder)
         self._begun_metadata = get_thread_stacks().current().metadata if metadata is None else metadata
         self._begun_timers = get_timer_root().to_tree()
-        self._live = live_folder(run_folder, options.profile_dir)
+        self._live = self._folder.live(options.profile_dir)
         self._lost = LostRecords(self._live)
-        self._timers_path = run_folder / "summary" / f"{run_folder.name}_timers.json"
         self._window = parse_window(options.timeline_seconds)
         self.keeps_earlier = False
         self._has_removed_own = False
@@ -108,7 +96,7 @@ class RunRecords:
 
     def set_earlier_aside(self) -> None:
         """Remove what an earlier run in the same folder has left; if that has trained, not before this one has."""
-        if not has_trained(self._folder):
+        if not has_trained(self._folder.path):
             self._remove_earlier()
             self._remove_own()
             return
@@ -116,7 +104,7 @@ class RunRecords:
         if any(self._set_aside()):  # by a run that was killed before it trained: these tell of more
             self._remove_own()
         for path in list(self._own()):
-            path.rename(path.with_name(path.name + _ASIDE))
+            path.rename(RunFolder.aside(path))
 
     def replace_earlier(self) -> None:
         """Remove what an earlier run has left: this one has trained, and is what there is to be told of.
@@ -127,19 +115,19 @@ class RunRecords:
             return
         self._has_replaced_earlier = True
         with contextlib.suppress(OSError):
-            earlier_config_path(self._folder).unlink()
+            self._folder.earlier_config.unlink()
         if self.keeps_earlier:
             self.keeps_earlier = False
             self._remove_earlier()
 
     def _own(self) -> Iterator[Path]:
         """Yield what tells of a run beside its session: to readers that is one run's, or they would mix two."""
-        yield from self._live.glob("*.rec")
-        yield from filter(Path.exists, (steady_path(self._folder), history_path(self._folder)))
+        yield from self._live.records()
+        yield from filter(Path.exists, (self._folder.steady, self._folder.history))
 
     def _set_aside(self) -> Iterator[Path]:
-        yield from self._live.glob(f"*.rec{_ASIDE}")
-        yield from session_path(self._folder).parent.glob(f"*.json{_ASIDE}")
+        yield from self._live.records_aside()
+        yield from self._folder.documents_aside()
 
     def _remove_earlier(self) -> None:
         try:
@@ -159,18 +147,17 @@ class RunRecords:
             for path in list(self._set_aside()):
                 path.rename(path.with_suffix(""))
         except OSError as error:
-            logger.warning("Recordings of the earlier run keep names that end in %s: %s", _ASIDE, error)
+            logger.warning("Recordings of the earlier run keep names that end in %s: %s", EARLIER, error)
         with contextlib.suppress(OSError):
-            self._live.rmdir()
+            self._live.path.rmdir()
 
     def _remove_own(self) -> None:
-        for path in [*self._own(), *self._live.glob(_UNFINISHED)]:
+        for path in (*self._own(), *self._live.records_being_made()):
             path.unlink(missing_ok=True)
 
     def _remove_record_files(self) -> None:
-        for pattern in ("*.rec", _UNFINISHED):
-            for path in self._live.glob(pattern):
-                path.unlink(missing_ok=True)
+        for path in (*self._live.records(), *self._live.records_being_made()):
+            path.unlink(missing_ok=True)
 
     def begin_steady_part(self, update_recording: Callable[[], None]) -> None:
         """Note what has been recorded so far, once: from here on the run is as it will be.
@@ -197,7 +184,7 @@ class RunRecords:
     def _read(self, **options: Any) -> Session | None:
         """Read what there is; None, and a warning now and then, if that cannot be done: no reason to end a run."""
         try:
-            session = read_live(self._folder, **options)
+            session = read_live(self._folder.path, **options)
             session.merge(self._lost.session())
             return session
         except SessionError as error:
@@ -222,8 +209,8 @@ class RunRecords:
         root = self._root() if workers else self._own_timers()
         document = make_run_document(root, {}, self._metadata(), workers)
         try:
-            write_document(document, self._timers_path)
-            write_document(self._history_facts(), history_path(self._folder))
+            write_document(document, self._folder.timers)
+            write_document(self._history_facts(), self._folder.history)
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
 
@@ -279,7 +266,7 @@ class RunRecords:
     def _follow(self, start_s: float, length_s: float) -> None:
         passed_s = time.monotonic() - self._begun_s
         if self._timeline is None and passed_s >= start_s:
-            self._timeline = TimelineRecorder(self._folder)
+            self._timeline = TimelineRecorder(self._folder.path)
         elif self._timeline is not None:
             self._timeline.poll()
             if passed_s >= start_s + length_s:
@@ -309,7 +296,7 @@ class RunRecords:
             self._writing.start()
 
     def _write_timeline(self, timeline: TimelineRecorder) -> None:
-        path = self._folder / "profile" / "timeline.json"
+        path = self._folder.timeline
         try:
             capture = timeline.finish(path)
         except Exception as error:  # in a thread of its own, where nobody else would hear of it
@@ -334,24 +321,23 @@ class RunRecords:
             self._writing.join()
         session = self._read(latest_s=KEPT_EVENTS_S)
         if session is None:
-            session = Session(created_s=time.time(), problems=[f"the record files in {self._live}"])
+            session = Session(created_s=time.time(), problems=[f"the record files in {self._live.path}"])
         session.run |= {**facts, **self._history_facts()}
         if self.keeps_earlier:
             self.put_earlier_back()
             return session
-        path = session_path(self._folder)
         try:
-            path.parent.mkdir(exist_ok=True)
-            steady.save(steady_path(self._folder))
-            session.save(path)
+            self._folder.profile.mkdir(exist_ok=True)
+            steady.save(self._folder.steady)
+            session.save(self._folder.session)
         except OSError as error:
-            logger.warning("Cannot save the session: %s; what it has is in %s", error, self._live)
+            logger.warning("Cannot save the session: %s; what it has is in %s", error, self._live.path)
             return session
         if is_clean and not session.problems:
             self._remove_record_files()
-            history_path(self._folder).unlink(missing_ok=True)
+            self._folder.history.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                self._live.rmdir()
+                self._live.path.rmdir()
         return session
 
 

@@ -19,7 +19,7 @@ from sample_profiler.components.making import (
     make_self_serving_worker,
 )
 from sample_profiler.config import Config
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.child import ChildSettings, TellsChanges
 from sample_profiler.runtime.event_loop import Component
@@ -131,7 +131,7 @@ def describe_processes(blueprint: Blueprint) -> dict[str, dict[str, object]]:
 def recording_options(config: Config, run_folder: Path) -> RecordingOptions:
     """Return where the processes of a run show what they do."""
     ring_bytes = int(config.profiling.flight_recorder_mb * 2**20)
-    return RecordingOptions(live_folder(run_folder, config.profiling.profile_dir), ring_bytes)
+    return RecordingOptions(RunFolder(run_folder).live(config.profiling.profile_dir).path, ring_bytes)
 
 
 def plan_sampling(blueprint: Blueprint) -> list[ComponentPlan]:

@@ -27,7 +27,7 @@ from sample_profiler.config.parts import (
     is_surely_on_cpu,
     num_usable_cores,
 )
-from sample_profiler.config.saved import config_path, earlier_config_path, load_config, save_config
+from sample_profiler.config.saved import load_config, save_config
 from sample_profiler.config.values import show_value
 
 __all__ = [
@@ -46,9 +46,7 @@ __all__ = [
     "RunOptions",
     "SamplingOptions",
     "SavingOptions",
-    "config_path",
     "describe_parts",
-    "earlier_config_path",
     "format_help",
     "is_surely_on_cpu",
     "load_config",

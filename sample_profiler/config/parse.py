@@ -8,9 +8,10 @@ from typing import Any
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.command_line import read_command_line
 from sample_profiler.config.config import Config
-from sample_profiler.config.saved import load_config, names_in, resumable_config_path
+from sample_profiler.config.saved import load_config, names_in
 from sample_profiler.config.values import DisallowedValueError
 from sample_profiler.errors import ConfigError
+from sample_profiler.run_folder import RunFolder
 
 _FLAGS_OF_THIS_START = ("experiment", "train_dir", "restart_behavior", "load_checkpoint_kind", "timeline_seconds")
 """Where the saved configuration was found, what to do about it, and what concerns one start alone: never taken from the
@@ -60,7 +61,8 @@ def parse_run_config(
     """
     draft = _draft_from_command_line(argv, extra_parts, defaults)
     run = draft.run_options()
-    if run is not None and run.restart_behavior == "resume" and (path := resumable_config_path(run.folder)).exists():
+    path = None if run is None or run.restart_behavior != "resume" else RunFolder(run.folder).config_to_resume()
+    if path is not None and path.exists():
         try:
             saved, names = load_config(path, extra_parts), names_in(path)
         except ConfigError as error:

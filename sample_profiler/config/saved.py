@@ -17,27 +17,12 @@ from sample_profiler import __version__
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.errors import ConfigError
-from sample_profiler.files import find_obstacle, read_small_text, written_whole
+from sample_profiler.files import find_obstacle, written_whole
+from sample_profiler.run_folder import read_config_file
 
 FORMAT = 1
 
 _CURE = "restore the file, or start anew with --restart_behavior=restart"
-
-
-def config_path(folder: Path) -> Path:
-    """Return the path of the configuration in a run's folder."""
-    return folder / "config.json"
-
-
-def earlier_config_path(folder: Path) -> Path:
-    """Return the path of what a resumed run's configuration was before; it is there until that run has trained."""
-    return folder / "config.json.earlier"
-
-
-def resumable_config_path(folder: Path) -> Path:
-    """Return the path of the configuration to resume with: not that of a run that was killed before it had trained."""
-    earlier = earlier_config_path(folder)
-    return earlier if earlier.exists() else config_path(folder)
 
 
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
@@ -98,27 +83,15 @@ def names_in(path: Path) -> frozenset[str]:
 
 def _read_flags(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(read_small_text(path), object_pairs_hook=_make_unique)
+        document = read_config_file(path)
     except OSError as error:
         reason = find_obstacle(path, os.R_OK, is_folder=False)
         reason = reason or f"{error.strerror or error}; check the path and its permissions"
         raise ConfigError([f"{path} cannot be read: {reason}"]) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError([f"{path} is not a configuration: {error}; {_CURE}"]) from error
-    if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
-        raise ConfigError([f"{path} is not a configuration: it has no flags; {_CURE}"])
     if document.get("format") != FORMAT:
         found = repr(document.get("format"))[:80]
         raise ConfigError([f"{path} has the format {found}; this version reads format {FORMAT} only: {_CURE}"])
     flags: dict[str, Any] = document["flags"]
     return flags
-
-
-def _make_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object, refusing a name that stands there twice: which value counts would be a guess."""
-    unique: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in unique:
-            raise ValueError(f"{name!r} stands there twice")
-        unique[name] = value
-    return unique

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.files import expand_home
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["ACTIVITIES", "ProfileOptions", "ProfileRequest", "plan_profiles"]
 
@@ -87,14 +88,17 @@ def plan_profiles(
         "warmup_rollouts": warmup_rollouts,
         "activities": None if options.activities is None else _activity_names(options.activities),
     }
-    pattern = str(folder / "profile" / "worker_{worker_idx}.json") if save_path is None else str(save_path)
-    if save_path is None:
-        # Braces in the names of the run's folders are none of the pattern's.
-        pattern = str(folder).replace("{", "{{").replace("}", "}}") + "/profile/worker_{worker_idx}.json"
+    pattern = _default_pattern(folder) if save_path is None else str(save_path)
     paths = _format_paths(pattern, _choose_workers(workers, num_workers))
     for path in paths.values():
         path.parent.mkdir(parents=True, exist_ok=True)
     return {worker: ProfileRequest(path=str(path), **checked) for worker, path in paths.items()}
+
+
+def _default_pattern(folder: Path) -> str:
+    # Braces in the names of the run's folders are none of the pattern's.
+    escaped = Path(str(folder).replace("{", "{{").replace("}", "}}"))
+    return str(RunFolder(escaped).rollout_trace("{worker_idx}"))
 
 
 def _check_counts(num_rollouts: int, warmup_rollouts: int) -> tuple[int, int]:

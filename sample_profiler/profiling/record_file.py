@@ -30,6 +30,7 @@ from sample_profiler.profiling.thread_names import thread_names
 from sample_profiler.profiling.timer_nodes import GaugeNode, gauge_number
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.profiling.usable_cores import num_usable_cores
+from sample_profiler.run_folder import LiveFolder
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
@@ -86,7 +87,7 @@ class RecordFile:
         sizes = layout.RecordSizes.of(num_slots=num_slots, ring_bytes=ring_bytes, metadata_bytes=len(text))
         started_ns = process_start_ns() if process_started_ns is None else process_started_ns
         # Others see it once it is whole.
-        temporary = self.path.with_name(f".{self.path.name}.new")
+        temporary = LiveFolder.being_made(self.path)
         try:
             self._map: mmap.mmap | None = _map_new_file(temporary, sizes.file_size)
             self._memory: RecordMemory | None = RecordMemory(self._map, sizes, _string_adder())

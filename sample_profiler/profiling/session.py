@@ -7,7 +7,6 @@ leaves behind; or a script of your own (see `profile_session`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import math
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.files import expand_home, read_small_text, written_whole
+from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.machine_facts import describe_machine, host_name
 from sample_profiler.profiling.process_record import ProcessRecord
@@ -27,21 +26,18 @@ from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session_checks import check_run
 from sample_profiler.profiling.session_documents import session_from_dict, session_to_dict
 from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from sample_profiler.profiling.timing import Timing
 
-__all__ = [
-    *("Session", "history_path", "live_folder", "profile_session", "read_live", "read_session", "session_path"),
-    "steady_path",
-]
+__all__ = ["Session", "profile_session", "read_live", "read_session"]
 
 logger = logging.getLogger(__name__)
 
 KEPT_EVENTS_S = 10.0
 """Of how many seconds before a process's end a saved session has events."""
 
-_SUFFIX = ".rec"
 _MOST_DIGITS = 7  # of a number of cores
 _MOST_BYTES = 2 << 30  # of a saved session: events of ten seconds of hundreds of processes
 
@@ -148,7 +144,8 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
     # Only now: who reads sessions needs no recorder.
     from sample_profiler.profiling.session_recording import ScriptRecording
 
-    recording = ScriptRecording(live_folder(run_dir), name)
+    folder = RunFolder(Path(run_dir))
+    recording = ScriptRecording(folder.live(), name)
     reason = "the script has left it"
     try:
         yield recording.timing
@@ -160,45 +157,9 @@ def profile_session(run_dir: str | os.PathLike[str], name: str = "main") -> Iter
             session = read_live(run_dir)
             session.run["reason"] = reason
             try:
-                session.save(session_path(run_dir))
+                session.save(folder.session)
             except OSError as error:
-                logger.warning("The session cannot be saved: %s; what it has is in %s", error, live_folder(run_dir))
-
-
-def session_path(run_dir: str | os.PathLike[str]) -> Path:
-    """Return where a run leaves its session."""
-    return Path(run_dir) / "profile" / "session.json"
-
-
-def steady_path(run_dir: str | os.PathLike[str]) -> Path:
-    """Return where a run leaves the session of its steady part, without start and end."""
-    return Path(run_dir) / "profile" / "steady.json"
-
-
-def history_path(run_dir: str | os.PathLike[str]) -> Path:
-    """Return where a run that goes on notes figures over its time; its session has them in the end."""
-    return Path(run_dir) / "profile" / "history.json"
-
-
-def live_folder(run_dir: str | os.PathLike[str], profile_dir: str | None = None) -> Path:
-    """Return where the record files of a run are.
-
-    Args:
-        run_dir: the run's folder.
-        profile_dir: what the run was told of it; None: what its config.json says.
-
-    Raises:
-        SessionError: it is below a home directory that there is none of here.
-    """
-    own = Path(run_dir) / "profile" / "live"
-    folder = _read_config(Path(run_dir)).get("profile_dir") if profile_dir is None else profile_dir
-    if not folder or not isinstance(folder, str):
-        return own
-    # A folder of its own: several runs may be given the same one, also runs of one name.
-    # One and the same from wherever it is looked at.
-    full = Path(run_dir).resolve()
-    name = f"{full.name}_{hashlib.sha256(os.fsencode(full)).hexdigest()[:8]}"
-    return expand_home(folder, "--profile_dir", SessionError) / name
+                logger.warning("The session cannot be saved: %s; what it has is in %s", error, folder.live().path)
 
 
 def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, with_histograms: bool = True) -> Session:
@@ -215,17 +176,16 @@ def read_session(run_dir: str | os.PathLike[str], *, with_events: bool = True, w
         SessionError: the folder is no run's, or nothing in it can be read.
     """
     with _told_what_is_unreadable(run_dir):
-        return _read_session(Path(run_dir), with_events, with_histograms)
+        return _read_session(RunFolder(Path(run_dir)), with_events, with_histograms)
 
 
-def _read_session(folder: Path, with_events: bool, with_histograms: bool) -> Session:
-    if not folder.is_dir():
-        raise SessionError(f"{folder} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}")
-    saved_path = session_path(folder)
-    live = read_live(folder, with_events=with_events, with_histograms=with_histograms)
-    if saved_path.exists() and not any(record.is_alive for record in live.processes):
+def _read_session(folder: RunFolder, with_events: bool, with_histograms: bool) -> Session:
+    if not folder.path.is_dir():
+        raise SessionError(f"{folder.path} is no folder; give the folder of a run, {{train_dir}}/{{experiment}}")
+    live = read_live(folder.path, with_events=with_events, with_histograms=with_histograms)
+    if folder.session.exists() and not any(record.is_alive for record in live.processes):
         try:
-            saved = Session.load(saved_path, with_events=with_events)
+            saved = Session.load(folder.session, with_events=with_events)
         except SessionError as error:
             if not live.processes:
                 raise
@@ -239,8 +199,8 @@ def _read_session(folder: Path, with_events: bool, with_histograms: bool) -> Ses
                 return saved
     if not live.processes:
         raise SessionError(
-            f"{folder} has nothing to read: no {saved_path.relative_to(folder)}, and "
-            f"{live.problems[0] if live.problems else f'no record files in {live_folder(folder)}'}; "
+            f"{folder.path} has nothing to read: no {folder.session.relative_to(folder.path)}, and "
+            f"{live.problems[0] if live.problems else f'no record files in {folder.live().path}'}; "
             "give the folder of a run, {train_dir}/{experiment}"
         )
     return live
@@ -267,13 +227,13 @@ def read_live(
         SessionError: the folder may not be looked into.
     """
     with _told_what_is_unreadable(run_dir):
-        return _read_live(Path(run_dir), with_events, with_histograms, latest_s)
+        return _read_live(RunFolder(Path(run_dir)), with_events, with_histograms, latest_s)
 
 
-def _read_live(folder: Path, with_events: bool, with_histograms: bool, latest_s: float) -> Session:
-    run = {"folder": str(folder.absolute()), **_read_history(folder)}
-    session = Session(created_s=time.time(), run=run, config=_read_config(folder))
-    for path in sorted(live_folder(folder).glob(f"*{_SUFFIX}")):
+def _read_live(folder: RunFolder, with_events: bool, with_histograms: bool, latest_s: float) -> Session:
+    run = {"folder": str(folder.path.absolute()), **_read_history(folder.history)}
+    session = Session(created_s=time.time(), run=run, config=folder.flag_values())
+    for path in folder.live().records():
         with session.noting_problems():
             record = read_record_file(path, with_events=with_events, with_histograms=with_histograms)
             if latest_s < math.inf:
@@ -302,19 +262,10 @@ def _told_what_is_unreadable(run_dir: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
-    """Return the values of a run's flags; of one that cannot be read none, for it only adds to the recordings."""
+def _read_history(path: Path) -> dict[str, Any]:
+    """Return figures over the time of a run that goes on or was killed, as facts about it; none if they are no such."""
     try:
-        flags = json.loads(read_small_text(folder / "config.json"))["flags"]
-        return {name: entry["value"] for name, entry in flags.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
-
-
-def _read_history(folder: Path) -> dict[str, Any]:
-    """Return figures over the time of a run that goes on or was killed, as facts about it; likewise."""
-    try:
-        document = json.loads(read_small_text(history_path(folder)))
+        document = json.loads(read_small_text(path))
         facts = {name: document[name] for name in ("history_start_s", "history")}
         check_run(facts)
         return facts

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
-from pathlib import Path
 
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling import device_clock
@@ -17,6 +15,7 @@ from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.timing import Timing, set_timing
 from sample_profiler.profiling.twins import TWIN
+from sample_profiler.run_folder import LiveFolder
 
 __all__ = ["ScriptRecording"]
 
@@ -40,14 +39,14 @@ class ScriptRecording:
         ValueError: the name cannot be that of a file.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: LiveFolder, name: str) -> None:
         if not name or "/" in name or not name.isprintable():
             raise ValueError(f"the name {name!r} cannot be that of a file: give one without slashes")
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.path.mkdir(parents=True, exist_ok=True)
         _remove_earlier(folder, name)
         self.timing = Timing(name)
         self._pid = os.getpid()
-        path = folder / f"{name}.{self._pid}.rec"
+        path = folder.record(name, self._pid)
         self._file = RecordFile(path, process_name=name, metadata=describe_earlier_timers())
         self._recording = ProcessRecording(self._file)
         self._file.attach(self.timing, name)
@@ -79,12 +78,9 @@ class ScriptRecording:
         self._recording.update({})
 
 
-def _remove_earlier(folder: Path, name: str) -> None:
+def _remove_earlier(folder: LiveFolder, name: str) -> None:
     """Remove what earlier runs of the same script left behind; not what a process that goes on is writing."""
-    own = re.compile(re.escape(name) + r"\.\d+\.rec")
-    for path in folder.iterdir():
-        if not own.fullmatch(path.name):
-            continue
+    for path in folder.records(name):
         try:
             is_alive = read_record_file(path, with_histograms=False).is_alive
         except RecordError:

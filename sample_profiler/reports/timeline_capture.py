@@ -15,8 +15,8 @@ from sample_profiler.errors import RecordError, SessionError
 from sample_profiler.profiling.events import Events
 from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.profiling.record_reader import EventFollower, is_written, read_followed
-from sample_profiler.profiling.session import live_folder
 from sample_profiler.reports.timeline import Timeline
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TimelineCapture", "TimelineRecorder", "capture_timeline"]
 
@@ -60,7 +60,7 @@ class TimelineRecorder:
     """
 
     def __init__(self, run_dir: Path, components: Collection[str] | None = None) -> None:
-        self._folder = live_folder(run_dir)
+        self._live = RunFolder(run_dir).live()
         self._components = components
         self._start_ns = time.perf_counter_ns()
         self._followed: dict[Path, _Followed] = {}
@@ -73,7 +73,7 @@ class TimelineRecorder:
         self._take()
 
     def _follow_new(self, *, from_start: bool) -> None:
-        for path in self._folder.glob("*.rec"):
+        for path in self._live.records():
             if path not in self._followed:
                 try:
                     self._followed[path] = _Followed(EventFollower(path, from_start=from_start))
@@ -188,7 +188,7 @@ def capture_timeline(
         OSError: the timeline cannot be written.
         SessionError: there is nothing to follow.
     """
-    if not any(live_folder(run_dir).glob("*.rec")):
+    if not RunFolder(run_dir).live().records():
         raise SessionError(f"{run_dir} has no record files to follow; give the folder of a run that goes on")
     recorder = TimelineRecorder(run_dir, components)
     if not recorder.has_rings():

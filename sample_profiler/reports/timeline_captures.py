@@ -11,6 +11,7 @@ from sample_profiler.profiling.process_record import ProcessRecord
 from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
 from sample_profiler.reports.merged_traces import BLOCK_CATEGORY
 from sample_profiler.reports.timeline_tracks import Tracks
+from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CapturedTraces", "find_captures"]
 
@@ -19,7 +20,7 @@ _DOCUMENTS, _PARTS = "torch_*.json", "torch_*/*.json"
 
 def find_captures(run_dir: Path) -> list[Path]:
     """Return the traces that captures of a run have left in its folder: whole documents, and parts of broken ones."""
-    folder = run_dir / "profile" / "captures"
+    folder = RunFolder(run_dir).captures
     found = (*sorted(folder.glob(_DOCUMENTS)), *sorted(folder.glob(_PARTS)))
     # A pipe of such a name would be waited for.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
@@ -66,7 +67,7 @@ class CapturedTraces:
     def _one(
         self, trace: ChromeTrace, tracks: Tracks, first_block_ns: Mapping[str, int], end_ns: int
     ) -> Iterator[dict[str, Any]]:
-        is_part = trace.path.parent.name != "captures"
+        is_part = trace.path.match(_PARTS)
         if not is_part and not trace.base_ns:
             raise ValueError(f"{trace.path} does not say when it was captured: that is so before version 1")
         names: dict[Any, str] = {}

@@ -17,9 +17,7 @@ from typing import Any
 
 from sample_profiler.errors import CaptureError
 
-__all__ = ["SOCKET_NAME", "ControlClient", "ControlSocket", "foreign_answer"]
-
-SOCKET_NAME = "control.sock"
+__all__ = ["ControlClient", "ControlSocket", "foreign_answer"]
 
 _MAX_REQUEST_BYTES = 1 << 16
 _MAX_UNREAD_BYTES = 1 << 20
@@ -32,11 +30,11 @@ Handle = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @contextlib.contextmanager
-def _short_path(folder: Path) -> Iterator[str]:
-    """Give the socket in `folder` a path that fits into the 108 bytes of an address, however long the folder's is."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _short_path(path: Path) -> Iterator[str]:
+    """Give a socket a path that fits into the 108 bytes of an address, however long the one of its folder is."""
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+        yield f"/proc/self/fd/{descriptor}/{path.name}"
     finally:
         os.close(descriptor)
 
@@ -91,25 +89,25 @@ class ControlSocket:
     is replaced.
 
     Args:
-        folder: where the socket is made; made if need be.
+        path: where the socket is made; its folder is made if need be.
         handle: answers requests, within `poll`.
 
     Raises:
-        OSError: there can be no socket in this folder.
+        OSError: there can be no socket there.
     """
 
-    def __init__(self, folder: Path, handle: Handle) -> None:
-        self._path = folder / SOCKET_NAME
+    def __init__(self, path: Path, handle: Handle) -> None:
+        self._path = path
         self._handle = handle
         self._clients: list[_Client] = []
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             before = os.umask(0o177)  # the socket is private from its first moment
             try:
-                with _short_path(folder) as path:
-                    self._listener.bind(path)
+                with _short_path(path) as address:
+                    self._listener.bind(address)
             finally:
                 os.umask(before)
             self._listener.listen(_MAX_CLIENTS)
@@ -156,7 +154,7 @@ class ControlClient:
     Whoever could answer for a run would say which files are read, and deleted, with the rights of the client.
 
     Args:
-        folder: where the run has its socket.
+        path: of the run's socket.
         timeout_s: for the connection and for each answer.
 
     Raises:
@@ -164,12 +162,12 @@ class ControlClient:
         PermissionError: it is another user who does.
     """
 
-    def __init__(self, folder: Path, timeout_s: float = 30.0) -> None:
+    def __init__(self, path: Path, timeout_s: float = 30.0) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.settimeout(timeout_s)
-            with _short_path(folder) as path:
-                self._socket.connect(path)
+            with _short_path(path) as address:
+                self._socket.connect(address)
             if _peer_user(self._socket) not in (os.getuid(), _ROOT):
                 raise PermissionError(errno.EPERM, "another user listens there")
         except OSError:

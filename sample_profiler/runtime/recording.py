@@ -13,6 +13,7 @@ from sample_profiler.profiling import device_clock
 from sample_profiler.profiling.earlier_timers import describe_earlier_timers
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import DEFAULT_RING_BYTES, RecordFile
+from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.event_loop import Timer as LoopTimer
 
@@ -53,7 +54,7 @@ class Recording:
         folder = options.folder
         if folder is None:
             return
-        self._path = path = folder / f"{process_name}.{os.getpid()}.rec"
+        self._path = path = LiveFolder(folder).record(process_name, os.getpid())
         try:
             folder.mkdir(parents=True, exist_ok=True)
             earlier = describe_earlier_timers()

@@ -7,19 +7,17 @@ import math
 import re
 from pathlib import Path
 
+from sample_profiler.run_folder import RunFolder
+
 __all__ = [
-    "MILESTONES",
     "best_name",
-    "checkpoint_folder",
     "has_trained",
     "holds_training",
+    "latest_name",
     "metric_in_name",
     "newest_steps",
     "sorted_checkpoints",
 ]
-
-MILESTONES = "milestones"
-"""The subfolder of checkpoints that are never removed."""
 
 _MOST_CHARACTERS = 100  # of one byte each: names of files have 255
 _HUGE = 1e15
@@ -28,16 +26,11 @@ _NAME = re.compile(
 )
 
 
-def checkpoint_folder(run_folder: Path, policy: int) -> Path:
-    """Return where the checkpoints of a policy are."""
-    return run_folder / f"checkpoint_p{policy}"
-
-
 def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
     """Return the optimizer steps and paths of the checkpoints in a folder, oldest first.
 
     Args:
-        folder: from `checkpoint_folder`; need not exist.
+        folder: of checkpoints of one policy; need not exist.
         kind: "checkpoint" or "best".
     """
     found = []
@@ -46,6 +39,11 @@ def sorted_checkpoints(folder: Path, kind: str) -> list[tuple[int, Path]]:
         if match:
             found.append((int(match["steps"]), int(match["frames"]), path))
     return [(steps, path) for steps, _, path in sorted(found)]
+
+
+def latest_name(num_steps: int, num_frames: int) -> str:
+    """Return the name of a checkpoint that is the latest when it is saved, or of a milestone."""
+    return f"checkpoint_{num_steps:09}_{num_frames}.pth"
 
 
 def best_name(num_steps: int, num_frames: int, metric: str, value: float) -> str:
@@ -68,12 +66,12 @@ def metric_in_name(path: Path, metric: str) -> float:
 
 def has_trained(run_folder: Path) -> bool:
     """Tell whether a run has saved anything that it had learned, by the names of its checkpoints."""
-    return any(map(holds_training, run_folder.glob("checkpoint_p*")))
+    return any(map(holds_training, RunFolder(run_folder).all_checkpoints()))
 
 
 def holds_training(folder: Path) -> bool:
     """Tell the same of one policy's folder of checkpoints; it need not exist."""
-    places = ((folder, "checkpoint"), (folder, "best"), (folder / MILESTONES, "checkpoint"))
+    places = ((folder, "checkpoint"), (folder, "best"), (RunFolder.milestones(folder), "checkpoint"))
     return any(steps > 0 for place in places for steps, _ in sorted_checkpoints(*place))
 
 
@@ -84,5 +82,6 @@ def _as_text_of_name(metric: str) -> str:
 
 def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:
     """Return the optimizer steps of the newest checkpoint of each policy; 0 where there is none."""
-    found = (sorted_checkpoints(checkpoint_folder(run_folder, policy), "checkpoint") for policy in range(num_policies))
+    folders = map(RunFolder(run_folder).checkpoints, range(num_policies))
+    found = (sorted_checkpoints(folder, "checkpoint") for folder in folders)
     return tuple(checkpoints[-1][0] if checkpoints else 0 for checkpoints in found)

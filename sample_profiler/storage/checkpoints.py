@@ -21,12 +21,12 @@ import torch
 from sample_profiler.errors import CheckpointError, is_out_of_memory
 from sample_profiler.files import find_obstacle, make_folder, remove_partials, written_whole
 from sample_profiler.profiling.render import printable
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.archives import check_archive
 from sample_profiler.storage.checkpoint_names import (
-    MILESTONES,
     best_name,
-    checkpoint_folder,
     holds_training,
+    latest_name,
     metric_in_name,
     sorted_checkpoints,
 )
@@ -64,7 +64,8 @@ class CheckpointFolder:
     """
 
     def __init__(self, run_folder: Path, policy: int, num_kept: int) -> None:
-        self.path = checkpoint_folder(run_folder, policy)
+        self.path = RunFolder(run_folder).checkpoints(policy)
+        self._milestones = RunFolder.milestones(self.path)
         self._num_kept = max(1, num_kept)
         self._unreadable: list[Path] = []  # newer than what was loaded
 
@@ -77,7 +78,7 @@ class CheckpointFolder:
         Raises:
             CheckpointError: it cannot be written, or is not there afterwards; older ones are as they were.
         """
-        path = self._write(state, f"checkpoint_{num_steps:09}_{num_frames}.pth")
+        path = self._write(state, self.path / latest_name(num_steps, num_frames))
         paths = self._paths("checkpoint")
         if path not in paths:
             raise CheckpointError(
@@ -96,7 +97,7 @@ class CheckpointFolder:
 
     def save_best(self, state: dict[str, Any], num_steps: int, num_frames: int, metric: str, value: float) -> Path:
         """Write the best checkpoint, by the value of a metric, in place of the previous best."""
-        path = self._write(state, best_name(num_steps, num_frames, metric, value))
+        path = self._write(state, self.path / best_name(num_steps, num_frames, metric, value))
         for old in self._paths("best"):
             if old != path:
                 _remove(old)
@@ -104,7 +105,7 @@ class CheckpointFolder:
 
     def save_milestone(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
         """Write a checkpoint that is never removed, in the subfolder `milestones`."""
-        return self._write(state, f"{MILESTONES}/checkpoint_{num_steps:09}_{num_frames}.pth")
+        return self._write(state, self._milestones / latest_name(num_steps, num_frames))
 
     def load(self, kind: str) -> dict[str, Any] | None:
         """Load the newest whole checkpoint, going back to older ones past damaged files.
@@ -189,7 +190,7 @@ class CheckpointFolder:
 
     def remove_partials(self) -> None:
         """Remove what a run that was killed while it saved has left; for whoever has the run's folder for itself."""
-        for folder in (self.path, self.path / MILESTONES):
+        for folder in (self.path, self._milestones):
             for path in remove_partials(folder):
                 logger.info("Removed the unfinished checkpoint %s of a run that was killed", path)
 
@@ -197,8 +198,7 @@ class CheckpointFolder:
         """Return the checkpoints of a kind, oldest first."""
         return [path for _, path in sorted_checkpoints(self.path, kind)]
 
-    def _write(self, state: dict[str, Any], name: str) -> Path:
-        path = self.path / name
+    def _write(self, state: dict[str, Any], path: Path) -> Path:
         try:
             make_folder(path.parent)
             with written_whole(path) as partial, partial.open("wb") as file:

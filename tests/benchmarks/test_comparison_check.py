@@ -14,7 +14,8 @@ from benchmarks.comparison_check import both_settings, count, find_faults, main,
 from sample_profiler.analysis.costs import run_costs
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, live_folder, read_live, steady_path
+from sample_profiler.profiling.session import Session, read_live
+from sample_profiler.run_folder import RunFolder
 
 
 def test_neighbours_are_pairs_and_every_second_one_is_turned_round():
@@ -81,10 +82,10 @@ def train(monkeypatch):
 
     def leave(argv, *, is_steady):
         folder = Path(next(flag.partition("=")[2] for flag in argv if flag.startswith("--train_dir=")), "run")
-        live_folder(folder).mkdir(parents=True)
+        RunFolder(folder).live().path.mkdir(parents=True)
         for name in ("Runner", "Learner_0"):
             timing = Timing(f"{name} profile")
-            file = RecordFile(live_folder(folder) / f"{name}.1.rec", process_name=name, ring_bytes=0)
+            file = RecordFile(RunFolder(folder).live().record(name, 1), process_name=name, ring_bytes=0)
             file.attach(timing, name)
             with timing.add_time("main_loop"), timing.add_time("train"):
                 pass
@@ -93,8 +94,8 @@ def train(monkeypatch):
         (folder / "benchmark.json").write_text(json.dumps({"steady_fps": 1.0}))
         if is_steady:
             session = read_live(folder, with_events=False)
-            session.save(steady_path(folder))
-            figures.append(run_costs(Session.load(steady_path(folder))).fps)
+            session.save(RunFolder(folder).steady)
+            figures.append(run_costs(Session.load(RunFolder(folder).steady)).fps)
         return subprocess.CompletedProcess(argv, 0, "", "")
 
     def install(*, is_steady=True):

@@ -6,7 +6,7 @@ import json
 
 from benchmarks.large_session import GAUGES, NUM_POINTS, NUM_WORKERS, make_session, save_session
 from sample_profiler.cli.main import main
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 
 
 def test_it_has_as_many_events_as_asked_and_all_of_them_are_in_its_trace(tmp_path):
@@ -14,7 +14,7 @@ def test_it_has_as_many_events_as_asked_and_all_of_them_are_in_its_trace(tmp_pat
     num_events = make_session(run_dir, 5_000)
     assert 5_000 <= num_events <= 5_050
     save_session(run_dir)
-    assert list(live_folder(run_dir).glob("*.rec")) == []
+    assert list(RunFolder(run_dir).live().records()) == []
     assert main(["trace", str(run_dir), "-o", str(output)]) == 0
     events = json.loads(output.read_text())["traceEvents"]
     phases = [event["ph"] for event in events]

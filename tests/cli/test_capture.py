@@ -16,6 +16,7 @@ from sample_profiler.cli import live_capture
 from sample_profiler.cli.capture import CaptureRequest, capture
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.session import Session
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime import control_socket
 from sample_profiler.runtime.control_socket import ControlSocket
 
@@ -27,7 +28,7 @@ class FakeRun:
     """A run that answers over its socket as it was told to, from another thread."""
 
     def __init__(self, folder):
-        self.folder = folder / "profile"
+        self.folder = RunFolder(folder)
         self.name = NAME
         self.requests = []
         self.states = ["start", "run", "done"]
@@ -39,7 +40,7 @@ class FakeRun:
         self._thread = threading.Thread(target=self._serve)
 
     def part(self, name):
-        return self.folder / "captures" / NAME / f"{name}.pstats"
+        return self.folder.captures / NAME / f"{name}.pstats"
 
     def facts(self, name, is_empty=False):
         return {"path": str(self.part(name)), "start_ns": 10**9, "end_ns": 3_500_000_000, "is_empty": is_empty}
@@ -64,7 +65,7 @@ class FakeRun:
         return {"step": step, "results": self.results if step == "done" else {}, "errors": self.errors}
 
     def start(self):
-        self._socket = ControlSocket(self.folder, lambda request: self.answer(request))
+        self._socket = ControlSocket(self.folder.control_socket, lambda request: self.answer(request))
         self._thread.start()
 
     def _serve(self):

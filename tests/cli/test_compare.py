@@ -14,7 +14,8 @@ import json, sys
 from pathlib import Path
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_live, steady_path
+from sample_profiler.profiling.session import read_live
+from sample_profiler.run_folder import RunFolder
 
 flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:])
 if flags.get("speed") == "none":
@@ -38,7 +39,7 @@ session = read_live(folder, with_events=False)
 for record in session.processes:
     record.trees[record.name].statistics.total_ns = 10**9
 session.machine["host"] = flags.get("host", "here")
-session.save(steady_path(folder))
+session.save(RunFolder(folder).steady)
 print("trained")
 """
 

@@ -7,7 +7,8 @@ import pytest
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder, profile_session, read_live, session_path, steady_path
+from sample_profiler.profiling.session import profile_session, read_live
+from sample_profiler.run_folder import RunFolder
 
 S = 1_000_000_000
 
@@ -21,10 +22,10 @@ def make_run(tmp_path):
 
     def make(name, fps, *, passes=10, host="here", is_steady=True, is_idle=False):
         folder = tmp_path / name
-        live_folder(folder).mkdir(parents=True)
+        RunFolder(folder).live().path.mkdir(parents=True)
         for process in ("Runner", "Learner_0"):
             timing = Timing(f"{process} profile")
-            file = RecordFile(live_folder(folder) / f"{process}.1.rec", process_name=process, ring_bytes=0)
+            file = RecordFile(RunFolder(folder).live().record(process, 1), process_name=process, ring_bytes=0)
             file.attach(timing, process)
             for _ in range(passes):
                 with timing.add_time("main_loop"), timing.add_time("train"), timing.add_time("backward"):
@@ -36,12 +37,12 @@ def make_run(tmp_path):
         session.machine["host"] = host
         for record in session.processes:
             record.trees[record.name].statistics.total_ns = S
-        session.save(session_path(folder))
+        session.save(RunFolder(folder).session)
         for record in session.processes if is_idle else ():
             record.gauges.clear()
         if is_steady:
-            session.save(steady_path(folder))
-        for path in live_folder(folder).iterdir():
+            session.save(RunFolder(folder).steady)
+        for path in RunFolder(folder).live().path.iterdir():
             path.unlink()
         return str(folder)
 
@@ -83,9 +84,9 @@ def test_runs_of_different_machines_are_compared_only_if_asked(make_run, capsys)
 
 def test_killed_runs_of_other_machines_are_told_apart_by_the_names_in_their_records(tmp_path, capsys):
     for name, host in (("a", "one"), ("b", "other"), ("c", "one")):
-        live_folder(tmp_path / name).mkdir(parents=True)
+        RunFolder(tmp_path / name).live().path.mkdir(parents=True)
         timing = Timing("main")
-        path = live_folder(tmp_path / name) / "main.1.rec"
+        path = RunFolder(tmp_path / name).live().record("main", 1)
         file = RecordFile(path, process_name="main", metadata={"host": host}, ring_bytes=0)
         file.attach(timing, "main")
         with timing.add_time("train"):

@@ -15,8 +15,9 @@ import pytest
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, read_live, session_path
+from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.profiling.statistics import DeviceStatistics
+from sample_profiler.run_folder import RunFolder
 
 EVIL = "<script>alert(1)</script>"
 
@@ -38,7 +39,7 @@ def run_dir(tmp_path):
         file.close()
     session = read_live(folder, with_events=False)
     session.run.update(history={"fps": [[1.0, 10.0], [2.0, 30.0]]}, fps=20.0, frames={"0": 640}, reason="it was over")
-    session.save(session_path(folder))
+    session.save(RunFolder(folder).session)
     return folder
 
 
@@ -121,11 +122,11 @@ def test_data_of_several_runs_is_one_list(run_dir, capsys):
 
 
 def test_device_times_are_shown_where_there_are_some(run_dir, capsys):
-    session = Session.load(session_path(run_dir))
+    session = Session.load(RunFolder(run_dir).session)
     trees = {name: tree for record in session.processes for name, tree in record.trees.items()}
     train = trees["Learner_0"].children["main_loop"].children["train"]
     train.device = DeviceStatistics(count=2, total_ns=1_250_000_000, num_unresolved=1)
-    session.save(session_path(run_dir))
+    session.save(RunFolder(run_dir).session)
     assert main(["report", str(run_dir), "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     (loop,) = data["trees"]["Learner_0"]["children"]
@@ -138,13 +139,13 @@ def test_device_times_are_shown_where_there_are_some(run_dir, capsys):
 
 
 def test_a_run_that_was_killed_has_a_report_too(run_dir, capsys):
-    session_path(run_dir).unlink()
+    RunFolder(run_dir).session.unlink()
     assert main(["report", str(run_dir)]) == 0
     assert "Learner_0" in (run_dir / "report.html").read_text()
 
 
 def test_a_record_file_that_is_left_out_is_told(run_dir, capsys):
-    session_path(run_dir).unlink()
+    RunFolder(run_dir).session.unlink()
     damaged = next((run_dir / "profile" / "live").glob("Runner*"))
     os.truncate(damaged, 100)
     for format_name in ("text", "json"):
@@ -205,9 +206,9 @@ def test_a_folder_that_is_no_runs_is_told(tmp_path, capsys):
 
 @pytest.mark.parametrize("format_name", ["html", "text", "json"])
 def test_names_that_are_no_text_are_escaped(run_dir, tmp_path, capsys, format_name):
-    session = Session.load(session_path(run_dir))
+    session = Session.load(RunFolder(run_dir).session)
     session.run["reason"] = "\ud800"
-    session.save(session_path(run_dir))
+    session.save(RunFolder(run_dir).session)
     folder = run_dir.rename(os.fsdecode(os.fsencode(tmp_path) + b"/run\xff"))
     assert main(["report", str(folder), f"--format={format_name}"]) == 0
     page = (folder / "report.html").read_text() if format_name == "html" else capsys.readouterr().out

@@ -10,8 +10,9 @@ import pytest
 from sample_profiler.cli import status as status_module
 from sample_profiler.cli.status import status
 from sample_profiler.profiling.process_record import Anchor, ProcessRecord
-from sample_profiler.profiling.session import Session, session_path
+from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.run_folder import RunFolder
 
 
 def make_session(state="ended"):
@@ -35,7 +36,7 @@ def make_session(state="ended"):
 
 def test_a_run_that_has_ended_is_shown_from_its_session(tmp_path, capsys):
     (tmp_path / "profile").mkdir()
-    make_session().save(session_path(tmp_path))
+    make_session().save(RunFolder(tmp_path).session)
     assert status(tmp_path, watch=False) == 0
     printed = capsys.readouterr().out
     assert "The run has ended (enough frames)" in printed
@@ -76,7 +77,7 @@ def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys, name):
 
 def test_where_nothing_can_be_written_it_is_one_error(tmp_path):
     (tmp_path / "profile").mkdir()
-    make_session().save(session_path(tmp_path))
+    make_session().save(RunFolder(tmp_path).session)
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "sample_profiler", "status", str(tmp_path)]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)

@@ -13,6 +13,7 @@ from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
+from sample_profiler.run_folder import RunFolder
 from tests.components.runner_doubles import make_links, take_turn
 
 
@@ -25,11 +26,11 @@ def read(folder):
 
 @pytest.fixture
 def folder(tmp_path, make_status):
-    summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
+    summaries = TensorBoardSummaries(RunFolder(tmp_path), num_policies=2, flush_interval_s=30)
     summaries.on_status(make_status(frames={0: 1, 1: 1}))
     summaries.on_summaries(make_status())
     summaries.on_stop(None)
-    return tmp_path / "summary"
+    return RunFolder(tmp_path).summary
 
 
 def test_figures_of_a_policy_are_in_its_folder_under_the_known_names(folder):
@@ -78,7 +79,7 @@ def make_runner(tmp_path):
 
     def make(*others):
         config = parse_config(["--env=fake", "--num_workers=1", "--num_policies=2"])
-        summaries = TensorBoardSummaries(tmp_path / "summary", num_policies=2, flush_interval_s=30)
+        summaries = TensorBoardSummaries(RunFolder(tmp_path), num_policies=2, flush_interval_s=30)
         counters, now_s = Counters(1, 2), time.monotonic()
         links = make_links(config, tmp_path)
         runner = Runner(config, counters, [1, 1], tmp_path, [*others, summaries], links, now_s)
@@ -135,9 +136,9 @@ def test_a_policy_without_episodes_and_training_has_the_rest(folder):
 def test_a_verdict_is_a_text_of_each_policy(tmp_path):
     advice = Advice("--precision=bf16", "where there is it", (100.0, 200.0))
     verdict = Verdict("learner", "Learner_0", "Training is the limit", ("it never waits",), (advice,), 90.0, 20.0)
-    write_verdict(tmp_path, verdict, {0: 64, 1: 128})
+    write_verdict(RunFolder(tmp_path), verdict, {0: 64, 1: 128})
     for policy, frames in ((0, 64), (1, 128)):
-        accumulator = EventAccumulator(str(tmp_path / str(policy)))
+        accumulator = EventAccumulator(str(RunFolder(tmp_path).summary_of(policy)))
         accumulator.Reload()
         (tag,) = accumulator.Tags()["tensors"]
         assert accumulator.SummaryMetadata(tag).plugin_data.plugin_name == "text"

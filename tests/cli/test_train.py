@@ -30,7 +30,7 @@ from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.folder_lock import folder_locked
 
@@ -583,21 +583,21 @@ def test_record_files_are_found_from_any_folder(start, runs, tmp_path, monkeypat
     assert start("--profile_dir=records") == 0
     saved = json.loads((tmp_path / "mine" / "config.json").read_text())
     assert str(tmp_path / "records") in json.dumps(saved)
-    assert live_folder(tmp_path / "mine").parent == tmp_path / "records"
-    assert live_folder(tmp_path / "mine") == live_folder(tmp_path / "mine" / ".." / "mine")
+    assert RunFolder(tmp_path / "mine").live().path.parent == tmp_path / "records"
+    assert RunFolder(tmp_path / "mine").live().path == RunFolder(tmp_path / "mine" / ".." / "mine").live().path
 
 
 def test_a_resumed_run_records_elsewhere_only_where_it_has_recorded_before(start, runs, tmp_path, caplog):
     """A folder of a run that came from another machine does not choose where files are made."""
     run, records = tmp_path / "mine", tmp_path / "records"
     assert start(f"--profile_dir={records}") == 0
-    live_folder(run).mkdir(parents=True)
+    RunFolder(run).live().path.mkdir(parents=True)
     assert start() == 0
-    assert live_folder(run).parent == records
+    assert RunFolder(run).live().path.parent == records
     shutil.rmtree(records)
     assert "give the flag again" not in caplog.text
     assert start() == 0
-    assert live_folder(run) == run / "profile" / "live"
+    assert RunFolder(run).live().path == run / "profile" / "live"
     assert f"none of it in --profile_dir={records}" in caplog.text
 
 

@@ -13,6 +13,7 @@ from sample_profiler.components.control import Control
 from sample_profiler.components.crew import Crew
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling import Timing
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands import CommandResult
 from sample_profiler.runtime.control_socket import ControlClient
 
@@ -319,7 +320,7 @@ def test_it_answers_over_the_socket_of_the_run(tmp_path):
     answers = []
 
     def talk():
-        client = ControlClient(tmp_path / "profile", timeout_s=10)
+        client = ControlClient(RunFolder(tmp_path).control_socket, timeout_s=10)
         begun = client.ask({"do": "capture", "tool": "cprofile", "seconds": 1, "components": ["learner"]})
         answers.extend([begun, client.ask({"do": "state", "id": begun["id"]}), client.ask({"do": "dance"})])
         client.close()

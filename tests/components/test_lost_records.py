@@ -13,7 +13,8 @@ from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing, record_reader
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder, read_session
+from sample_profiler.profiling.session import read_session
+from sample_profiler.run_folder import RunFolder
 
 WORKER = "RolloutWorker_w1"
 FIRST_PID = 1_000
@@ -25,7 +26,7 @@ class Worker:
 
     def __init__(self, folder, number, name=WORKER):
         self.timing = Timing(name)
-        self.file = RecordFile(live_folder(folder) / f"{name}.{number}.rec", process_name=name)
+        self.file = RecordFile(RunFolder(folder).live().record(name, number), process_name=name)
         self.file.attach(self.timing, name)
         self.file.set_gauge(f"{name}/children_cpu_s", 2.0)
         self.file.set_gauge("map/frames", 50.0)  # one that the environment has named so
@@ -45,7 +46,7 @@ class Worker:
 
 @pytest.fixture
 def records(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     return RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
 
 
@@ -85,7 +86,7 @@ def test_files_of_the_latest_lost_workers_stay_and_all_blocks_count(records, los
     other.end()
     lose(NUM_LOST)
     kept = [f"{WORKER}.{number}.rec" for number in range(NUM_LOST - KEPT_FILES, NUM_LOST + 1)]
-    names = {path.name for path in live_folder(tmp_path).iterdir()}
+    names = {path.name for path in RunFolder(tmp_path).live().path.iterdir()}
     assert names == {*kept, "RolloutWorker_w10.99.rec"}, "the one that lives, and others, are not touched"
     records.write_timers()
     document = json.loads((tmp_path / "summary" / f"{tmp_path.name}_timers.json").read_text())
@@ -122,7 +123,7 @@ def test_a_file_that_cannot_be_removed_counts_once(records, lose, monkeypatch, c
 
 
 def test_a_file_that_cannot_be_read_stays(records, lose, tmp_path):
-    path = live_folder(tmp_path) / f"{WORKER}.77.rec"
+    path = RunFolder(tmp_path).live().record(WORKER, 77)
     path.write_bytes(b"nonsense")
     lose(NUM_LOST)
     assert path.exists()

@@ -15,7 +15,7 @@ from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
@@ -105,7 +105,7 @@ def test_where_a_component_is_can_be_seen_from_outside(tmp_path):
     child = SimpleNamespace(name="RolloutWorker_w0", pid=7)
     rescue = Rescue(blueprint, SimpleNamespace(children=[child], beating=contextlib.nullcontext))
     assert rescue.locate("RolloutWorker_w0") == "", "it has not begun to record"
-    folder = live_folder(tmp_path)
+    folder = RunFolder(tmp_path).live().path
     folder.mkdir(parents=True)
     timing = Timing("RolloutWorker_w0 profile")
     record = RecordFile(folder / "RolloutWorker_w0.7.rec", process_name="RolloutWorker_w0", ring_bytes=0, num_slots=8)

@@ -31,8 +31,8 @@ from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import get_timing, set_timing
-from sample_profiler.profiling.session import live_folder
 from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime import ending_signals
 from sample_profiler.runtime.ending_signals import signals_calling
 from sample_profiler.runtime.event_loop import EventLoop
@@ -274,7 +274,7 @@ def test_a_second_signal_while_processes_are_started_ends_them_at_once(tmp_path,
 def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path, monkeypatch, config, error):
     (tmp_path / "checkpoint_p0").mkdir()
     (tmp_path / "checkpoint_p0" / "checkpoint_000000007_70.pth").touch()
-    record = live_folder(tmp_path) / "Runner.1.rec"
+    record = RunFolder(tmp_path).live().record("Runner", 1)
     record.parent.mkdir(parents=True)
     record.write_text("of the earlier run")
 

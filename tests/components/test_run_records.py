@@ -13,12 +13,13 @@ import pytest
 from sample_profiler import timers
 from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
-from sample_profiler.config import earlier_config_path, parse_config
+from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling import session as session_module
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, history_path, live_folder, read_live, read_session, steady_path
+from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.run_folder import RunFolder
 from tests.analysis.made_runs import make_record
 
 
@@ -31,8 +32,8 @@ def test_a_timeline_whose_window_never_began_is_missed_aloud(tmp_path, caplog):
 
 
 def test_the_steady_part_begins_with_the_figures_of_its_first_moment(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
-    file = RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
+    file = RecordFile(RunFolder(tmp_path).live().record("Runner", 1), process_name="Runner", ring_bytes=0)
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     file.set_gauge("frames", 0.0)
     updates = []
@@ -50,11 +51,11 @@ def test_the_steady_part_begins_with_the_figures_of_its_first_moment(tmp_path):
 
 
 def test_ml6_the_root_of_a_run_s_timers_has_been_open_since_the_run_began(tmp_path, monkeypatch):
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     now_s = time.monotonic()
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     timing = Timing("Learner 0 profile")
-    file = RecordFile(live_folder(tmp_path) / "Learner_0.1.rec", process_name="Learner_0", ring_bytes=0)
+    file = RecordFile(RunFolder(tmp_path).live().record("Learner_0", 1), process_name="Learner_0", ring_bytes=0)
     file.attach(timing, "Learner_0")
     with timing.add_time("train"):
         pass
@@ -94,7 +95,7 @@ def test_a_run_without_record_files_has_the_timers_of_its_process_since_it_began
 @pytest.mark.usefixtures("_fresh_timers")
 @pytest.mark.parametrize("is_given", [False, True])
 def test_ml9_notes_from_before_a_run_outlive_an_environment_that_resets_the_timers(tmp_path, monkeypatch, is_given):
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     for key in ("experiment", "stage"):
         timers.add_metadata(key, "first")
     before = timers.get_timer_tree()["metadata"]
@@ -113,8 +114,8 @@ def test_ml9_notes_from_before_a_run_outlive_an_environment_that_resets_the_time
 
 
 def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_session(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
-    file = RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
+    file = RecordFile(RunFolder(tmp_path).live().record("Runner", 1), process_name="Runner", ring_bytes=0)
     file.attach(Timing("Runner profile"), "Runner")
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     for fps in (10.0, 30.0):
@@ -126,7 +127,7 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
     assert run["history_start_s"] == pytest.approx(time.time(), abs=60)
     file.close()
     session = records.write_session({"reason": "enough"}, records.end_steady_part(), is_clean=True)
-    assert not history_path(tmp_path).exists()
+    assert not RunFolder(tmp_path).history.exists()
     saved = read_session(tmp_path).run
     assert saved["history_start_s"] == session.run["history_start_s"] == run["history_start_s"]
     assert [value for _, value in saved["history"]["fps"]] == [10.0, 30.0]
@@ -136,9 +137,9 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
 
 
 def test_the_mean_batch_over_time_is_that_of_the_batches_in_between(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     name = "InferenceWorker_p0-w0"
-    file = RecordFile(live_folder(tmp_path) / "Inference.1.rec", process_name=name, ring_bytes=0)
+    file = RecordFile(RunFolder(tmp_path).live().record("Inference", 1), process_name=name, ring_bytes=0)
     file.attach(Timing("Inference profile"), name)
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     for batches, rows in ((1000, 2000), (1010, 2160), (1010, 2160), (1020, 2200)):
@@ -192,7 +193,7 @@ def contents(folder):
 @pytest.fixture
 def earlier(tmp_path):
     """The folder of a run that has trained and was killed then."""
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     for name in ("profile/live/Runner.1.rec", "profile/steady.json", "profile/history.json", "profile/session.json"):
         (tmp_path / name).write_text("of the earlier run")
     (tmp_path / "checkpoint_p0").mkdir()
@@ -202,12 +203,12 @@ def earlier(tmp_path):
 
 @pytest.mark.parametrize("has_trained", [False, True])
 def test_the_flags_of_the_earlier_run_are_let_go_of_once_this_one_has_trained(tmp_path, has_trained):
-    earlier_config_path(tmp_path).write_text("{}")
+    RunFolder(tmp_path).earlier_config.write_text("{}")
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
     records.set_earlier_aside()
     if has_trained:
         records.replace_earlier()
-    assert earlier_config_path(tmp_path).exists() != has_trained
+    assert RunFolder(tmp_path).earlier_config.exists() != has_trained
 
 
 def test_the_folder_is_asked_for_an_earlier_run_once(tmp_path, monkeypatch):
@@ -222,8 +223,8 @@ def begin(folder, *flags):
     """Do what a run does before it trains."""
     records = RunRecords(folder, parse_config(["--env=e", *flags]).profiling)
     records.set_earlier_aside()
-    live_folder(folder).mkdir(exist_ok=True)
-    RecordFile(live_folder(folder) / "Runner.2.rec", process_name="Runner", ring_bytes=0).close()
+    RunFolder(folder).live().path.mkdir(exist_ok=True)
+    RecordFile(RunFolder(folder).live().record("Runner", 2), process_name="Runner", ring_bytes=0).close()
     return records
 
 
@@ -236,9 +237,9 @@ def end(records):
 def test_a_run_that_trains_nothing_leaves_what_the_one_before_has_recorded(earlier):
     before = contents(earlier)
     records = begin(earlier)
-    assert [path.name for path in live_folder(earlier).glob("*.rec")] == ["Runner.2.rec"], "it sees its own alone"
-    assert not steady_path(earlier).exists()
-    assert not history_path(earlier).exists()
+    assert [path.name for path in RunFolder(earlier).live().records()] == ["Runner.2.rec"], "it sees its own alone"
+    assert not RunFolder(earlier).steady.exists()
+    assert not RunFolder(earlier).history.exists()
     session = end(records)
     assert records.keeps_earlier
     assert [record.name for record in session.processes] == ["Runner"], "its own"
@@ -261,9 +262,9 @@ def test_what_an_earlier_run_has_recorded_outlives_a_run_that_is_killed_before_i
 
 
 def test_what_a_run_that_ended_well_has_recorded_outlives_one_that_is_killed_before_it_trains(earlier):
-    for path in (live_folder(earlier) / "Runner.1.rec", history_path(earlier)):
+    for path in (RunFolder(earlier).live().record("Runner", 1), RunFolder(earlier).history):
         path.unlink()
-    live_folder(earlier).rmdir()
+    RunFolder(earlier).live().path.rmdir()
     before = contents(earlier)
     begin(earlier)
     end(begin(earlier))
@@ -293,12 +294,12 @@ def test_a_run_that_trains_takes_the_place_of_the_one_before(earlier):
     records = begin(earlier)
     records.replace_earlier()
     assert not records.keeps_earlier
-    assert not steady_path(earlier).exists()
-    assert not history_path(earlier).exists()
+    assert not RunFolder(earlier).steady.exists()
+    assert not RunFolder(earlier).history.exists()
     session = end(records)
-    assert [path.name for path in live_folder(earlier).iterdir()] == ["Runner.2.rec"]
+    assert [path.name for path in RunFolder(earlier).live().path.iterdir()] == ["Runner.2.rec"]
     assert read_session(earlier).run["reason"] == session.run["reason"] == "it failed"
-    assert steady_path(earlier).exists()
+    assert RunFolder(earlier).steady.exists()
 
 
 def test_a_run_that_had_learned_nothing_is_not_kept(earlier):
@@ -306,13 +307,13 @@ def test_a_run_that_had_learned_nothing_is_not_kept(earlier):
         earlier / "checkpoint_p0" / "checkpoint_000000000_0.pth"
     )
     end(begin(earlier))
-    assert [path.name for path in live_folder(earlier).iterdir()] == ["Runner.2.rec"]
+    assert [path.name for path in RunFolder(earlier).live().path.iterdir()] == ["Runner.2.rec"]
     assert read_session(earlier).run["reason"] == "it failed"
 
 
 def test_recordings_that_cannot_be_listed_are_a_warning_now_and_then_and_end_nothing(tmp_path, monkeypatch, caplog):
-    live_folder(tmp_path).mkdir(parents=True)
-    RecordFile(live_folder(tmp_path) / "Runner.1.rec", process_name="Runner", ring_bytes=0).close()
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
+    RecordFile(RunFolder(tmp_path).live().record("Runner", 1), process_name="Runner", ring_bytes=0).close()
     records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
 
     def fail(*_):
@@ -327,5 +328,5 @@ def test_recordings_that_cannot_be_listed_are_a_warning_now_and_then_and_end_not
         session = records.write_session({"reason": "enough"}, steady, is_clean=True)
     assert caplog.text.count("Stale file handle") == 1
     assert (steady.processes, session.run["reason"]) == ([], "enough")
-    assert live_folder(tmp_path).exists(), "they may be read one day"
+    assert RunFolder(tmp_path).live().path.exists(), "they may be read one day"
     assert read_session(tmp_path).run["reason"] == "enough"

@@ -11,19 +11,11 @@ from typing import Any, Literal
 
 import pytest
 
-from sample_profiler.config import (
-    Config,
-    config_path,
-    load_config,
-    merge_saved,
-    option,
-    parse_config,
-    parse_run_config,
-    save_config,
-)
+from sample_profiler.config import Config, load_config, merge_saved, option, parse_config, parse_run_config, save_config
 from sample_profiler.config.parts import run as run_options
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import usable_cores
+from sample_profiler.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +334,7 @@ def saved_run(tmp_path: Path) -> Path:
     )
     cfg = parse(line, defaults={"adam_eps": 1e-5})
     (tmp_path / "a").mkdir()
-    save_config(cfg, config_path(cfg.run.folder))
+    save_config(cfg, RunFolder(cfg.run.folder).config)
     return tmp_path
 
 
@@ -381,7 +373,7 @@ def test_a_saved_configuration_does_not_choose_which_module_is_imported(tmp_path
     line = f"--train_dir={tmp_path} --experiment=a"
     saved = parse(f"{line} --env=theirs.module:Maze-v0", defaults={})
     saved.run.folder.mkdir()
-    save_config(saved, config_path(saved.run.folder))
+    save_config(saved, RunFolder(saved.run.folder).config)
     with pytest.raises(ConfigError, match=r"--env=theirs\.module:Maze-v0, which imports a module"):
         parse_run_config(line.split())
     given = parse_run_config([*line.split(), "--env=theirs.module:Maze-v0"])

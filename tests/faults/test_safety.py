@@ -26,7 +26,8 @@ from sample_profiler.config import parse_config, save_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import live_folder, read_live, session_path, steady_path
+from sample_profiler.profiling.session import read_live
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sf_examples.gym.enjoy_gym import main as enjoy
 
@@ -44,15 +45,15 @@ class Payload:
 
 
 def make_run(folder: Path) -> None:
-    live = live_folder(folder)
+    live = RunFolder(folder).live().path
     live.mkdir(parents=True)
     timing = Timing("Runner profile")
     with RecordFileOf(live / "Runner.1.rec", timing), timing.add_time("main_loop"):
         pass
     session = read_live(folder)
     session.run |= {"reason": "over", "history": {"fps": [[1.0, 1.0], [2.0, 3.0]]}}
-    session.save(session_path(folder))
-    session.save(steady_path(folder))
+    session.save(RunFolder(folder).session)
+    session.save(RunFolder(folder).steady)
 
 
 class RecordFileOf:
@@ -73,13 +74,13 @@ def test_a_pickle_in_place_of_a_file_is_refused_and_not_executed(tmp_path, capsy
     make_run(folder)
     paths = {
         "config.json": folder / "config.json",
-        "session": session_path(folder),
-        "steady": steady_path(folder),
-        "record file": next(live_folder(folder).iterdir()),
+        "session": RunFolder(folder).session,
+        "steady": RunFolder(folder).steady,
+        "record file": next(RunFolder(folder).live().path.iterdir()),
     }
     paths[kind].write_bytes(pickle.dumps(Payload(mark)))
     if kind == "session":
-        shutil.rmtree(live_folder(folder))
+        shutil.rmtree(RunFolder(folder).live().path)
     for command in ("status", "report", "trace"):
         main([command, str(folder)])
     status = main(["diff", str(folder), str(folder)])
@@ -294,8 +295,8 @@ class Tags(HTMLParser):
 def test_a_page_shows_markup_as_text_wherever_it_comes_from(tmp_path, capsys):
     folder = tmp_path / "<script>alert(1)<b>"
     make_run(folder)
-    shutil.rmtree(live_folder(folder))
-    for path in (session_path(folder), steady_path(folder)):
+    shutil.rmtree(RunFolder(folder).live().path)
+    for path in (RunFolder(folder).session, RunFolder(folder).steady):
         document = json.loads(path.read_text())
         document["run"] |= {"reason": EVIL, "failure": EVIL, "history": {EVIL: [[1.0, 1.0], [2.0, 3.0]]}}
         document["machine"] = {EVIL: EVIL, "host": EVIL}

@@ -21,9 +21,10 @@ from sample_profiler.config import load_config, parse_config, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import history_path, live_folder, read_live, session_path, steady_path
+from sample_profiler.profiling.session import read_live
 from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.reports.merged_traces import merge_chrome_traces
+from sample_profiler.run_folder import RunFolder
 from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
 
 COMMANDS = (("status",), ("report", "--format=text"), ("report", "--format=json"), ("report",), ("trace",), ("watch",))
@@ -49,7 +50,7 @@ def good_run(tmp_path_factory) -> Path:
     folder.mkdir()
     save_config(parse_config(["--env=calm", "--rollout=8"]), folder / "config.json")
     # By a process that is gone: of one that lives, a flipped bit makes a run that goes on, which `watch` follows.
-    recorder = multiprocessing.get_context("spawn").Process(target=record_a_run, args=(live_folder(folder),))
+    recorder = multiprocessing.get_context("spawn").Process(target=record_a_run, args=(RunFolder(folder).live().path,))
     recorder.start()
     recorder.join()
     assert recorder.exitcode == 0
@@ -57,8 +58,8 @@ def good_run(tmp_path_factory) -> Path:
     session.processes[0].gauges = {"fps": GaugeNode(3.0), "odd": GaugeNode(math.inf)}
     session.run |= {"history": {"fps": [[1.0, 10.0], [2.0, 30.0]]}, "history_start_s": 1_700_000_000.0}
     session.run |= {"fps": 20.0, "frames": {"0": 640}, "reason": "over"}
-    session.save(session_path(folder))
-    session.save(steady_path(folder))
+    session.save(RunFolder(folder).session)
+    session.save(RunFolder(folder).steady)
     captured_path(folder).parent.mkdir()
     captured_path(folder).write_text(json.dumps(TRACE | {"baseTimeNanoseconds": time.time_ns()}))
     return folder
@@ -93,9 +94,9 @@ def test_a_run_that_is_whole_is_shown(good_run, tmp_path):
     for live in (True, False):
         folder = copy_of(good_run, tmp_path / str(live))
         if live:
-            session_path(folder).unlink()
+            RunFolder(folder).session.unlink()
         else:
-            shutil.rmtree(live_folder(folder))
+            shutil.rmtree(RunFolder(folder).live().path)
         statuses = {command: main([command, str(folder), *flags]) for command, *flags in COMMANDS}
         assert statuses == {"status": 0, "report": 0, "trace": 0, "watch": 2}, "it is over, there is nothing to watch"
 
@@ -104,8 +105,8 @@ def test_a_run_that_is_whole_is_shown(good_run, tmp_path):
 @fuzzed
 def test_mutated_values_in_sessions(good_run, tmp_path_factory, capsys, data):
     folder = copy_of(good_run, tmp_path_factory.mktemp("session"))
-    shutil.rmtree(live_folder(folder))
-    for path in (session_path(folder), steady_path(folder)):
+    shutil.rmtree(RunFolder(folder).live().path)
+    for path in (RunFolder(folder).session, RunFolder(folder).steady):
         document = spoil(json.loads(path.read_text()), data.draw)
         path.write_text(json.dumps(document))
     check_commands(folder, capsys)
@@ -121,15 +122,15 @@ def test_mutated_values_in_sessions(good_run, tmp_path_factory, capsys, data):
 )
 def test_figures_of_a_run_that_are_out_of_all_bounds(good_run, tmp_path, capsys, run):
     folder = copy_of(good_run, tmp_path)
-    shutil.rmtree(live_folder(folder))
-    document = json.loads(session_path(folder).read_text())
+    shutil.rmtree(RunFolder(folder).live().path)
+    document = json.loads(RunFolder(folder).session.read_text())
     document["run"] |= run
-    session_path(folder).write_text(json.dumps(document))
+    RunFolder(folder).session.write_text(json.dumps(document))
     check_commands(folder, capsys)
     killed = copy_of(good_run, tmp_path / "killed")
-    session_path(killed).unlink()
+    RunFolder(killed).session.unlink()
     history = {"history_start_s": 1_700_000_000.0, "history": {"fps": [[1.0, 10.0]]}} | run
-    history_path(killed).write_text(json.dumps(history))
+    RunFolder(killed).history.write_text(json.dumps(history))
     assert main(["trace", str(killed)]) == 0
     check_commands(killed, capsys)
 
@@ -138,8 +139,8 @@ def test_figures_of_a_run_that_are_out_of_all_bounds(good_run, tmp_path, capsys,
 @fuzzed
 def test_damaged_sessions(good_run, tmp_path_factory, capsys, data):
     folder = copy_of(good_run, tmp_path_factory.mktemp("session"))
-    shutil.rmtree(live_folder(folder))
-    path = session_path(folder)
+    shutil.rmtree(RunFolder(folder).live().path)
+    path = RunFolder(folder).session
     path.write_bytes(data.draw(spoiled_bytes(path.read_bytes())))
     check_commands(folder, capsys)
 
@@ -148,8 +149,8 @@ def test_damaged_sessions(good_run, tmp_path_factory, capsys, data):
 @fuzzed
 def test_damaged_record_files(good_run, tmp_path_factory, capsys, data):
     folder = copy_of(good_run, tmp_path_factory.mktemp("records"))
-    session_path(folder).unlink()
-    for path in sorted(live_folder(folder).iterdir()):
+    RunFolder(folder).session.unlink()
+    for path in sorted(RunFolder(folder).live().path.iterdir()):
         path.write_bytes(data.draw(spoiled_bytes(path.read_bytes())))
     check_commands(folder, capsys)
 
@@ -158,7 +159,7 @@ def test_damaged_record_files(good_run, tmp_path_factory, capsys, data):
 @fuzzed
 def test_mutated_configurations_of_a_run_that_is_looked_at(good_run, tmp_path_factory, capsys, data):
     folder = copy_of(good_run, tmp_path_factory.mktemp("config"))
-    session_path(folder).unlink()
+    RunFolder(folder).session.unlink()
     path = folder / "config.json"
     path.write_text(json.dumps(spoil(json.loads(path.read_text()), data.draw)))
     check_commands(folder, capsys)
@@ -169,9 +170,9 @@ def test_mutated_configurations_of_a_run_that_is_looked_at(good_run, tmp_path_fa
 def test_what_is_no_file_or_has_no_end_is_neither_waited_for_nor_read(good_run, tmp_path, capsys, name, kind):
     folder = copy_of(good_run, tmp_path)
     if name in ("session.json", "steady.json"):
-        shutil.rmtree(live_folder(folder))
+        shutil.rmtree(RunFolder(folder).live().path)
     else:
-        session_path(folder).unlink()
+        RunFolder(folder).session.unlink()
     places = {"config.json": folder, "torch_1.json": folder / "profile" / "captures"}
     path = places.get(name, folder / "profile") / name
     path.parent.mkdir(exist_ok=True)
@@ -265,8 +266,8 @@ def test_mutated_traces(tmp_path_factory, data):
 @pytest.mark.parametrize("data", [b"", b"\0" * 4096, b"[" * 100_000, b"{}", b"\x80\x04]", b'{"schema_version": 2}'])
 def test_what_is_no_session_is_refused_and_kept(good_run, tmp_path, capsys, data):
     folder = copy_of(good_run, tmp_path)
-    shutil.rmtree(live_folder(folder))
-    session_path(folder).write_bytes(data)
+    shutil.rmtree(RunFolder(folder).live().path)
+    RunFolder(folder).session.write_bytes(data)
     assert main(["report", str(folder)]) == 2
-    assert str(session_path(folder)) in capsys.readouterr().err
-    assert session_path(folder).read_bytes() == data
+    assert str(RunFolder(folder).session) in capsys.readouterr().err
+    assert RunFolder(folder).session.read_bytes() == data

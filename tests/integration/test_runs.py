@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
-from sample_profiler.profiling.session import Session, session_path
+from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.run_folder import RunFolder
 
 TREES = ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner")
 
@@ -29,7 +30,9 @@ def last_reward(output: str) -> float:
 def trees_of(folder: Path) -> dict[str, TreeNode]:
     """Return the trees in a run's session, by component."""
     return {
-        name: tree for record in Session.load(session_path(folder)).processes for name, tree in record.trees.items()
+        name: tree
+        for record in Session.load(RunFolder(folder).session).processes
+        for name, tree in record.trees.items()
     }
 
 

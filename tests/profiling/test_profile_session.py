@@ -12,8 +12,9 @@ import pytest
 from sample_profiler import timers
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.profiling import TWIN, Timing, device_clock, get_timing
-from sample_profiler.profiling.session import Session, live_folder, profile_session, read_session, session_path
+from sample_profiler.profiling.session import Session, profile_session, read_session
 from sample_profiler.profiling.timer_nodes import TimerNode
+from sample_profiler.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def test_a_script_is_recorded_into_one_session(tmp_path):
         assert get_timing() is timing
         train()
     assert get_timing() is before
-    session = Session.load(session_path(tmp_path))
+    session = Session.load(RunFolder(tmp_path).session)
     (record,) = session.processes
     assert (record.name, record.pid, record.is_closed, record.components) == ("main", os.getpid(), True, ["main"])
     assert list(record.trees["main"].children) == ["rollout", "train"]
@@ -75,7 +76,7 @@ def test_device_time_of_a_script_is_measured_and_the_rest_is_counted(tmp_path, d
             with timing.add_time("forward", device=True):
                 device.launch(1000)
             device.advance(1000)
-    (record,) = Session.load(session_path(tmp_path)).processes
+    (record,) = Session.load(RunFolder(tmp_path).session).processes
     for tree in (record.trees["main"], timing.snapshot()):
         found = tree.children["forward"].device
         expected = (0, 0, 100) if is_stuck else (100, 100_000, 0)
@@ -116,13 +117,13 @@ def test_an_error_while_a_script_goes_on_is_told(tmp_path, monkeypatch):
 def test_the_log_says_which_recorder_there_is(tmp_path, caplog):
     with caplog.at_level(logging.INFO), profile_session(tmp_path, "mine"):
         pass
-    (path,) = live_folder(tmp_path).iterdir()
+    (path,) = RunFolder(tmp_path).live().path.iterdir()
     assert caplog.messages == [f"Recording mine, recorder: {TWIN}: {path}"]
 
 
 def test_it_can_be_read_while_it_goes_on(tmp_path):
     with profile_session(tmp_path, name="mine") as timing, timing.add_time("train"):
-        (path,) = live_folder(tmp_path).iterdir()
+        (path,) = RunFolder(tmp_path).live().path.iterdir()
         assert path.name == f"mine.{os.getpid()}.rec"
         (record,) = read_session(tmp_path).processes
         assert record.is_alive and record.name == "mine"
@@ -149,7 +150,7 @@ def test_scripts_with_names_of_one_beginning_share_a_folder(tmp_path):
     for name in ("ppo.first", "ppo"):
         with profile_session(tmp_path, name):
             train()
-    assert {path.name for path in live_folder(tmp_path).iterdir()} >= {
+    assert {path.name for path in RunFolder(tmp_path).live().path.iterdir()} >= {
         f"ppo.first.{os.getpid()}.rec", f"ppo.{os.getpid()}.rec"
     }  # fmt: skip
 

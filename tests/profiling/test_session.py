@@ -17,8 +17,9 @@ from sample_profiler.profiling import Timing, session_documents
 from sample_profiler.profiling.events import Event
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.session import Session, live_folder, read_live, read_session, session_path
+from sample_profiler.profiling.session import Session, read_live, read_session
 from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_the_cores_of_a_run_are_those_that_its_processes_may_use_and_not_the_rea
     assert read_session(run_dir).machine["num_cpus"] == 64, "where they do not say"
     for name, cores in (("Runner", 3), ("RolloutWorker_w0", 1)):
         monkeypatch.setattr("sample_profiler.profiling.record_file.num_usable_cores", lambda cores=cores: cores)
-        RecordFile(live_folder(run_dir) / f"{name}.1.rec", process_name=name, ring_bytes=0).close()
+        RecordFile(RunFolder(run_dir).live().record(name, 1), process_name=name, ring_bytes=0).close()
     assert read_session(run_dir).machine["num_cpus"] == 3
 
 
@@ -213,9 +214,9 @@ def test_a_run_that_has_ended_is_read_from_its_session(run_dir):
     write_record(run_dir, end_ns=20 * S, pid=find_dead_pid())
     session = read_session(run_dir)
     session.run["reason"] = "enough frames"
-    session.save(session_path(run_dir))
+    session.save(RunFolder(run_dir).session)
     assert read_session(run_dir).run["reason"] == "enough frames"
-    for path in live_folder(run_dir).iterdir():
+    for path in RunFolder(run_dir).live().path.iterdir():
         path.unlink()
     assert read_session(run_dir).processes[0].is_closed
 
@@ -224,13 +225,13 @@ def test_who_wrote_the_session_was_alive_then_and_is_not_now(run_dir):
     path = write_record(run_dir)
     session = read_session(run_dir)
     assert session.processes[0].is_alive
-    session.save(session_path(run_dir))
+    session.save(RunFolder(run_dir).session)
     path.unlink()
     assert read_session(run_dir).processes[0].state == "ended"
 
 
 def test_a_run_that_was_killed_after_an_earlier_one_is_read_from_its_record_files(run_dir):
-    Session(created_s=1_600_000_000.0, run={"reason": "earlier"}).save(session_path(run_dir))
+    Session(created_s=1_600_000_000.0, run={"reason": "earlier"}).save(RunFolder(run_dir).session)
     write_record(run_dir, pid=find_dead_pid())
     session = read_session(run_dir)
     assert "reason" not in session.run
@@ -249,7 +250,7 @@ def test_a_record_file_that_cannot_be_read_is_a_problem_and_the_others_count(run
 
 def test_a_broken_session_beside_record_files_is_a_problem(run_dir):
     write_record(run_dir, pid=find_dead_pid())
-    session_path(run_dir).write_text("{")
+    RunFolder(run_dir).session.write_text("{")
     session = read_session(run_dir)
     assert len(session.processes) == 1
     assert "is no session" in session.problems[0]
@@ -275,6 +276,6 @@ def test_a_folder_that_is_no_run_is_an_error_that_says_what_is_missing(tmp_path)
     with pytest.raises(SessionError, match="is no folder"):
         read_session(tmp_path / "none")
     (tmp_path / "profile").mkdir()
-    session_path(tmp_path).write_text("{")
+    RunFolder(tmp_path).session.write_text("{")
     with pytest.raises(SessionError, match="is no session"):
         read_session(tmp_path)

@@ -14,9 +14,10 @@ from itertools import pairwise
 import pytest
 
 from harness.runs import DOOM, live_run
-from sample_profiler.profiling.session import Session, read_session, session_path, steady_path
+from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report
+from sample_profiler.run_folder import RunFolder
 from tests.reports.browser import needs_browser, open_page
 
 pytestmark = needs_browser
@@ -121,8 +122,8 @@ def test_the_page_shows_the_figures_of_the_session_and_needs_no_network(run_dir,
     page = Page(opened.dom)
     assert not LOADING & set(page.tags)
     assert not [value for value in page.attributes if URL.search(value)]
-    session = Session.load(session_path(run_dir))
-    report = make_report(run_dir.name, session, Session.load(steady_path(run_dir)))
+    session = Session.load(RunFolder(run_dir).session)
+    report = make_report(run_dir.name, session, Session.load(RunFolder(run_dir).steady))
     text = " ".join(" ".join(page.texts).split())
     for sentence in (report.verdict.headline, *report.verdict.evidence):
         assert " ".join(sentence.split()) in text
@@ -148,7 +149,7 @@ def test_the_page_shows_the_figures_of_the_session_and_needs_no_network(run_dir,
 
 @pytest.mark.parametrize("width", [400, 1300])
 def test_the_page_is_no_wider_than_the_window_and_its_tables_scroll(run_dir, tmp_path, width):
-    session, steady = Session.load(session_path(run_dir)), Session.load(steady_path(run_dir))
+    session, steady = Session.load(RunFolder(run_dir).session), Session.load(RunFolder(run_dir).steady)
     session.run["reason"] = "long" * 100
     report = format_html(make_report(run_dir.name * 20, session, steady)).replace("<details>", "<details open>")
     page = tmp_path / "page.html"

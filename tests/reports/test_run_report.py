@@ -8,12 +8,13 @@ import pytest
 
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, live_folder, read_live
+from sample_profiler.profiling.session import Session, read_live
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.html_charts import format_charts
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report, report_to_dict
 from sample_profiler.reports.text_report import format_text
+from sample_profiler.run_folder import RunFolder
 from tests.reports.records import make_record
 
 MS = 1_000_000
@@ -22,10 +23,10 @@ S = 1000 * MS
 
 @pytest.fixture
 def session(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
     for name in ("Runner", "Learner_0", "RolloutWorker_w0"):
         timing = Timing(f"{name} profile")
-        file = RecordFile(live_folder(tmp_path) / f"{name}.1.rec", process_name=name, ring_bytes=0)
+        file = RecordFile(RunFolder(tmp_path).live().record(name, 1), process_name=name, ring_bytes=0)
         file.attach(timing, name)
         with timing.add_time("start_up"):
             pass
@@ -45,8 +46,8 @@ def test_a_run_without_records_has_a_report_that_says_so():
 
 
 def test_timers_and_what_there_was_no_room_for_are_in_the_report(tmp_path):
-    live_folder(tmp_path).mkdir(parents=True)
-    file = RecordFile(live_folder(tmp_path) / "main.1.rec", process_name="main", ring_bytes=0, num_slots=4)
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
+    file = RecordFile(RunFolder(tmp_path).live().record("main", 1), process_name="main", ring_bytes=0, num_slots=4)
     timing, timers = Timing("main"), Timing("Timers")
     file.attach(timing, "main")
     file.attach(timers, "timers")

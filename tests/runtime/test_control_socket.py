@@ -14,7 +14,9 @@ import pytest
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.runtime import control_socket
-from sample_profiler.runtime.control_socket import SOCKET_NAME, ControlClient, ControlSocket
+from sample_profiler.runtime.control_socket import ControlClient, ControlSocket
+
+NAME = "control.sock"
 
 
 def echo(request):
@@ -23,7 +25,7 @@ def echo(request):
 
 @pytest.fixture
 def control(tmp_path):
-    control = ControlSocket(tmp_path, echo)
+    control = ControlSocket(tmp_path / NAME, echo)
     yield control
     control.close()
 
@@ -37,7 +39,7 @@ def connect(tmp_path):
         plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sockets.append(plain)
         plain.settimeout(10)
-        plain.connect(str(tmp_path / SOCKET_NAME))
+        plain.connect(str(tmp_path / NAME))
         return plain
 
     yield connect
@@ -73,12 +75,12 @@ def is_disconnected(plain, control):
     return False
 
 
-def ask(folder, control, *requests):
+def ask(path, control, *requests):
     """Ask from another thread, as the run's side only answers when it looks."""
     answers = []
 
     def talk():
-        client = ControlClient(folder, timeout_s=10)
+        client = ControlClient(path, timeout_s=10)
         try:
             answers.extend(client.ask(request) for request in requests)
         finally:
@@ -93,11 +95,11 @@ def ask(folder, control, *requests):
 
 
 def test_questions_are_answered_in_order(tmp_path, control):
-    assert ask(tmp_path, control, {"a": 1}, {"b": [2]}) == [{"echo": {"a": 1}}, {"echo": {"b": [2]}}]
+    assert ask(tmp_path / NAME, control, {"a": 1}, {"b": [2]}) == [{"echo": {"a": 1}}, {"echo": {"b": [2]}}]
 
 
 def test_only_the_user_of_the_run_can_connect(tmp_path, control):
-    mode = (tmp_path / SOCKET_NAME).stat().st_mode
+    mode = (tmp_path / NAME).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
@@ -105,30 +107,30 @@ def test_only_the_user_of_the_run_can_connect(tmp_path, control):
 def test_the_permissions_of_other_files_are_as_before(tmp_path, control):
     before = os.umask(0o022)
     os.umask(before)
-    ControlSocket(tmp_path / "other", echo).close()
+    ControlSocket(tmp_path / "other" / NAME, echo).close()
     after = os.umask(before)
     assert after == before
 
 
 def test_a_path_may_be_longer_than_an_address(tmp_path):
-    folder = tmp_path / ("a" * 100) / ("b" * 100)
-    control = ControlSocket(folder, echo)
+    path = tmp_path / ("a" * 100) / ("b" * 100) / NAME
+    control = ControlSocket(path, echo)
     try:
-        assert (folder / SOCKET_NAME).is_socket()
-        assert ask(folder, control, {"far": "away"}) == [{"echo": {"far": "away"}}]
+        assert path.is_socket()
+        assert ask(path, control, {"far": "away"}) == [{"echo": {"far": "away"}}]
     finally:
         control.close()
 
 
 def test_the_socket_of_a_dead_run_is_replaced(tmp_path):
     dead = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    dead.bind(str(tmp_path / SOCKET_NAME))
+    dead.bind(str(tmp_path / NAME))
     dead.close()  # its file stays, as after a kill
     with pytest.raises(ConnectionRefusedError):
-        ControlClient(tmp_path)
-    control = ControlSocket(tmp_path, echo)
+        ControlClient(tmp_path / NAME)
+    control = ControlSocket(tmp_path / NAME, echo)
     try:
-        assert ask(tmp_path, control, {}) == [{"echo": {}}]
+        assert ask(tmp_path / NAME, control, {}) == [{"echo": {}}]
     finally:
         control.close()
 
@@ -137,10 +139,10 @@ def test_closing_removes_the_socket_and_disconnects_everybody(tmp_path, control,
     plain = connect()
     control.poll()
     control.close()
-    assert not (tmp_path / SOCKET_NAME).exists()
+    assert not (tmp_path / NAME).exists()
     assert plain.recv(1) == b""
     with pytest.raises(FileNotFoundError):
-        ControlClient(tmp_path)
+        ControlClient(tmp_path / NAME)
     control.close()  # twice is fine
 
 
@@ -193,7 +195,7 @@ def test_a_line_without_an_end_costs_no_memory(control, connect):
 
 
 def test_a_client_that_does_not_read_is_let_go(tmp_path, connect):
-    control = ControlSocket(tmp_path, lambda request: {"much": "x" * 100_000})
+    control = ControlSocket(tmp_path / NAME, lambda request: {"much": "x" * 100_000})
     try:
         plain, other = connect(), connect()
         for _ in range(100):
@@ -212,9 +214,9 @@ def test_a_client_that_does_not_read_is_let_go(tmp_path, connect):
 
 
 def test_a_long_answer_arrives_whole(tmp_path):
-    control = ControlSocket(tmp_path, lambda request: {"much": "x" * 900_000})
+    control = ControlSocket(tmp_path / NAME, lambda request: {"much": "x" * 900_000})
     try:
-        [answer] = ask(tmp_path, control, {})
+        [answer] = ask(tmp_path / NAME, control, {})
         assert len(answer["much"]) == 900_000
     finally:
         control.close()
@@ -235,7 +237,7 @@ def test_what_answering_raises_is_the_answer(tmp_path, connect):
     def handle(request):
         raise ValueError("no such thing; allowed are others")
 
-    control = ControlSocket(tmp_path, handle)
+    control = ControlSocket(tmp_path / NAME, handle)
     try:
         plain = connect()
         plain.sendall(b"{}\n")
@@ -245,8 +247,8 @@ def test_what_answering_raises_is_the_answer(tmp_path, connect):
 
 
 def test_a_client_learns_that_the_run_has_ended(tmp_path):
-    control = ControlSocket(tmp_path, echo)
-    client = ControlClient(tmp_path, timeout_s=10)
+    control = ControlSocket(tmp_path / NAME, echo)
+    client = ControlClient(tmp_path / NAME, timeout_s=10)
     try:
         control.poll()
         control.close()
@@ -257,12 +259,12 @@ def test_a_client_learns_that_the_run_has_ended(tmp_path):
 
 
 def test_a_client_talks_to_its_own_user_and_root_alone(tmp_path, control, monkeypatch):
-    assert ask(tmp_path, control, {}) == [{"echo": {}}]
+    assert ask(tmp_path / NAME, control, {}) == [{"echo": {}}]
     uid = os.getuid()
     for other, is_refused in ((uid, False), (0, False), (uid + 1, True)):
         monkeypatch.setattr(control_socket, "_peer_user", lambda connection, other=other: other)
         with pytest.raises(PermissionError) if is_refused else contextlib.nullcontext():
-            ControlClient(tmp_path).close()
+            ControlClient(tmp_path / NAME).close()
 
 
 def test_the_user_at_the_other_end_is_known(tmp_path, control, connect):
@@ -272,9 +274,9 @@ def test_the_user_at_the_other_end_is_known(tmp_path, control, connect):
 @pytest.mark.parametrize("line", [b"hello", b"[1]", b"null", b"\xff", b"[" * 5000])
 def test_what_is_no_answer_is_an_error(tmp_path, line):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(tmp_path / SOCKET_NAME))
+        listener.bind(str(tmp_path / NAME))
         listener.listen()
-        with contextlib.closing(ControlClient(tmp_path, timeout_s=10)) as client:
+        with contextlib.closing(ControlClient(tmp_path / NAME, timeout_s=10)) as client:
             connection, _ = listener.accept()
             with connection:
                 connection.sendall(line + b"\n")
@@ -283,7 +285,7 @@ def test_what_is_no_answer_is_an_error(tmp_path, line):
 
 
 def test_a_client_does_not_wait_for_ever(tmp_path, control):
-    client = ControlClient(tmp_path, timeout_s=0.05)
+    client = ControlClient(tmp_path / NAME, timeout_s=0.05)
     try:
         with pytest.raises(TimeoutError):
             client.ask({})

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sample_profiler.config import config_path, parse_config, save_config
+from sample_profiler.config import parse_config, save_config
+from sample_profiler.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 STAMP = "[2026-01-31 12:00:00,123][4711] "
@@ -39,7 +40,7 @@ def script() -> types.ModuleType:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "log.txt").write_text(LOG, encoding="utf-8")
-    save_config(parse_config(["--env=doom_benchmark", "--rollout=16", "--experiment=mine"]), config_path(tmp_path))
+    save_config(parse_config(["--env=doom_benchmark", "--rollout=16", "--experiment=mine"]), RunFolder(tmp_path).config)
     return tmp_path
 
 

@@ -23,8 +23,9 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
 from sample_profiler.profiling.record_reader import EventFollower
-from sample_profiler.profiling.session import Session, live_folder, read_session
+from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "sf_examples" / "standalone"
@@ -162,7 +163,7 @@ def test_a_script_that_goes_on_is_read_from_outside(tmp_path: Path, capsys: pyte
         assert_nothing_is_lost(record, "ppo")
         assert status(tmp_path / "run", watch=False) == 0
         assert "ppo" in capsys.readouterr().out
-        (path,) = live_folder(tmp_path / "run").glob("*.rec")
+        (path,) = RunFolder(tmp_path / "run").live().records()
         with EventFollower(path) as follower:
             seen = {record.paths[event.node] for event in follower.poll() if event.node < len(record.paths)}
         assert ("ppo", "rollout", "env_step") in seen

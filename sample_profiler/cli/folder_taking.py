@@ -1,4 +1,4 @@
-"""Owns a run's folder: it is made, or taken from an earlier run, and locked."""
+"""Owns how a run comes to its folder: it is made, or taken from an earlier run, and locked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import shutil
 import time
 from pathlib import Path
 
-from sample_profiler.cli.folder_checks import LOG, check_access, describe_refused, find_link_to
-from sample_profiler.config import Config, config_path, earlier_config_path, save_config
+from sample_profiler.cli.folder_checks import check_access, describe_refused, find_link_to
+from sample_profiler.config import Config, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
 
 __all__ = ["end_trial", "remove_unfinished", "replace_config", "take_folder"]
@@ -38,7 +39,7 @@ def take_folder(config: Config, stack: contextlib.ExitStack, *, is_new: bool) ->
     try:
         if not is_new:
             stack.enter_context(folder_locked(folder))
-            for checkpoints in filter(Path.is_dir, sorted(folder.glob("checkpoint_p*"))):
+            for checkpoints in filter(Path.is_dir, RunFolder(folder).all_checkpoints()):
                 stay_until_unlocked(checkpoints, _LEARNER_S)
             if config.run.restart_behavior != "resume":
                 _check_holds_no_other_run(config)
@@ -70,8 +71,8 @@ def _check_holds_no_other_run(config: Config) -> None:
         ConfigError: there is one.
     """
     folder = config.run.folder
-    for path in folder.glob(f"*/**/{config_path(folder).name}"):
-        if (path.parent / LOG).exists():
+    for path in folder.glob(f"*/**/{RunFolder(folder).config.name}"):
+        if RunFolder(path.parent).log.exists():
             behavior = f"--restart_behavior={config.run.restart_behavior}"
             problem = (
                 f"{behavior}: another run is in {path.parent}: nothing is changed; use another --experiment, or move"
@@ -101,7 +102,8 @@ def _check_is_of_a_run(folder: Path, train_dir: Path) -> None:
             ]
         )
     # Every run writes its config.json before anything else but its log.
-    if not config_path(folder).exists() and any(not path.name.startswith(LOG) for path in folder.iterdir()):
+    own = RunFolder(folder)
+    if not own.config.exists() and any(not path.name.startswith(own.log.name) for path in folder.iterdir()):
         raise ConfigError(
             [
                 f"--restart_behavior=overwrite: {folder} is not the folder of a run, it has no config.json: nothing is "
@@ -112,7 +114,7 @@ def _check_is_of_a_run(folder: Path, train_dir: Path) -> None:
 
 def _empty(folder: Path) -> None:
     """Remove all that is in a run's folder, its config.json last: if this is cut off, it is still a run's folder."""
-    config = config_path(folder)
+    config = RunFolder(folder).config
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -123,7 +125,7 @@ def _empty(folder: Path) -> None:
 
 def replace_config(config: Config, folder: Path) -> None:
     """Write config.json; what was there before, if anything was, is set aside until this run has trained."""
-    path, earlier = config_path(folder), earlier_config_path(folder)
+    path, earlier = RunFolder(folder).config, RunFolder(folder).earlier_config
     try:
         if path.exists() and not earlier.exists():  # else a run was killed before it had trained: config.json is its
             with written_whole(earlier) as partial:
@@ -139,16 +141,16 @@ def end_trial(folder: Path, *, has_trained: bool) -> None:
 
     Those that a run could not even begin with, such as those of another network, are no part of it either.
     """
-    earlier = earlier_config_path(folder)
+    earlier = RunFolder(folder).earlier_config
     with contextlib.suppress(OSError):  # there is none after the first batch
         if has_trained:
             earlier.unlink()
         else:
-            earlier.replace(config_path(folder))
+            earlier.replace(RunFolder(folder).config)
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove the files that a run that was killed had begun to write."""
-    for path in (folder, folder / "profile", folder / "summary"):
+    for path in (folder, RunFolder(folder).profile, RunFolder(folder).summary):
         for removed in remove_partials(path):
             logger.debug("Removed the unfinished %s of a run that was killed", removed)
