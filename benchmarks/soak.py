@@ -110,7 +110,8 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
         process = psutil.Popen([*command, *flags], stdout=output, stderr=subprocess.STDOUT)
         begin_s = time.monotonic()
         try:
-            while process.poll() is None and time.monotonic() - begin_s < seconds + TURNS_S + 2 * _SPARE_S:
+            # While it is another one's turn it stands still, which does not count as training.
+            while process.poll() is None and time.monotonic() - begin_s < seconds + 2 * TURNS_S + 2 * _SPARE_S:
                 time.sleep(_INTERVAL_S)
                 time_s = time.monotonic() - begin_s
                 if process.poll() is not None:
@@ -211,7 +212,7 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     """
     problems = []
     if soak.status is None:
-        problems.append(f"it did not end within {2 * _SPARE_S:g} s more than it was to train")
+        problems.append(f"it did not end within {2 * _SPARE_S:g} s more than it was to train and to stand still")
     elif soak.status:
         problems.append(f"it ended with status {soak.status}")
     try:
