@@ -49,9 +49,11 @@ def flags_of_the_command() -> set[str]:
             ["capture"],
             ["compare"],
             ["diff"],
+            ["enjoy"],
             ["report"],
             ["status"],
             ["trace"],
+            ["train"],
             ["watch"],
             ["whatif"],
         ):
