@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the command line without the program's name; None: of this process.
 
     Returns:
-        Exit status: 0: done; 1: it was, and says no; 2: it cannot be done, and standard error says why; 130:
-        interrupted; of `train` and `enjoy` what their functions return.
+        Exit status: 0: done; 1: a run is slower than it may be; 2: it cannot be done, and standard error says why; 130:
+        interrupted. Those of `train` and `enjoy` are what the functions of these names return.
     """
     parsed = argparse.Namespace(is_program=argv is None)
     arguments = _make_parser().parse_args(sys.argv[1:] if argv is None else argv, parsed)
