@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, injected_share, live_run, steps_per_second
 from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
-from sample_profiler.cli.whatif import Pair, choose_lengths, look, measure_pairs
+from sample_profiler.cli.slowing import Pair, choose_lengths, look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlClient

@@ -4,6 +4,8 @@
 
     SampleProfilerError
     ├── ConfigError            options that cannot be used: all problems at once
+    ├── UsageError             a command that cannot do what it is asked for
+    ├── TooSlowError           a run that is slower than it may be
     ├── EnvError               an environment that cannot be used
     │   ├── UnknownEnvError    no environment is registered under that name
     │   └── EnvContractError   an environment breaks the rules it has to keep
@@ -66,6 +68,14 @@ class ConfigError(SampleProfilerError):
     def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[str, ...]]]:
         # Exception would rebuild from args, which holds the joined message.
         return type(self), (self.problems,)
+
+
+class UsageError(SampleProfilerError):
+    """A command of `sample-profiler` that cannot do what it is asked for."""
+
+
+class TooSlowError(SampleProfilerError):
+    """A run that is slower than another one by more than it may be."""
 
 
 class EnvError(SampleProfilerError):

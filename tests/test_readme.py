@@ -50,9 +50,11 @@ def flags_of_the_command() -> set[str]:
             ["capture"],
             ["compare"],
             ["diff"],
+            ["enjoy"],
             ["report"],
             ["status"],
             ["trace"],
+            ["train"],
             ["watch"],
             ["whatif"],
         ):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-
+from sample_profiler.cli.arguments import Commands, add_run_dir, as_names, as_output_file, as_seconds
 from sample_profiler.cli.capture_documents import HOW_TO_OPEN, merge_parts, write_timeline
 from sample_profiler.cli.live_capture import (
     CaptureOutcome,
@@ -19,20 +17,81 @@ from sample_profiler.cli.live_capture import (
     capture_live,
     interruption,
 )
-from sample_profiler.errors import CaptureError, SampleProfilerError
+from sample_profiler.cli.problems import note
+from sample_profiler.components.selection import KINDS
+from sample_profiler.errors import CaptureError, UsageError
 from sample_profiler.profiling.captures import SUFFIXES, TOOLS
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.statistics import NS_PER_S
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["CAPTURE_TOOLS", "CaptureRequest", "capture"]
+__all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "run"]
 
 TIMELINE = "timeline"
 CAPTURE_TOOLS = (TIMELINE, *TOOLS)
 
-_BAD_USAGE = 2
 _MIB = 2**20
-_STEPS = {"start": "starting", "run": "capturing", "stop": "writing"}
+
+_EXAMPLES = """\
+tools:
+  timeline      every block of every process, with the flow of the data; hardly slows the run
+  cprofile      calls and times of every Python function of the main threads
+  yappi         the same of all threads; pip install 'sample_profiler[profilers]'
+  pyinstrument  call stacks, a thousand looks a second; pip install 'sample_profiler[profilers]'
+  torch         operators of PyTorch, and kernels on a GPU
+
+examples:
+  sample-profiler capture train_dir/doom --tool timeline --seconds 5
+  sample-profiler capture train_dir/doom --tool cprofile --components rollout,learner --workers 0,1
+  sample-profiler capture train_dir/doom --tool torch --components learner --output learner.json
+
+Ctrl+C ends a capture early and keeps what there is. The run goes on.
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "capture",
+        help="run a profiler in processes of a running run, and merge what it saw into one document",
+        description="Run a profiler in processes of a running run, and merge what it saw into one document.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_run_dir(parser)
+    parser.add_argument(
+        "--tool", choices=CAPTURE_TOOLS, default=TIMELINE, metavar="TOOL", help="see below; default: timeline"
+    )
+    parser.add_argument(
+        "--components", type=_as_kinds, metavar="KIND,KIND", help=f"of {', '.join(KINDS)}; default: all"
+    )
+    parser.add_argument("--workers", type=_as_indices, metavar="N,N", help="of the rollout workers, only these")
+    parser.add_argument("--seconds", type=as_seconds, default=5.0, help="how long, at most 3600; default: 5")
+    parser.add_argument(
+        "--output", type=as_output_file, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
+    capture(arguments.run_dir, request, arguments.output)
+    return 0
+
+
+def _as_kinds(text: str) -> list[str]:
+    kinds = as_names(text)
+    if not kinds or set(kinds) - set(KINDS):
+        raise argparse.ArgumentTypeError(f"{text!r}: give some of {', '.join(KINDS)}, separated by commas")
+    return list(dict.fromkeys(kinds))
+
+
+def _as_indices(text: str) -> list[int]:
+    parts = as_names(text)
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: give numbers of rollout workers from 0 on, separated by commas")
+    return list(dict.fromkeys(map(int, parts)))
 
 
 class _NothingCapturedError(CaptureError):
@@ -51,7 +110,7 @@ class _NothingCapturedError(CaptureError):
         self.lines = [f"  {line}" for line in _describe(outcome)]
 
 
-def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) -> int:
+def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) -> None:
     """Capture a running run, and print where the document is, what is in it and how to open it.
 
     Args:
@@ -59,29 +118,27 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         request: what to capture.
         output: the document; None: in the run's folder.
 
-    Returns:
-        Exit status: 0: there is a document; 2: there is none, and standard error says why.
+    Raises:
+        CaptureError: nothing was captured.
+        UsageError: the document cannot be written.
     """
-    console = Console(soft_wrap=True, highlight=False, stderr=True)
+    from sample_profiler.cli.capture_progress import progress_shown  # only now: no other command needs rich
+
     try:
         if output is not None and output.is_dir():
             raise CaptureError(f"--output={output} is a folder: name a file in it")
-        with interruption() as interrupted, _progress(console, request) as on_progress:
+        with interruption() as interrupted, progress_shown(request) as on_progress:
             document, lines = _capture(run_dir, request, output, interrupted, on_progress)
     except _NothingCapturedError as error:
-        print(printable_text("\n".join(error.lines)), file=sys.stderr)
-        print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
-        return _BAD_USAGE
-    except (SampleProfilerError, ValueError) as error:  # ValueError: a part is not what its tool writes
-        print(printable_text(f"sample-profiler capture: {error}"), file=sys.stderr)
-        return _BAD_USAGE
+        note("\n".join(error.lines))
+        raise
     except OSError as error:
-        print(printable_text(f"sample-profiler capture: cannot write the document: {error}"), file=sys.stderr)
-        return _BAD_USAGE
+        raise UsageError(f"cannot write the document: {error}") from error
+    except ValueError as error:  # a part is not what its tool writes
+        raise CaptureError(str(error)) from error
     print(f"{printable(str(document))} ({document.stat().st_size / _MIB:,.1f} MiB)")
     print(printable_text("\n".join(f"  {line}" for line in lines)))
     print(HOW_TO_OPEN[request.tool].format(path=printable(str(document))))
-    return 0
 
 
 def _capture(
@@ -91,7 +148,13 @@ def _capture(
     interrupted: Interruption,
     on_progress: Callable[[str], None],
 ) -> tuple[Path, list[str]]:
-    """Return the document and, line by line, what is in it."""
+    """Return the document and, line by line, what is in it.
+
+    Raises:
+        CaptureError: the run cannot be asked, or no process has written a part.
+        OSError: the document cannot be written.
+        ValueError: a part is not what its tool writes.
+    """
     folder = RunFolder(run_dir).captures
     if request.tool == TIMELINE:
         path = output or folder / f"{TIMELINE}_{time.strftime('%Y%m%d_%H%M%S')}.json"
@@ -122,37 +185,3 @@ def _describe(outcome: CaptureOutcome) -> Iterator[str]:
             yield f"{process:{width}}  {(facts['end_ns'] - facts['start_ns']) / NS_PER_S:.1f} s"
     for process, error in outcome.errors.items():
         yield f"{process:{width}}  not captured: {error}"
-
-
-@contextlib.contextmanager
-def _progress(console: Console, request: CaptureRequest) -> Iterator[Callable[[str], None]]:
-    """Show how far the capture is: a bar in a terminal, one line elsewhere."""
-    if not console.is_terminal:
-        told: list[str] = []
-
-        def tell_once(step: str) -> None:
-            if not told:
-                console.print(f"Capturing with {request.tool} for {request.seconds:g} s")
-            told.append(step)
-
-        yield tell_once
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=5) as progress:
-        task = progress.add_task(f"{request.tool}: starting", total=request.seconds, left="")
-        started_s: list[float] = []
-
-        def on_progress(step: str) -> None:
-            if step == "run" and not started_s:
-                started_s.append(time.monotonic())
-            elapsed_s = min(request.seconds, time.monotonic() - started_s[0]) if started_s else 0.0
-            left = f"{request.seconds - elapsed_s:.1f} s left, Ctrl+C ends it early" if step == "run" else ""
-            progress.update(
-                task, completed=elapsed_s, description=f"{request.tool}: {_STEPS.get(step, step)}", left=left
-            )
-
-        yield on_progress

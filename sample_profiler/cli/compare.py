@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from pathlib import Path
 
 from sample_profiler.analysis.comparison import compare_pairs, holm
@@ -19,55 +16,109 @@ from sample_profiler.analysis.cost_changes import (
     largest_blocks,
     seconds_of,
 )
-from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
-from sample_profiler.errors import SessionError
-from sample_profiler.files import read_small_text, written_whole
+from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.cli.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
+from sample_profiler.cli.compared_runs import ComparedRuns, CompareRequest
+from sample_profiler.errors import SessionError, UsageError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
-from sample_profiler.run_folder import RunFolder
 
-__all__ = ["CompareRequest", "compare"]
+__all__ = ["add_parser", "compare", "run"]
 
-_BAD_USAGE = 2
 _MOST_TESTED = 5
 
+_EXAMPLES = """\
+example:
+  sample-profiler compare --runs 8 --a "" --b "--precision=bf16" --blocks backward,env_step -- \\
+      python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark --train_for_seconds=60
 
-@dataclass(frozen=True)
-class CompareRequest:
-    """What is compared.
-
-    Attributes:
-        command: that trains, without the flags that differ.
-        flags: of A and of B.
-        num_pairs: runs of each.
-        blocks: at most five, whose differences are tested; empty: none.
-        margin: differences of throughput up to this share do not matter.
-        output: folder for the runs; those that are complete in it are not made again.
-        allow_different_machines: whether kept runs of other machines are compared with new ones.
-    """
-
-    command: Sequence[str]
-    flags: tuple[str, str]
-    num_pairs: int
-    blocks: Sequence[str]
-    margin: float
-    output: Path
-    allow_different_machines: bool
+Of each run its steady part counts, without start and end. Nothing else should run on the machine meanwhile.
+"""
 
 
-def compare(request: CompareRequest) -> int:
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "compare",
+        help="run two settings in turn, and say whether one is faster",
+        description="Run two settings in turn, in fresh processes, and say whether one is faster or it is noise.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prepare=_join_flags,
+    )
+    parser.add_argument("--runs", type=as_count, default=8, metavar="N", help="runs of each setting; default: 8")
+    parser.add_argument("--a", default="", metavar="FLAGS", help="flags of A, in quotes")
+    parser.add_argument("--b", default="", metavar="FLAGS", help="flags of B, in quotes")
+    parser.add_argument(
+        "--blocks",
+        type=as_names,
+        default=[],
+        metavar="NAME,NAME",
+        help="at most five blocks to test, too: env_step,backward",
+    )
+    parser.add_argument(
+        "--margin", type=_as_percent, default=0.02, metavar="PERCENT", help="what does not matter; default: 2%%"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("comparison"),
+        metavar="DIR",
+        help="for the runs; complete ones in it are kept; default: comparison",
+    )
+    add_allow_different_machines(parser)
+    parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the training command")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    command = arguments.training[1:] if arguments.training[:1] == ["--"] else arguments.training
+    compare(
+        CompareRequest(
+            command=command,
+            flags=(arguments.a, arguments.b),
+            num_pairs=arguments.runs,
+            blocks=arguments.blocks,
+            margin=arguments.margin,
+            output=arguments.output,
+            allow_different_machines=arguments.allow_different_machines,
+        )
+    )
+    return 0
+
+
+def _join_flags(words: Sequence[str]) -> list[str]:
+    """Write `--a VALUE` as `--a=VALUE`: argparse takes a value that begins with dashes for a flag."""
+    end = words.index("--") if "--" in words else len(words)
+    joined: list[str] = []
+    for word in words[:end]:
+        if joined and joined[-1] in ("--a", "--b"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return [*joined, *words[end:]]
+
+
+def _as_percent(text: str) -> float:
+    """Return a percentage above 0 and below 100 as a share."""
+    return as_share(text, lambda percent: 0 < percent < 100)
+
+
+def compare(request: CompareRequest) -> None:
     """Run both settings in turn, in fresh processes, and print what can be said.
 
-    Returns:
-        Exit status: 0: done; 2: a run failed, or the request makes no sense; 130: Ctrl+C: the runs that are complete
-        are kept.
+    Raises:
+        SessionError: a run failed, or there is nothing to compare.
+        UsageError: the request makes no sense, or a file cannot be written.
+        KeyboardInterrupt: Ctrl+C; it says where the runs are that are complete.
     """
     pairs: list[tuple[RunCosts, RunCosts]] = []
     tested: list[str] = []
     try:
         _check(request)
-        runs = _Runs(request)
+        runs = ComparedRuns(request)
         for number in range(request.num_pairs):
             # A B, then B A: what drifts in the course of the comparison favours neither.
             order = (0, 1) if number % 2 == 0 else (1, 0)
@@ -77,104 +128,23 @@ def compare(request: CompareRequest) -> int:
             # A block that is not there shall not be told after hours.
             tested = list(dict.fromkeys(_resolve(block, pairs) for block in request.blocks))
         conclusion = _conclude(request, pairs, tested)
-    except (SessionError, OSError) as error:
-        print(printable_text(f"sample-profiler compare: {error}"), file=sys.stderr)
-        return _BAD_USAGE
+    except OSError as error:
+        raise UsageError(str(error)) from error
     except KeyboardInterrupt:
-        print(printable(f"The runs that are complete are kept in {request.output}"), file=sys.stderr)
-        return 130
+        raise KeyboardInterrupt(printable(f"The runs that are complete are kept in {request.output}")) from None
     print(f"\n{printable_text(conclusion)}")
-    return 0
 
 
 def _check(request: CompareRequest) -> None:
     """See whether a request makes sense before anything runs.
 
     Raises:
-        SessionError: it does not.
+        UsageError: it does not.
     """
     if len(request.blocks) > _MOST_TESTED:
-        raise SessionError(f"at most {_MOST_TESTED} blocks can be tested at once")
+        raise UsageError(f"at most {_MOST_TESTED} blocks can be tested at once")
     if not request.command:
-        raise SessionError("give the training command after --")
-
-
-def _split(name: str, flags: str) -> list[str]:
-    try:
-        return shlex.split(flags)
-    except ValueError as error:
-        raise SessionError(f"{name} cannot be split into flags: {error} in {flags!r}: close what is quoted") from error
-
-
-class _Runs:
-    """Makes the runs of a comparison, all of one machine.
-
-    Args:
-        request: what is compared.
-
-    Raises:
-        SessionError: its flags are none.
-    """
-
-    def __init__(self, request: CompareRequest) -> None:
-        self._request = request
-        self._flags = [_split(name, flags) for name, flags in zip(("--a", "--b"), request.flags, strict=True)]
-        self._first: tuple[Path, Session] | None = None
-
-    def make(self, which: int, number: int) -> RunCosts:
-        """Make one run, unless it is there, and return its costs.
-
-        Raises:
-            SessionError: it failed, is of another machine than the first, or has nothing to compare.
-            OSError: the command cannot be started.
-        """
-        request = self._request
-        name = f"{'ab'[which]}_{number:02d}"
-        folder = request.output / name
-        command = [*request.command, *self._flags[which], f"--train_dir={request.output}", f"--experiment={name}"]
-        mark = RunFolder(folder).compared
-        if _is_made_by(command, mark):
-            made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
-            print(printable(f"{folder}: kept from {made}"), flush=True)
-        else:
-            _train(command, folder)
-            with written_whole(mark) as partial:
-                partial.write_text(json.dumps(command))
-        session = Session.load(RunFolder(folder).steady, with_events=False)
-        self._check_machine(folder, session)
-        costs = run_costs(session)
-        if costs is None:
-            raise SessionError(f"the run in {folder} was over before it was steady: let it train for longer")
-        return costs
-
-    def _check_machine(self, folder: Path, session: Session) -> None:
-        self._first = self._first or (folder, session)
-        differences = different_machines(self._first[1], session)
-        if differences and not self._request.allow_different_machines:
-            raise SessionError(
-                f"the runs in {self._first[0]} and {folder} are of different machines ({'; '.join(differences)}): give "
-                "another --output, or --allow-different-machines compares them all the same"
-            )
-
-
-def _is_made_by(command: Sequence[str], mark: Path) -> bool:
-    try:
-        made_by: object = json.loads(read_small_text(mark))
-    except (OSError, ValueError, RecursionError):  # not there, cut off, or not of ours
-        return False
-    return made_by == command
-
-
-def _train(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run([*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
-    if done.returncode:
-        raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")
-    if not RunFolder(folder).steady.exists():
-        raise SessionError(
-            f"{shlex.join(command)} ended well and left no run in {folder}: give a command that trains, and takes "
-            f"--train_dir and --experiment:\n{last}"
-        )
+        raise UsageError("give the training command after --")
 
 
 def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]], tested: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from sample_profiler.cli.report import write_page
+from sample_profiler.cli.statuses import FAILED, status_of_signal
 from sample_profiler.cli.summaries import write_verdict
 from sample_profiler.components.run import RunResult
 from sample_profiler.config import Config
@@ -22,8 +23,6 @@ from sample_profiler.storage.checkpoint_names import newest_steps
 __all__ = ["conclude", "exit_status"]
 
 logger = logging.getLogger(__name__)
-
-_KILLED_BY_SIGNAL = 128
 
 
 def conclude(config: Config, folder: Path, result: RunResult) -> None:
@@ -110,7 +109,7 @@ def _write_report(report: RunReport, path: Path) -> None:
 def exit_status(result: RunResult) -> int:
     """Return the exit status of a run."""
     if result.failure:
-        return 1
+        return FAILED
     if result.interrupted_by is not None:
-        return _KILLED_BY_SIGNAL + result.interrupted_by
+        return status_of_signal(result.interrupted_by)
     return 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,19 +17,47 @@ from sample_profiler.analysis.cost_changes import (
     largest_blocks,
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
-from sample_profiler.errors import SessionError
+from sample_profiler.cli.arguments import Commands, add_allow_different_machines, as_share
+from sample_profiler.errors import SessionError, TooSlowError
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.comparison import format_block_changes, format_counts
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["diff"]
+__all__ = ["add_parser", "diff", "run"]
 
-_SLOWER, _BAD_USAGE = 1, 2
 _NOISE = "One run of each: only compare with several pairs tells a difference from noise"
 
 
-def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_machines: bool) -> int:
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "diff",
+        help="show in what two runs differ",
+        description="Show in what two runs differ: throughput, passes through blocks, time in blocks.",
+    )
+    parser.add_argument("run_a", metavar="RUN_A", type=Path, help="folder of a run")
+    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="folder of another run")
+    parser.add_argument(
+        "--fail-over", type=_as_tolerance, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
+    )
+    add_allow_different_machines(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    allow = arguments.allow_different_machines
+    diff(arguments.run_a, arguments.run_b, arguments.fail_over, allow_different_machines=allow)
+    return 0
+
+
+def _as_tolerance(text: str) -> float:
+    """Return a percentage from 0 on and below 100 as a share."""
+    return as_share(text, lambda percent: 0 <= percent < 100)
+
+
+def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_machines: bool) -> None:
     """Print in what two runs differ: in their steady parts; as a whole, if one of them has none.
 
     So are runs of which one trained on nothing in its steady part.
@@ -42,26 +70,23 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
         fail_over: share by which B may be slower; None: any.
         allow_different_machines: whether runs of different machines are compared.
 
-    Returns:
-        Exit status: 0; 1: B is slower by more than `fail_over`; 2: the runs cannot be compared.
+    Raises:
+        SessionError: the runs cannot be compared.
+        TooSlowError: B is slower by more than `fail_over`.
     """
     folders = (run_a, run_b)
-    try:
-        sessions, costs, not_steady = _load(run_a, run_b)
-        differences = different_machines(*sessions)
-        if differences and not allow_different_machines:
-            raise SessionError(
-                f"the runs are of different machines ({'; '.join(differences)}): --allow-different-machines compares "
-                "them all the same"
-            )
-        if not_steady:
-            print(f"{printable(not_steady)}: both are compared as a whole, with start-up and end")
-        if costs is None:
-            print(printable_text(_describe_passes(folders, sessions, fail_over)))
-            return 0
-    except SessionError as error:
-        print(printable_text(f"sample-profiler diff: {error}"), file=sys.stderr)
-        return _BAD_USAGE
+    sessions, costs, not_steady = _load(run_a, run_b)
+    differences = different_machines(*sessions)
+    if differences and not allow_different_machines:
+        raise SessionError(
+            f"the runs are of different machines ({'; '.join(differences)}): --allow-different-machines compares "
+            "them all the same"
+        )
+    if not_steady:
+        print(f"{printable(not_steady)}: both are compared as a whole, with start-up and end")
+    if costs is None:
+        print(printable_text(_describe_passes(folders, sessions, fail_over)))
+        return
     a, b = costs
     change = b.fps / a.fps - 1
     print(printable_text(f"A {run_a}\nB {run_b}"))
@@ -70,9 +95,7 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
     print(f"B: {b.fps:,.0f} frames/s over {b.facts.seconds:.0f} s, {100 * change:+.1f} %\n")
     print(format_block_changes(cost_changes([costs], largest_blocks([costs])), tested=()))
     if fail_over is not None and change < -fail_over:
-        print(f"sample-profiler diff: B is slower by more than {100 * fail_over:g} %", file=sys.stderr)
-        return _SLOWER
-    return 0
+        raise TooSlowError(f"B is slower by more than {100 * fail_over:g} %")
 
 
 def _load(run_a: Path, run_b: Path) -> tuple[tuple[Session, Session], tuple[RunCosts, RunCosts] | None, str]:

@@ -6,7 +6,6 @@ import contextlib
 import math
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeGuard
 
+from sample_profiler.cli.problems import note
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.distance import describe_hosts, is_running
@@ -209,7 +209,7 @@ def _follow(
         if time.monotonic() > ending_s + _PATIENCE_S and not is_told and state.get("waits_for"):
             is_told = True
             names = ", ".join(state["waits_for"])
-            print(f"Waiting for {names} to answer; Ctrl+C again leaves without", file=sys.stderr, flush=True)
+            note(f"Waiting for {names} to answer; Ctrl+C again leaves without")
         on_progress(state["step"])
         if state["step"] == "done":
             return state

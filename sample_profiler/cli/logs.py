@@ -14,7 +14,7 @@ from rich.console import Console
 from sample_profiler.profiling.render import printable_text
 from sample_profiler.runtime.outputs import Output
 
-__all__ = ["ConsoleHandler", "RunFormatter", "log_to_console", "log_to_file", "make_console"]
+__all__ = ["ConsoleHandler", "RunFormatter", "RunLog", "log_to_console", "log_to_file", "make_console"]
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,28 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         """Close the file; what did not fit before does not fit now."""
         with contextlib.suppress(OSError):
             super().close()
+
+
+class RunLog:
+    """The records of a run: in the terminal from the beginning, in a file, too, once the run has a folder.
+
+    Attributes:
+        console: of the terminal.
+    """
+
+    def __init__(self) -> None:
+        self.console = make_console()
+        self._handlers = [log_to_console(self.console)]
+
+    def add_file(self, path: Path) -> None:
+        """Append what comes from now on to a file, too."""
+        self._handlers.append(log_to_file(path))
+
+    def close(self) -> None:
+        """Leave the log of this process as it was."""
+        for handler in self._handlers:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
 
 
 def make_console() -> Console:

@@ -2,52 +2,83 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler.errors import SessionError
+from sample_profiler.cli.arguments import Commands, as_output_file
+from sample_profiler.cli.problems import files_told_of
+from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.render import printable, printable_text
+from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.session import Session, read_session
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
 from sample_profiler.reports.text_report import format_text
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["FORMATS", "load_report", "report", "write_page"]
+__all__ = ["add_parser", "load_report", "report", "run", "write_page"]
 
-FORMATS = ("html", "text", "json")
-_BAD_USAGE = 2
+_FORMATS = ("html", "text", "json")
+
+_EXAMPLES = """\
+examples:
+  sample-profiler report train_dir/doom                   writes train_dir/doom/report.html
+  sample-profiler report train_dir/doom --format text     the same figures in the terminal
+  sample-profiler report train_dir/doom --format json     and as data
+
+Runs that go on, hang or were killed have reports, too. Every run that ends writes its page by itself.
+"""
 
 
-def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> int:
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "report",
+        help="say what limited a run, and show where its time went, as a page",
+        description="Say what limited a run, and show where its time went.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help="folders of runs")
+    parser.add_argument("--format", choices=_FORMATS, default="html", help="default: html, one file that works offline")
+    parser.add_argument(
+        "--output",
+        type=as_output_file,
+        metavar="FILE",
+        help="default: RUN_DIR/report.html; of text and json standard output",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    report(arguments.run_dirs, arguments.format, arguments.output)
+    return 0
+
+
+def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> None:
     """Write reports.
 
     Args:
         run_dirs: folders of runs, of those that go on or were killed, too.
-        format_name: one of `FORMATS`.
+        format_name: `html`, `text` or `json`.
         output: where to; None: `report.html` in each run's folder, or standard output for text and JSON, which of
             several runs is one list.
 
-    Returns:
-        Exit status: 0; or 2: a folder is no run's, or the report cannot be written.
+    Raises:
+        SessionError: a folder is no run's.
+        UsageError: a report cannot be written, or one file is to hold those of several runs.
     """
     if output is not None and len(run_dirs) > 1:
-        print(f"sample-profiler report: --output={output} is for one run; {len(run_dirs)} are given", file=sys.stderr)
-        return _BAD_USAGE
-    texts = _make(run_dirs, format_name, output)
-    while True:
-        try:
-            text = next(texts, None)
-        except (SessionError, OSError) as error:
-            reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-            print(printable_text(f"sample-profiler report: {reason}"), file=sys.stderr)
-            return _BAD_USAGE
-        if text is None:
-            return 0
-        print(text)  # out here: an error of standard output is none of a report
+        raise UsageError(f"--output={output} is for one run; {len(run_dirs)} are given")
+    # A reader of JSON takes one document.
+    parts = [run_dirs] if format_name == "json" else [[run_dir] for run_dir in run_dirs]
+    for part in parts:
+        with files_told_of():
+            told = _make(part, format_name, output)
+        print(told)
 
 
 def load_report(run_dir: Path) -> RunReport:
@@ -72,24 +103,17 @@ def write_page(loaded: RunReport, path: Path) -> None:
     _write(path, format_html(loaded))
 
 
-def _make(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> Iterator[str]:
-    """Write reports; yields what is to be shown of each: where it is, or itself."""
+def _make(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> str:
+    """Write the report of a run, as data of several; return what is to be shown of it: where it is, or itself."""
+    if format_name == "html":
+        path = RunFolder(run_dirs[0]).report if output is None else output
+        write_page(load_report(run_dirs[0]), path)
+        return printable(str(path))
     if format_name == "json":
         documents = [report_to_dict(load_report(run_dir)) for run_dir in run_dirs]
-        # A reader of JSON takes one document: of several runs it is a list.
-        yield _write_or_return(json.dumps(documents if len(documents) > 1 else documents[0], indent=1), output)
-        return
-    for run_dir in run_dirs:
-        loaded = load_report(run_dir)
-        if format_name == "html":
-            path = RunFolder(run_dir).report if output is None else output
-            write_page(loaded, path)
-            yield printable(str(path))
-        else:
-            yield _write_or_return(format_text(loaded), output)
-
-
-def _write_or_return(text: str, output: Path | None) -> str:
+        text = json.dumps(documents if len(documents) > 1 else documents[0], indent=1)
+    else:
+        text = format_text(load_report(run_dirs[0]))
     if output is None:
         return text
     _write(output, text + "\n")

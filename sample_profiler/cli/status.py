@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
 
-from sample_profiler.errors import SessionError
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.cli.arguments import Commands, add_run_dir
 from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.distance import DistantRun
 from sample_profiler.reports.status import format_status
 
-__all__ = ["status"]
+__all__ = ["add_parser", "run", "status"]
 
-_BAD_USAGE = 2
 _INTERVAL_S = 1.0
 _CLEAR = "\033[H\033[2J\033[3J"
 
+_EXAMPLES = """\
+examples:
+  sample-profiler status train_dir/doom             how the run is now, or was at its end
+  sample-profiler status train_dir/doom --watch     the same every second, until it ends or Ctrl+C
 
-def status(run_dir: Path, *, watch: bool) -> int:
+It reads the run's files alone, so it answers for a run that hangs or was killed, too.
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "status",
+        help="show what every component of a run does and waits for",
+        description="Show what every component of a run does and waits for.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_run_dir(parser)
+    parser.add_argument("--watch", action="store_true", help="again every second, until the run ends or Ctrl+C")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    status(arguments.run_dir, watch=arguments.watch)
+    return 0
+
+
+def status(run_dir: Path, *, watch: bool) -> None:
     """Print how a run is.
 
     Args:
         run_dir: the run's folder.
         watch: whether to print it every second until the run is over or Ctrl+C.
 
-    Returns:
-        Exit status: 0; or 2: the folder is no run's.
+    Raises:
+        SessionError: the folder is no run's.
     """
     distant = DistantRun()
     try:
@@ -36,12 +63,9 @@ def status(run_dir: Path, *, watch: bool) -> int:
             clear = _CLEAR if watch and sys.stdout is not None and sys.stdout.isatty() else ""
             print(clear + format_status(session), flush=True)
             if not watch or not distant.lives(session):
-                return 0
+                return
             time.sleep(_INTERVAL_S)
             if not clear:
                 print()
-    except SessionError as error:
-        print(printable_text(f"sample-profiler status: {error}"), file=sys.stderr)
-        return _BAD_USAGE
     except KeyboardInterrupt:
-        return 0
+        return

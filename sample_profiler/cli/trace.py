@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
+from sample_profiler.cli.arguments import Commands, add_run_dir, as_output_file, as_seconds
+from sample_profiler.cli.problems import files_told_of, note
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.render import printable, printable_text
+from sample_profiler.profiling.render import printable
 from sample_profiler.profiling.session import read_session
 from sample_profiler.reports.distance import describe_distance
 from sample_profiler.reports.timeline import Timeline
@@ -15,13 +17,36 @@ from sample_profiler.reports.timeline_captures import find_captures
 from sample_profiler.reports.timeline_counters import run_counters
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["trace"]
+__all__ = ["add_parser", "run", "trace"]
 
-_BAD_USAGE = 2
 _NS_PER_S = 10**9
 
 
-def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "trace",
+        help="write the latest events of all processes, counters and captures as one timeline for Perfetto",
+        description="Write the latest events of all processes as one timeline for https://ui.perfetto.dev: of a run "
+        "that goes on, hangs or was killed what its flight recorders hold, of one that has ended its last ten seconds. "
+        "Throughput, policy lag, queues and memory over the whole run are counters in it, and the operators that "
+        "captures with torch have left in the run's folder are beside the blocks.",
+    )
+    add_run_dir(parser)
+    parser.add_argument(
+        "-o", "--output", type=as_output_file, metavar="FILE", help="default: RUN_DIR/profile/trace.json.gz"
+    )
+    parser.add_argument("--seconds", type=as_seconds, help="only the last so many; default: all there is")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    trace(arguments.run_dir, arguments.output, arguments.seconds)
+    return 0
+
+
+def trace(run_dir: Path, output: Path | None, seconds: float | None) -> None:
     """Write a timeline for Perfetto.
 
     Args:
@@ -29,11 +54,12 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         output: where to; None: `profile/trace.json.gz` in the run's folder.
         seconds: only the last so many; None: all that the flight recorders, or the session, still have.
 
-    Returns:
-        Exit status: 0; or 2: the folder is no run's, there are no events, or the trace cannot be written.
+    Raises:
+        SessionError: the folder is no run's, or there are no events.
+        UsageError: the trace cannot be written.
     """
     output = RunFolder(run_dir).trace if output is None else output
-    try:
+    with files_told_of():
         session = read_session(run_dir)
         last_ns = max((Events.of(record.events).latest_ns() for record in session.processes), default=0)
         if not last_ns:
@@ -42,21 +68,15 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> int:
         captures = find_captures(run_dir)
         timeline = Timeline(session.processes, start_ns=start_ns, counters=run_counters(session), captures=captures)
         timeline.write(output)
-    except (SessionError, OSError) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(printable_text(f"sample-profiler trace: {reason}"), file=sys.stderr)
-        return _BAD_USAGE
     if distance := describe_distance(session):
-        print(printable_text(f"The run is {distance}"), file=sys.stderr)
+        note(f"The run is {distance}")
     for problem in session.describe_problems() + timeline.problems:
-        print(printable_text(problem), file=sys.stderr)
+        note(problem)
     for record in session.processes:
         if record.num_events_lost:
-            lost = f"{record.num_events_lost:,} earlier events were overwritten"
-            print(f"{printable(record.name)}: {lost}", file=sys.stderr)
+            note(f"{printable(record.name)}: {record.num_events_lost:,} earlier events were overwritten")
     captured = f" and {len(captures)} captured trace{'s' if len(captures) > 1 else ''}" if captures else ""
     print(
         f"{printable(str(output))}: {timeline.num_passes:,} passes of {len(session.processes)} processes{captured}; "
         "open it in https://ui.perfetto.dev"
     )
-    return 0

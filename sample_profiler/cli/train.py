@@ -1,4 +1,4 @@
-"""Owns the function with which every `train_*` command trains.
+"""Owns `sample-profiler train`, and the function with which every `train_*` program trains.
 
 Every process of a run imports the main script, and this module with it: what only the Runner needs is imported when it
 begins to train.
@@ -9,12 +9,47 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sample_profiler.cli.program import Program, gymnasium_program
 from sample_profiler.components.observers import RunObserver, check_observers
 from sample_profiler.profiling.process_clock import process_start_ns
 
-__all__ = ["train"]
+if TYPE_CHECKING:
+    import argparse
+
+    from sample_profiler.cli.arguments import Commands
+
+__all__ = ["add_parser", "run", "train"]
+
+_INTRODUCTION = """\
+Usage: sample-profiler train ENV [--flag=value …]
+
+Trains on ENV, any id that Gymnasium knows; module:id imports a module that registers it, from the
+current folder, too. ENV stands for --env=ENV, and is left out by who resumes a run. Flags and
+defaults are those of python -m sf_examples.gym.train_gym; other families have programs of their
+own, such as python -m sf_examples.vizdoom.train_vizdoom, and so have your own environments.
+
+examples:
+  sample-profiler train CartPole-v1 --train_for_env_steps=100000
+  sample-profiler train Pendulum-v1 --experiment=pendulum --gamma=0.9 --train_for_seconds=60"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like: its words are those of a `train_*` program, but for the first one."""
+    from sample_profiler.cli.arguments import taken_literally
+
+    parser = commands.add_parser(
+        "train", help="train on any environment that Gymnasium knows", add_help=False, prepare=taken_literally
+    )
+    parser.add_argument("words", nargs="*")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status, which is that of `train`."""
+    started_ns = process_start_ns() if arguments.is_program else time.perf_counter_ns()
+    return _train(gymnasium_program(arguments.words, _INTRODUCTION), (), started_ns)
 
 
 def train(
@@ -42,11 +77,12 @@ def train(
     observers = check_observers(observers)
     started_ns = process_start_ns() if argv is None else time.perf_counter_ns()
     argv = sys.argv[1:] if argv is None else argv
-    from sample_profiler.config import format_help, wants_help
+    return _train(Program(argv, extra_parts, defaults), observers, started_ns)
 
-    if wants_help(argv):
-        print(format_help(extra_parts=extra_parts, defaults=defaults))
+
+def _train(program: Program, observers: Sequence[RunObserver], started_ns: int) -> int:
+    if program.has_shown_help():
         return 0
     from sample_profiler.cli.training import train_as_told
 
-    return train_as_told(argv, extra_parts, defaults, observers, started_ns)
+    return train_as_told(program, observers, started_ns)

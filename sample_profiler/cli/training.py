@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-from rich.console import Console
 
 from sample_profiler.cli.folder_checks import describe_refused
-from sample_profiler.cli.logs import log_to_console, make_console
+from sample_profiler.cli.logs import RunLog
+from sample_profiler.cli.program import Program
+from sample_profiler.cli.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.components.env_probe import EnvProbe, begin_probe
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.config import (
-    Config,
-    parse_run_config,
-)
+from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.ending_signals import EndedBySignal, signals_raising
+from sample_profiler.runtime.ending_signals import signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind
 from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.main_module import check_main_module
@@ -33,61 +28,42 @@ __all__ = ["train_as_told"]
 
 logger = logging.getLogger(__name__)
 
-_BAD_USAGE = 2
-_KILLED_BY_SIGNAL = 128
 
-
-def train_as_told(
-    argv: Sequence[str],
-    extra_parts: Sequence[type],
-    defaults: Mapping[str, Any] | None,
-    observers: Sequence[RunObserver],
-    started_ns: int,
-) -> int:
-    """Train, and tell what is in the way if it cannot be done; arguments and exit status are those of `train`.
+def train_as_told(program: Program, observers: Sequence[RunObserver], started_ns: int) -> int:
+    """Train, and tell what is in the way if it cannot be done.
 
     Args:
-        argv: the command line without the program's name.
-        extra_parts: dataclasses with the options of the environment family.
-        defaults: values the family has instead of the flags' own defaults, by flag.
+        program: that trains.
         observers: are told how the run goes.
         started_ns: when the run began, on the clock of blocks.
+
+    Returns:
+        Exit status, as of `train`.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(outputs_kept())
-        console = make_console()
-        handlers = [log_to_console(console)]
-        stack.callback(_remove_handlers, handlers)
+        log = stack.enter_context(contextlib.closing(RunLog()))
         stack.enter_context(signals_raising())
         try:
-            return _train(argv, extra_parts, defaults, observers, console, handlers, stack, started_ns)
+            return _train(program, observers, log, stack, started_ns)
         except ConfigError as error:
             logger.error("%s", error)
-            return _BAD_USAGE
         except SampleProfilerError as error:
             # Its own message says what is wrong; a foreign cause needs its traceback.
             logger.error("%s", error, exc_info=error.__cause__)
-            return _BAD_USAGE
         except OSError as error:  # of the run's folder or its processes: later failures are part of the run's report
             text, is_clear = describe_refused(error)
             logger.error("%s", text, exc_info=not is_clear)
-            return _BAD_USAGE
         except KeyboardInterrupt as error:  # without a message it came before the run or after it
             logger.error("%s", str(error) or "Interrupted")
-            return _KILLED_BY_SIGNAL + (error.number if isinstance(error, EndedBySignal) else signal.SIGINT)
+            return status_of_interrupt(error)
+        return BAD_USAGE
 
 
 def _train(
-    argv: Sequence[str],
-    extra_parts: Sequence[type],
-    defaults: Mapping[str, Any] | None,
-    observers: Sequence[RunObserver],
-    console: Console,
-    handlers: list[logging.Handler],
-    stack: contextlib.ExitStack,
-    started_ns: int,
+    program: Program, observers: Sequence[RunObserver], log: RunLog, stack: contextlib.ExitStack, started_ns: int
 ) -> int:
-    config = parse_run_config(argv, extra_parts=extra_parts, defaults=defaults)
+    config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
     config = _with_absolute_profile_dir(_with_seed(config))
     if not config.sampling.serial_mode:
         check_main_module()
@@ -102,7 +78,7 @@ def _train(
     # Not before: it takes as long as the process needs that tries the environment meanwhile.
     from sample_profiler.cli.training_run import train_with
 
-    left_behind.exit_status = train_with(config, probe, observers, console, handlers, stack, started_ns, is_new=is_new)
+    left_behind.exit_status = train_with(config, probe, observers, log, stack, started_ns, is_new=is_new)
     return left_behind.exit_status
 
 
@@ -119,12 +95,6 @@ def _begin_probe(config: Config, stack: contextlib.ExitStack, *, takes_step: boo
         ) from None
     stack.callback(probe.end)
     return probe
-
-
-def _remove_handlers(handlers: list[logging.Handler]) -> None:
-    for handler in handlers:
-        logging.getLogger().removeHandler(handler)
-        handler.close()
 
 
 def _with_seed(config: Config) -> Config:

@@ -7,13 +7,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from sample_profiler import __version__
 from sample_profiler.cli.conclusion import conclude, exit_status
 from sample_profiler.cli.folder_checks import check_links
 from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
-from sample_profiler.cli.logs import log_to_file
+from sample_profiler.cli.logs import RunLog
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.summaries import TensorBoardSummaries
 from sample_profiler.components.env_probe import EnvProbe
@@ -40,8 +38,7 @@ def train_with(
     config: Config,
     probe: EnvProbe,
     observers: Sequence[RunObserver],
-    console: Console,
-    handlers: list[logging.Handler],
+    log: RunLog,
     stack: contextlib.ExitStack,
     started_ns: int,
     *,
@@ -53,8 +50,7 @@ def train_with(
         config: of the run.
         probe: of its environment.
         observers: are told how the run goes.
-        console: where its progress is shown.
-        handlers: of the log; gets that of the run's folder, too.
+        log: of it; from now on in its folder, too.
         stack: keeps what is to be let go of in the end.
         started_ns: when the run began, on the clock of blocks.
         is_new: whether there was no folder when the environment began to be tried.
@@ -70,10 +66,10 @@ def train_with(
     check_links(folder)
     remove_unfinished(folder)
     if config.machine.log_to_file:
-        handlers.append(log_to_file(RunFolder(folder).log))
+        log.add_file(RunFolder(folder).log)
     replace_config(config, folder)
     _log_start(config, folder)
-    progress = make_progress(console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
+    progress = make_progress(log.console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
         RunFolder(folder), config.sampling.num_policies, config.machine.flush_summaries_interval

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import shutil
 import sys
@@ -15,6 +16,7 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
+from sample_profiler.cli.arguments import Commands, add_run_dir, as_seconds
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.render import printable, printable_text
 from sample_profiler.profiling.session import Session, read_live, read_session
@@ -23,15 +25,34 @@ from sample_profiler.reports.distance import DistantRun, describe_distance, is_r
 from sample_profiler.reports.tables import format_duration
 from sample_profiler.reports.verdict import format_verdict
 
-__all__ = ["watch"]
+__all__ = ["add_parser", "run", "watch"]
 
-_BAD_USAGE = 2
 _FULL = 0.95  # of a window: its readings are some moments late or early
 _SPARE = 1.5  # times the datasets that a verdict takes: a window holds one more or less
 _CLEAR, _HOME, _END_OF_LINE, _BELOW = "\033[2J", "\033[H", "\033[K", "\033[J"
 
 
-def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
+def add_parser(commands: Commands) -> None:
+    """Add what the command's line looks like."""
+    parser = commands.add_parser(
+        "watch",
+        help="show throughput, accounts and verdict of a run while it goes on",
+        description="Show throughput, where the time goes and what limits a run while it goes on. Reads its record "
+        "files alone.",
+    )
+    add_run_dir(parser)
+    parser.add_argument("--window", type=as_seconds, default=15.0, help="about the latest so many seconds; default: 15")
+    parser.add_argument("--interval", type=as_seconds, default=2.0, help="seconds between two looks; default: 2")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command's line asks for; return its exit status."""
+    watch(arguments.run_dir, arguments.window, arguments.interval)
+    return 0
+
+
+def watch(run_dir: Path, window_s: float, interval_s: float) -> None:
     """Print how a run goes, again and again, until it is over or Ctrl+C.
 
     Args:
@@ -39,8 +60,8 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
         window_s: everything shown is about so many seconds before now.
         interval_s: between two prints.
 
-    Returns:
-        Exit status: 0; or 2: the folder is no run's, or the run is over.
+    Raises:
+        SessionError: the folder is no run's, or the run is over.
     """
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     show = _show_in_place if is_terminal else _show_below
@@ -52,7 +73,7 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
             session = read_live(run_dir, with_events=False, with_histograms=False)
             if not distant.lives(session):
                 _conclude(run_dir, session, was_watched=has_looked or has_shown)
-                return 0
+                return
             has_looked |= is_running(session)
             # Without gauges the run is about to begin: there is nothing yet that throughput could be counted from.
             if any(record.gauges for record in session.processes):
@@ -64,11 +85,8 @@ def watch(run_dir: Path, window_s: float, interval_s: float) -> int:
                 show(printable_text(view), is_first=not has_shown)
                 has_shown = True
             time.sleep(interval_s)
-    except SessionError as error:
-        print(printable_text(f"sample-profiler watch: {error}"), file=sys.stderr)
-        return _BAD_USAGE
     except KeyboardInterrupt:
-        return 0
+        return
 
 
 def _show_in_place(text: str, *, is_first: bool) -> None:

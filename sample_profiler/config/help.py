@@ -71,16 +71,21 @@ def describe_parts(
 
 
 def format_help(
-    program: str = "", *, extra_parts: Sequence[type] = (), defaults: Mapping[str, Any] | None = None
+    program: str = "",
+    *,
+    introduction: str = "",
+    extra_parts: Sequence[type] = (),
+    defaults: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the text shown by ``--help``.
 
     Args:
         program: How the program is called, for the first line.
+        introduction: Instead of that line, where the program is called in another way.
         extra_parts: Dataclasses with the options of the environment family.
         defaults: Values the family has instead of the flags' own defaults, by flag.
     """
-    blocks = [f"Usage: {program or 'python -m …'} --env=NAME [--flag=value …]", _USAGE]
+    blocks = [introduction or f"Usage: {program or 'python -m …'} --env=NAME [--flag=value …]", _USAGE]
     blocks += [
         "\n".join([f"{part.title}:", *(_format_flag(flag) for flag in part.flags)])
         for part in describe_parts(extra_parts, defaults)

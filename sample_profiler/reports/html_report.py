@@ -143,8 +143,8 @@ def _icicles(trees: dict[str, BlockFigures]) -> str:
     colors = assign_colors(_siblings(trees.values()))
     return "".join(
         f"<details {'open' if number < _NUM_OPEN else ''}><summary>{escape(component)} "
-        f"<span class=dim>{format_duration(tree.total_s)}</span></summary>{_icicle(tree, colors)}{_block_table(tree)}"
-        "</details>"
+        f"<span class=dim>{format_duration(tree.passes.total_s)}</span></summary>"
+        f"{_icicle(tree, colors)}{_block_table(tree)}</details>"
         for number, (component, tree) in enumerate(trees.items())
     )
 
@@ -161,10 +161,11 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
         if figures.share < _NARROWEST:
             continue
         depth = max(depth, level + 1)
+        passes = figures.passes
         title = (
-            f"{figures.key}: {format_duration(figures.total_s)} ({format_percent(figures.share)}), "
-            f"{figures.count:,} times, mean {format_seconds(figures.mean_s)}, median {format_seconds(figures.p50_s)}, "
-            f"99 % below {format_seconds(figures.p99_s)}, longest {format_seconds(figures.max_s)}"
+            f"{figures.key}: {format_duration(passes.total_s)} ({format_percent(figures.share)}), "
+            f"{passes.count:,} times, mean {format_seconds(passes.mean_s)}, median {format_seconds(passes.p50_s)}, "
+            f"99 % below {format_seconds(passes.p99_s)}, longest {format_seconds(passes.max_s)}"
         )
         is_wait = figures.key.startswith(WAIT)
         color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
@@ -182,17 +183,18 @@ def _block_table(tree: BlockFigures) -> str:
     stack = [(child, 0) for child in reversed(tree.children)]
     while stack:
         figures, level = stack.pop()
+        passes = figures.passes
         devices.append(format_device(figures.device))
         rows.append(
             [
                 f'<span style="padding-left:{14 * level}px">{escape(figures.key)}</span>',
-                f"{figures.total_s:,.2f} s",
+                f"{passes.total_s:,.2f} s",
                 format_percent(figures.share),
-                f"{figures.count:,}",
-                format_seconds(figures.mean_s),
-                format_seconds(figures.p50_s),
-                format_seconds(figures.p99_s),
-                format_seconds(figures.max_s),
+                f"{passes.count:,}",
+                format_seconds(passes.mean_s),
+                format_seconds(passes.p50_s),
+                format_seconds(passes.p99_s),
+                format_seconds(passes.max_s),
             ]
         )
         stack.extend((child, level + 1) for child in reversed(figures.children))

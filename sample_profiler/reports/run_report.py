@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
@@ -11,7 +12,7 @@ from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.steady import facts_of_run
 from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
+from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.history import read_history
@@ -20,11 +21,42 @@ from sample_profiler.reports.verdict import verdict_to_dict
 from sample_profiler.reports.workers import WorkerFigures, worker_figures
 from sample_profiler.vocabulary import MAIN_LOOP, WAIT
 
-__all__ = ["BlockFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
+__all__ = ["BlockFigures", "PassFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
 
 _NUM_SLOWEST = 15
 _MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
 _NO_SINGLE_PASS = (WAIT, "start_up")
+
+
+@dataclass(frozen=True)
+class PassFigures:
+    """The passes of a block.
+
+    Attributes:
+        total_s: how long they took together.
+        count: how many there were.
+        mean_s, p50_s, p99_s, max_s: of how long they took; 0 where there were none.
+    """
+
+    total_s: float
+    count: int
+    mean_s: float
+    p50_s: float
+    p99_s: float
+    max_s: float
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> PassFigures:
+        """Return the figures of a node's passes."""
+        count, total_s = statistics.count, statistics.total_ns / NS_PER_S
+        return cls(
+            total_s=total_s,
+            count=count,
+            mean_s=total_s / count if count else 0.0,
+            p50_s=statistics.quantile_ns(0.5) / NS_PER_S if count else 0.0,
+            p99_s=statistics.quantile_ns(0.99) / NS_PER_S if count else 0.0,
+            max_s=statistics.max_ns / NS_PER_S,
+        )
 
 
 @dataclass(frozen=True)
@@ -34,8 +66,7 @@ class BlockFigures:
     Attributes:
         key: its name.
         start, share: where it begins and how wide it is, in shares of the component's wall time; waits included.
-        total_s, mean_s, p50_s, p99_s, max_s: of its passes.
-        count: of its passes.
+        passes: through it.
         device: what an accelerator did for them; None: that was not measured.
         children: the blocks inside it, in the order first seen.
     """
@@ -43,12 +74,7 @@ class BlockFigures:
     key: str
     start: float
     share: float
-    total_s: float
-    mean_s: float
-    p50_s: float
-    p99_s: float
-    max_s: float
-    count: int
+    passes: PassFigures
     device: DeviceStatistics | None
     children: list[BlockFigures] = field(default_factory=list)
 
@@ -61,23 +87,35 @@ class RunReport:
         name: of the run.
         session: of the whole run.
         facts: of its steady part, or of all of it where there is none.
-        verdict: on that.
-        accounts: of the whole run.
         trees: blocks by component; timers of a process beside them, under its name and theirs.
-        workers: the RolloutWorkers side by side, in the time that the facts are of.
         slowest: longest single passes: component, path, seconds; the longest first.
-        history: figures over time, by name: pairs of seconds since the start and value.
     """
 
     name: str
     session: Session
     facts: RunFacts
-    verdict: Verdict
-    accounts: list[ComponentAccount]
     trees: dict[str, BlockFigures]
-    workers: list[WorkerFigures]
     slowest: list[tuple[str, str, float]]
-    history: dict[str, list[tuple[float, float]]]
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """On what the facts are of."""
+        return judge(self.facts)
+
+    @cached_property
+    def accounts(self) -> list[ComponentAccount]:
+        """Of the whole run."""
+        return accounts(self.session)
+
+    @cached_property
+    def workers(self) -> list[WorkerFigures]:
+        """The RolloutWorkers side by side, in the time that the facts are of."""
+        return worker_figures(self.facts.workers)
+
+    @cached_property
+    def history(self) -> dict[str, list[tuple[float, float]]]:
+        """Figures over time, by name: pairs of seconds since the start and value."""
+        return read_history(self.session)
 
     @property
     def problems(self) -> list[str]:
@@ -104,17 +142,7 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
             trees[component] = _figures(root, 0.0, max(1, root.statistics.total_ns))
             slowest += _passes(component, root)
     slowest.sort(key=lambda found: -found[2])
-    return RunReport(
-        name=name,
-        session=session,
-        facts=facts,
-        verdict=judge(facts),
-        accounts=accounts(session),
-        trees=trees,
-        workers=worker_figures(facts.workers),
-        slowest=slowest[:_NUM_SLOWEST],
-        history=read_history(session),
-    )
+    return RunReport(name, session, facts, trees, slowest[:_NUM_SLOWEST])
 
 
 def report_to_dict(report: RunReport) -> dict[str, Any]:
@@ -166,25 +194,12 @@ def describe_run(report: RunReport) -> str:
 
 
 def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:
-    statistics = node.statistics
     children, begin = [], start
     for child in node.children.values():
         children.append(_figures(child, begin, whole_ns))
         begin += children[-1].share
-    total_s = statistics.total_ns / NS_PER_S
-    return BlockFigures(
-        key=node.key,
-        start=start,
-        share=statistics.total_ns / whole_ns,
-        total_s=total_s,
-        mean_s=total_s / statistics.count if statistics.count else 0.0,
-        p50_s=statistics.quantile_ns(0.5) / NS_PER_S if statistics.count else 0.0,
-        p99_s=statistics.quantile_ns(0.99) / NS_PER_S if statistics.count else 0.0,
-        max_s=statistics.max_ns / NS_PER_S,
-        count=statistics.count,
-        device=node.device,
-        children=children,
-    )
+    share = node.statistics.total_ns / whole_ns
+    return BlockFigures(node.key, start, share, PassFigures.of(node.statistics), node.device, children)
 
 
 def _passes(component: str, root: TreeNode) -> list[tuple[str, str, float]]:
@@ -212,15 +227,7 @@ def _longest_inside_ns(node: TreeNode) -> int:
 
 
 def _tree_to_dict(figures: BlockFigures, level: int = 0) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "key": figures.key,
-        "total_s": figures.total_s,
-        "count": figures.count,
-        "mean_s": figures.mean_s,
-        "p50_s": figures.p50_s,
-        "p99_s": figures.p99_s,
-        "max_s": figures.max_s,
-    }
+    plain: dict[str, Any] = {"key": figures.key, **asdict(figures.passes)}
     device = figures.device
     if device is not None:
         known = {"total_s": device.total_ns / NS_PER_S, "count": device.count}

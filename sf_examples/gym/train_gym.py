@@ -8,15 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sample_profiler.envs import register_env_fallback
-from sf_examples.gym.gym_env import GYM_DEFAULTS, find_gym_env, gym_env_names
+from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, register_gym_envs
 
 __all__ = ["main", "register_gym_envs"]
-
-
-def register_gym_envs() -> None:
-    """Have names that nobody registered looked up in gymnasium."""
-    register_env_fallback(find_gym_env, gym_env_names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from benchmarks.whatif_check import Outcome, main, outcome
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.cli import main as cli
-from sample_profiler.cli.whatif import Pair
+from sample_profiler.cli.slowing import Pair
 from sample_profiler.errors import SessionError
 from tests.analysis.made_runs import inference, learner, load
 

@@ -13,7 +13,8 @@ import pytest
 
 from sample_profiler.cli import capture as capture_module
 from sample_profiler.cli import live_capture
-from sample_profiler.cli.capture import CaptureRequest, capture
+from sample_profiler.cli.live_capture import CaptureRequest
+from sample_profiler.cli.main import main
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.session import Session
 from sample_profiler.run_folder import RunFolder
@@ -105,6 +106,14 @@ def run(tmp_path):
 
 def request_of(**changes):
     return CaptureRequest(**({"tool": "cprofile", "kinds": None, "workers": None, "seconds": 2.0} | changes))
+
+
+def capture(run_dir, request, output=None):
+    """Return the exit status of the command."""
+    flags = [f"--tool={request.tool}", f"--seconds={request.seconds}"]
+    flags += [f"--components={','.join(request.kinds)}"] if request.kinds else []
+    flags += [f"--workers={','.join(map(str, request.workers))}"] if request.workers else []
+    return main(["capture", str(run_dir), *flags, *([f"--output={output}"] if output else [])])
 
 
 def test_a_capture_becomes_a_document_and_the_text_says_what_is_in_it(tmp_path, run, merged, capsys):

@@ -12,7 +12,8 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sample_profiler.cli.enjoy import describe_episodes, enjoy
+from sample_profiler.cli.enjoy import enjoy
+from sample_profiler.cli.playing import describe_episodes
 from sample_profiler.cli.train import train
 from sample_profiler.components import memory_needs
 from sample_profiler.components.evaluation import PlayedEpisode, Player
@@ -113,7 +114,7 @@ def videos(monkeypatch):
     """Videos that were made."""
     videos = []
     monkeypatch.setattr(
-        "sample_profiler.cli.enjoy.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]
+        "sample_profiler.cli.playing.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]
     )
     return videos
 
@@ -168,9 +169,9 @@ class Limited(gymnasium.wrappers.TimeLimit):
 def untrained(monkeypatch):
     """Policies that nobody has trained can be played."""
     monkeypatch.setattr(registry, "_makers", {})
-    monkeypatch.setattr("sample_profiler.cli.enjoy._check", lambda _: None)
+    monkeypatch.setattr("sample_profiler.cli.playing._check", lambda _: None)
     monkeypatch.setattr(
-        "sample_profiler.cli.enjoy._load_player",
+        "sample_profiler.cli.playing._load_player",
         lambda config, spec, _: Player(make_network(config, spec), spec.num_agents, None),
     )
 
@@ -243,14 +244,15 @@ def test_a_checkpoint_of_another_network_is_one_error_that_says_why(clock_run, c
 PLAYS_ON = """
 import itertools, signal
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-from sample_profiler.cli import enjoy
-enjoy.parse_run_config, enjoy._check = lambda *_, **__: None, lambda _: None
+from sample_profiler.cli import playing
+from sample_profiler.cli.enjoy import enjoy
+playing.parse_run_config, playing._check = lambda *_, **__: None, lambda _: None
 def play(*_):
     for number in itertools.count():
         print("Episode", number, flush=True)
         {then}
-enjoy._play = play
-raise SystemExit(enjoy.enjoy([]))
+playing._play = play
+raise SystemExit(enjoy([]))
 """
 
 

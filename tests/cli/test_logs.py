@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from sample_profiler.cli import logs
-from sample_profiler.cli.logs import RunFormatter, log_to_console, log_to_file, make_console
+from sample_profiler.cli.logs import RunFormatter, RunLog, log_to_console, log_to_file, make_console
 
 
 def make_record(level, message, *args):
@@ -165,3 +165,19 @@ def test_a_more_talkative_root_logger_stays_so(added, console):
     added.append(log_to_console(console))
     logging.getLogger("sample_profiler.test").debug("detail")
     assert "detail" in console.file.getvalue()
+
+
+def test_the_log_of_a_run_is_in_its_file_once_there_is_one_and_ends_with_it(tmp_path, capsys):
+    before = logging.getLogger().handlers[:]
+    logger = logging.getLogger("sample_profiler.test")
+    log = RunLog()
+    logger.info("the folder is chosen")
+    log.add_file(tmp_path / "log.txt")
+    logger.info("it trains")
+    log.close()
+    logger.info("nobody hears of it")
+    assert logging.getLogger().handlers == before
+    assert [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()] == [
+        *("the folder is chosen", "it trains"),
+    ]
+    assert (tmp_path / "log.txt").read_text().endswith("] it trains\n")

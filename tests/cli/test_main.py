@@ -9,17 +9,21 @@ from pathlib import Path
 import pytest
 
 from sample_profiler import __version__
-from sample_profiler.cli import main as main_module
 from sample_profiler.cli.live_capture import CaptureRequest
 from sample_profiler.cli.main import main
+from sample_profiler.errors import ConfigError, SessionError, TooSlowError, UsageError
+
+COMMANDS = ("capture", "compare", "diff", "enjoy", "report", "status", "trace", "train", "watch", "whatif")
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """What the command line asked for, instead of doing it."""
     asked = []
-    monkeypatch.setattr(main_module, "capture", lambda *arguments: asked.append(arguments) or 0)
-    monkeypatch.setattr(main_module, "status", lambda *arguments, **named: asked.append((*arguments, named)) or 0)
+    monkeypatch.setattr("sample_profiler.cli.capture.capture", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr(
+        "sample_profiler.cli.status.status", lambda *arguments, **named: asked.append((*arguments, named))
+    )
     return asked
 
 
@@ -72,17 +76,45 @@ def test_a_wrong_command_line_is_told_what_is_allowed(asked, capsys, arguments, 
     assert asked == []
 
 
-def test_the_exit_status_is_that_of_the_command(monkeypatch):
-    monkeypatch.setattr(main_module, "status", lambda *_, **__: 2)
-    assert main(["status", "run"]) == 2
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (SessionError("it is no run"), 2, "sample-profiler status: it is no run\n"),
+        (UsageError("two\nlines\x1b[2J"), 2, "sample-profiler status: two\nlines\\x1b[2J\n"),
+        (ConfigError(["one", "another"]), 2, "sample-profiler status: 2 problems with the options:\n"),
+        (TooSlowError("by far"), 1, "sample-profiler status: by far\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt("what there is is kept"), 130, "what there is is kept\n"),
+        (OSError(28, "No space left on device"), 2, "sample-profiler status: cannot write what there is to say: [Err"),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_what_a_command_raises_is_told_in_one_place_with_its_exit_status(monkeypatch, capsys, error, status, told):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("sample_profiler.cli.status.status", fail)
+    monkeypatch.setattr("sample_profiler.cli.main.write_to_nowhere", lambda _: None)
+    assert main(["status", "run"]) == status
+    captured = capsys.readouterr()
+    assert captured.err.startswith(told) and bool(captured.err) == bool(told)
+    assert captured.out == ""
 
 
-def test_ctrl_c_is_no_traceback(monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+def test_an_error_that_is_none_of_the_package_has_its_traceback(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("a bug")
 
-    monkeypatch.setattr(main_module, "capture", interrupt)
-    assert main(["capture", "run"]) == 130
+    monkeypatch.setattr("sample_profiler.cli.status.status", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["status", "run"])
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
+    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("command", [[], ["capture"], ["status"]])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sample_profiler.cli import status as status_module
-from sample_profiler.cli.status import status
+from sample_profiler.cli.main import main
 from sample_profiler.profiling.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.session import Session
 from sample_profiler.profiling.tree import TreeNode
@@ -37,7 +37,7 @@ def make_session(state="ended"):
 def test_a_run_that_has_ended_is_shown_from_its_session(tmp_path, capsys):
     (tmp_path / "profile").mkdir()
     make_session().save(RunFolder(tmp_path).session)
-    assert status(tmp_path, watch=False) == 0
+    assert main(["status", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "The run has ended (enough frames)" in printed
     assert "Learner_0" in printed
@@ -48,7 +48,7 @@ def test_watching_goes_on_until_the_run_is_over(tmp_path, capsys, monkeypatch):
     naps = []
     monkeypatch.setattr(status_module, "read_session", lambda folder, **_: sessions.pop(0))
     monkeypatch.setattr(status_module.time, "sleep", naps.append)
-    assert status(tmp_path, watch=True) == 0
+    assert main(["status", str(tmp_path), "--watch"]) == 0
     printed = capsys.readouterr().out
     assert [word for word in ("is running", "is stopped", "has ended") if f"The run {word}" in printed] == [
         *("is running", "is stopped", "has ended"),
@@ -63,12 +63,12 @@ def test_ctrl_c_ends_watching_in_order(tmp_path, monkeypatch):
 
     monkeypatch.setattr(status_module, "read_session", lambda folder, **_: make_session("alive"))
     monkeypatch.setattr(status_module.time, "sleep", interrupt)
-    assert status(tmp_path, watch=True) == 0
+    assert main(["status", str(tmp_path), "--watch"]) == 0
 
 
 @pytest.mark.parametrize("name", ["", "none"])
 def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys, name):
-    assert status(tmp_path / name, watch=False) == 2
+    assert main(["status", str(tmp_path / name)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("sample-profiler status: ")

@@ -19,7 +19,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from sample_profiler.cli import run_folder as run_folder_module
+from sample_profiler.cli import folder_taking as folder_taking_module
 from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
@@ -511,11 +511,11 @@ def test_a_learner_that_has_outlived_its_run_is_waited_for(start, runs, tmp_path
     before = contents(tmp_path)
     with contextlib.ExitStack() as learner:
         learner.enter_context(folder_locked(checkpoints))
-        monkeypatch.setattr(run_folder_module, "_LEARNER_S", 0.2)
+        monkeypatch.setattr(folder_taking_module, "_LEARNER_S", 0.2)
         assert start(f"--restart_behavior={behavior}") == 2
         assert f"the Learner of an earlier run still writes to {checkpoints}" in caplog.text
         assert contents(tmp_path) == before and (checkpoints / "old.txt").exists()
-        monkeypatch.setattr(run_folder_module, "_LEARNER_S", 60.0)
+        monkeypatch.setattr(folder_taking_module, "_LEARNER_S", 60.0)
         threading.Timer(0.3, learner.pop_all().close).start()
         assert start(f"--restart_behavior={behavior}") == 0
     assert "finishes its step" in caplog.text
@@ -524,7 +524,7 @@ def test_a_learner_that_has_outlived_its_run_is_waited_for(start, runs, tmp_path
 
 def test_restarting_twice_within_a_second_loses_nothing(start, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        run_folder_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000", perf_counter_ns=lambda: 1)
+        folder_taking_module, "time", SimpleNamespace(strftime=lambda _: "20260131_120000", perf_counter_ns=lambda: 1)
     )
     for number in range(3):
         assert start("--restart_behavior=restart") == 0
@@ -605,7 +605,7 @@ def test_a_configuration_that_cannot_be_written_is_status_2(start, tmp_path, mon
     def refuse(config, path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run_folder_module, "save_config", refuse)
+    monkeypatch.setattr(folder_taking_module, "save_config", refuse)
     assert start() == 2
     assert "config.json: No space left on device: free space" in caplog.text
 

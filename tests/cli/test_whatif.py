@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from sample_profiler.analysis.facts import RunFacts
-from sample_profiler.cli import whatif as module
+from sample_profiler.cli import slowing as module
+from sample_profiler.cli import whatif as command_module
 from sample_profiler.cli.main import main
 from sample_profiler.errors import CaptureError, SessionError
 from tests.analysis.made_runs import learner
@@ -21,7 +22,7 @@ def asked(monkeypatch):
     """Let a run answer without one; its facts are those of nothing."""
     questions = []
     client = SimpleNamespace(ask=lambda question: questions.append(question) or {"slowed": 1}, close=lambda: None)
-    monkeypatch.setattr(module, "ControlClient", lambda _: client)
+    monkeypatch.setattr(command_module, "ControlClient", lambda _: client)
     monkeypatch.setattr(module, "look", lambda *_: FACTS)
     monkeypatch.setattr(module.time, "sleep", lambda _: None)
     return questions
@@ -65,7 +66,7 @@ def test_a_stage_that_cannot_be_reset_neither_hides_the_end_nor_leaves_the_other
         def close(self):
             pass
 
-    monkeypatch.setattr(module, "ControlClient", lambda _: Client())
+    monkeypatch.setattr(command_module, "ControlClient", lambda _: Client())
     monkeypatch.setattr(module, "_throughput", lambda *_: (100.0, FACTS))
     assert main(["whatif", str(tmp_path)]) == 130
     assert [(question["stage"], question["share"]) for question in asked[-3:]] == [(s, 0.0) for s in module.STAGES]
@@ -175,7 +176,7 @@ def test_facts_are_those_of_a_run_that_is_not_slowed(asked, tmp_path, monkeypatc
         return (80.0, slowed) if asked[-1]["share"] else (100.0, FACTS)
 
     monkeypatch.setattr(module, "_throughput", throughput)
-    pairs = list(module.measure_pairs(module.ControlClient(tmp_path), tmp_path, ["env"], 0.5, 3.0, 1.0, 2))
+    pairs = list(module.measure_pairs(command_module.ControlClient(tmp_path), tmp_path, ["env"], 0.5, 3.0, 1.0, 2))
     assert [question["share"] for question in asked] == [0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0], "in both orders"
     assert pairs == [module.Pair("env", 100.0, 80.0, FACTS)] * 2
 

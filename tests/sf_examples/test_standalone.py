@@ -18,7 +18,7 @@ import cloudpickle
 import pytest
 
 from sample_profiler.analysis.accounts import account
-from sample_profiler.cli.status import status
+from sample_profiler.cli.main import main as command_line
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
@@ -143,7 +143,7 @@ def test_a_finished_script_leaves_its_session(tmp_path: Path, capsys: pytest.Cap
     assert counts(record.trees[TIMERS]) == {"estimate_advantages": 2}
     assert record.gauges["return"].value > 0
     assert_nothing_is_lost(record, "ppo")
-    assert status(tmp_path / "run", watch=False) == 0
+    assert command_line(["status", str(tmp_path / "run")]) == 0
     assert "ppo" in capsys.readouterr().out
 
 
@@ -161,7 +161,7 @@ def test_a_script_that_goes_on_is_read_from_outside(tmp_path: Path, capsys: pyte
         record = wait_for_training(tmp_path / "run")
         assert record.is_alive and not record.is_closed
         assert_nothing_is_lost(record, "ppo")
-        assert status(tmp_path / "run", watch=False) == 0
+        assert command_line(["status", str(tmp_path / "run")]) == 0
         assert "ppo" in capsys.readouterr().out
         (path,) = RunFolder(tmp_path / "run").live().records()
         with EventFollower(path) as follower:

@@ -1,0 +1,121 @@
+"""Owns the runs of `sample-profiler compare`: each in a fresh process, unless it is there already."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
+from sample_profiler.errors import SessionError, UsageError
+from sample_profiler.files import read_small_text, written_whole
+from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.session import Session
+from sample_profiler.run_folder import RunFolder
+
+__all__ = ["CompareRequest", "ComparedRuns"]
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """What is compared.
+
+    Attributes:
+        command: that trains, without the flags that differ.
+        flags: of A and of B.
+        num_pairs: runs of each.
+        blocks: at most five, whose differences are tested; empty: none.
+        margin: differences of throughput up to this share do not matter.
+        output: folder for the runs; those that are complete in it are not made again.
+        allow_different_machines: whether kept runs of other machines are compared with new ones.
+    """
+
+    command: Sequence[str]
+    flags: tuple[str, str]
+    num_pairs: int
+    blocks: Sequence[str]
+    margin: float
+    output: Path
+    allow_different_machines: bool
+
+
+class ComparedRuns:
+    """Makes the runs of a comparison, all of one machine.
+
+    Args:
+        request: what is compared.
+
+    Raises:
+        UsageError: its flags are none.
+    """
+
+    def __init__(self, request: CompareRequest) -> None:
+        self._request = request
+        self._flags = [_split(name, flags) for name, flags in zip(("--a", "--b"), request.flags, strict=True)]
+        self._first: tuple[Path, Session] | None = None
+
+    def make(self, which: int, number: int) -> RunCosts:
+        """Make one run, unless it is there, and return its costs.
+
+        Raises:
+            SessionError: it failed, is of another machine than the first, or has nothing to compare.
+            OSError: the command cannot be started.
+        """
+        request = self._request
+        name = f"{'ab'[which]}_{number:02d}"
+        folder = request.output / name
+        command = [*request.command, *self._flags[which], f"--train_dir={request.output}", f"--experiment={name}"]
+        mark = RunFolder(folder).compared
+        if _is_made_by(command, mark):
+            made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
+            print(printable(f"{folder}: kept from {made}"), flush=True)
+        else:
+            _train(command, folder)
+            with written_whole(mark) as partial:
+                partial.write_text(json.dumps(command))
+        session = Session.load(RunFolder(folder).steady, with_events=False)
+        self._check_machine(folder, session)
+        costs = run_costs(session)
+        if costs is None:
+            raise SessionError(f"the run in {folder} was over before it was steady: let it train for longer")
+        return costs
+
+    def _check_machine(self, folder: Path, session: Session) -> None:
+        self._first = self._first or (folder, session)
+        differences = different_machines(self._first[1], session)
+        if differences and not self._request.allow_different_machines:
+            raise SessionError(
+                f"the runs in {self._first[0]} and {folder} are of different machines ({'; '.join(differences)}): give "
+                "another --output, or --allow-different-machines compares them all the same"
+            )
+
+
+def _is_made_by(command: Sequence[str], mark: Path) -> bool:
+    try:
+        made_by: object = json.loads(read_small_text(mark))
+    except (OSError, ValueError, RecursionError):  # not there, cut off, or not of ours
+        return False
+    return made_by == command
+
+
+def _train(command: Sequence[str], folder: Path) -> None:
+    done = subprocess.run([*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
+    if done.returncode:
+        raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")
+    if not RunFolder(folder).steady.exists():
+        raise SessionError(
+            f"{shlex.join(command)} ended well and left no run in {folder}: give a command that trains, and takes "
+            f"--train_dir and --experiment:\n{last}"
+        )
+
+
+def _split(name: str, flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError as error:
+        raise UsageError(f"{name} cannot be split into flags: {error} in {flags!r}: close what is quoted") from error
