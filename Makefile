@@ -67,6 +67,7 @@ format: install  ## Format the code and mend what can be mended
 
 docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
+	$(BIN)/python scripts/make_api_docs.py
 
 bench: install  ## Measure parts: every shorter script in benchmarks, one after another, and turbo mode
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done
