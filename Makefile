@@ -4,6 +4,7 @@ VENV ?= .venv
 SECONDS_OF_RUN ?= 90
 RUN_FLAGS ?=
 TEST_FLAGS ?=
+TEST_PROCESSES ?= 2
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
@@ -23,7 +24,7 @@ SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test fuzz kills lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test test-fast fuzz kills lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +45,19 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
 		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
 
+# What starts whole runs has the machine for itself.
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
+ifeq ($(strip $(TEST_FLAGS)),)
+	@status=0; set -x; \
+	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) || status=1; \
+	$(BIN)/python -m pytest -m whole_run || status=1; \
+	exit $$status
+else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
+endif
+
+test-fast: install  ## Run the tests that need no whole run, in TEST_PROCESSES (2) at a time
+	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) $(TEST_FLAGS)
 
 fuzz: install  ## Try 500 mutated inputs of each kind; again: those that are missing in FUZZ_RESULTS
 	FAULTS_EXAMPLES=500 FUZZ_RESULTS=$(FUZZ_RESULTS) $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
@@ -67,6 +79,7 @@ format: install  ## Format the code and mend what can be mended
 
 docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
+	$(BIN)/python scripts/make_api_docs.py
 
 bench: install  ## Measure parts: every shorter script in benchmarks, one after another, and turbo mode
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done

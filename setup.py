@@ -9,16 +9,20 @@ from setuptools import Extension, setup
 # Loops of plain arithmetic, for the compiler to vectorize: they look at no floating-point exceptions, but at NaN.
 _VECTORIZING = ["/O2"] if os.name == "nt" else ["-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math"]
 
-# optional=True: without a compiler the package installs and works all the same, with the recorder in pure Python and
-# PyTorch's own functions in the networks.
+# Without a compiler the package installs and works all the same, with the recorder in pure Python and PyTorch's own
+# functions in the networks. Wheels for others have all extensions, or are not built.
+_OPTIONAL = os.environ.get("SAMPLE_PROFILER_REQUIRE_EXTENSIONS") != "1"
+
 EXTENSIONS = [
-    Extension("sample_profiler.profiling._core", ["sample_profiler/profiling/_core.c"], optional=True),
-    Extension("sample_profiler.profiling._interpreter", ["sample_profiler/profiling/_interpreter.c"], optional=True),
+    Extension("sample_profiler.profiling._core", ["sample_profiler/profiling/_core.c"], optional=_OPTIONAL),
+    Extension(
+        "sample_profiler.profiling._interpreter", ["sample_profiler/profiling/_interpreter.c"], optional=_OPTIONAL
+    ),
     Extension(
         "sample_profiler.model._kernels",
         ["sample_profiler/model/_kernels.c"],
         extra_compile_args=_VECTORIZING,
-        optional=True,
+        optional=_OPTIONAL,
     ),
 ]
 

@@ -46,7 +46,7 @@ _WANTED_CHANGE = -0.1
 _OTHER_CHANGE = 0.03  # of what is measured: more is another slow-down, which is found more or less often
 _LEAST_RUNS = 48  # 12 pairs of each setting: 8 drawn of fewer are about the same 8 each time
 
-Comparison = list[tuple[float, float]]
+Pairs = list[tuple[float, float]]
 
 
 def run(seconds: float, env_ms: float) -> float:
@@ -75,7 +75,7 @@ def run(seconds: float, env_ms: float) -> float:
         return costs.fps
 
 
-def same_setting(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Comparison]:
+def same_setting(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Pairs]:
     """Draw 40 comparisons of a setting with itself, of both in turn: where any finds a difference, it errs.
 
     Runs of a setting that are neighbours in time are a pair, and no run is in two of them: what pairs have in common
@@ -85,27 +85,27 @@ def same_setting(plain: Sequence[float], slow: Sequence[float], rng: random.Rand
     return [_in_turn(_draw(pairs[number % 2], rng)) for number in range(_NUM_COMPARISONS)]
 
 
-def both_settings(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Comparison]:
+def both_settings(plain: Sequence[float], slow: Sequence[float], rng: random.Random) -> list[Pairs]:
     """Draw 40 comparisons of both: runs that followed each other are pairs."""
     pairs = list(zip(plain, slow, strict=False))  # an interrupted recording has one more of the one
     return [_draw(pairs, rng) for _ in range(_NUM_COMPARISONS)]
 
 
-def _neighbours(runs: Sequence[float]) -> Comparison:
+def _neighbours(runs: Sequence[float]) -> Pairs:
     return list(zip(runs[::2], runs[1::2], strict=False))
 
 
-def _draw(pairs: Comparison, rng: random.Random) -> Comparison:
+def _draw(pairs: Pairs, rng: random.Random) -> Pairs:
     """Draw as many pairs as a comparison has, none twice, in the order of their time."""
     return [pairs[index] for index in sorted(rng.sample(range(len(pairs)), _NUM_PAIRS))]
 
 
-def _in_turn(pairs: Comparison) -> Comparison:
+def _in_turn(pairs: Pairs) -> Pairs:
     """Turn every second pair round, as a comparison does: A B, then B A."""
     return [pair if number % 2 == 0 else pair[::-1] for number, pair in enumerate(pairs)]
 
 
-def count(comparisons: Sequence[Comparison]) -> Counter[str]:
+def count(comparisons: Sequence[Pairs]) -> Counter[str]:
     """Return how often each outcome comes out of them."""
     return Counter(compare_pairs(pairs).outcome for pairs in comparisons)
 

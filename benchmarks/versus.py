@@ -40,7 +40,7 @@ _ALONE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedTask:
     """One task, and how it is compared.
 
     Attributes:
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     comparisons = []
     for name in options.tasks:
         arms = [arm for arm in TASKS[name].arms if options.arms is None or arm in options.arms]
-        each = Comparison(name, TASKS[name], arms, options.rounds, options.seconds, options.venvs, options.output)
+        each = ComparedTask(name, TASKS[name], arms, options.rounds, options.seconds, options.venvs, options.output)
         if each.path.exists() and not options.resume:
             parser.error(f"{each.path} has runs already: go on with --resume, or begin anew in another --output")
         comparisons.append(each)

@@ -14,14 +14,23 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.shared_names import SHARED_MEMORY, owner_of
+
 # Before anything loads a numerical library; processes that tests start inherit it.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool of several would outlive the test that compiles
 if "torch" in sys.modules:
     sys.modules["torch"].set_num_threads(1)
 
-SHARED_MEMORY = Path("/dev/shm")
 PATIENCE_S = 5.0
+WHOLE_RUNS = tuple(Path(__file__).parent / name for name in ("faults", "integration"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts whole runs by its folder; elsewhere tests say so themselves."""
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in WHOLE_RUNS):
+            item.add_marker("whole_run")
 
 
 def pytest_collection_finish() -> None:
@@ -70,13 +79,13 @@ def describe_process(pid: int) -> str:
 
 
 def list_shared_memory() -> set[str]:
-    return set(os.listdir(SHARED_MEMORY)) if SHARED_MEMORY.is_dir() else set()
+    return set(os.listdir(SHARED_MEMORY)) if os.path.isdir(SHARED_MEMORY) else set()
 
 
 def list_names_of_others() -> set[str]:
-    """Return the shared memory that processes map which these tests have not started."""
+    """Return the shared memory that processes map, or tests have named, which this one has not started."""
     ours = {os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))}
-    names: set[str] = set()
+    names = {name for name in list_shared_memory() if owner_of(name) not in {None, *ours}}
     for pid in set(psutil.pids()) - ours:
         try:
             maps = Path(f"/proc/{pid}/maps").read_text()

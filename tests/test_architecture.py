@@ -168,6 +168,17 @@ def test_the_package_imports_no_examples_tests_or_scripts():
     assert [name for name, imported in imported_outside("").items() if imported & others] == []
 
 
+def test_folders_beside_the_package_import_one_way():
+    below = {"sf_examples": {"scripts", "benchmarks", "tests"}, "scripts": {"benchmarks", "tests"}}
+    found = {
+        str(path.relative_to(ROOT)): imported
+        for folder, others in below.items()
+        for path in (ROOT / folder).rglob("*.py")
+        if (imported := {name.split(".")[0] for name in imports_of(path.read_text())} & others)
+    }
+    assert found == {}
+
+
 def test_only_cli_prints():
     found = [
         f"{path}:{node.lineno}"

@@ -10,6 +10,7 @@ import pytest
 import sample_profiler
 
 ROOT = Path(__file__).resolve().parents[1]
+WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/wheels.yml")
 
 
 def lines_of(name: str) -> list[str]:
@@ -47,6 +48,30 @@ def test_every_make_target_says_what_it_does():
 def test_continuous_integration_runs_the_command_people_run():
     assert lines_of(".ci/run")[-1] == "exec make check"
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_supported_versions_of_python_are_the_same_everywhere():
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    supported = re.findall(r"Programming Language :: Python :: (3\.\d+)", settings)
+    assert f'requires-python = ">={supported[0]}"' in settings
+    assert [f"3.{minor}" for minor in re.findall(r'"cp3(\d+)-manylinux', settings)] == supported
+    for name in WORKFLOWS:
+        for versions in re.findall(r"python: \[(.*)\]", (ROOT / name).read_text(encoding="utf-8")):
+            assert re.findall(r'"([\d.]+)"', versions) == supported, name
+
+
+def test_public_hosts_run_the_commands_people_run_and_know_no_secrets():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in WORKFLOWS)
+    made = re.findall(r"- run: make ([a-z-]+)", text)
+    assert made and set(made) <= set(targets)
+    assert "- run: .ci/run" in text
+    assert not re.search(r"secrets\.|https?://", text)
+
+
+def test_the_changelog_begins_with_the_version_to_come():
+    headings = [line for line in lines_of("CHANGELOG.md") if line.startswith("## ")]
+    assert re.fullmatch(rf"## {re.escape(sample_profiler.__version__)} - (unreleased|\d{{4}}-\d\d-\d\d)", headings[0])
 
 
 def test_a_warning_fails_a_test(pytestconfig: pytest.Config):

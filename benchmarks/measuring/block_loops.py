@@ -83,7 +83,7 @@ def decorated(_: str) -> Loop:
 
 def sample_factory(_: str) -> Loop:
     """Return a loop over Sample Factory's Timing."""
-    from sample_factory.utils.timing import Timing  # type: ignore[import-not-found]
+    from sample_factory.utils.timing import Timing
 
     return method_of(Timing())
 

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from watching import Curve  # type: ignore[import-not-found,unused-ignore] # beside this file, which is run as a program
+from watching import Curve  # beside this file, which is run as a program
 
 _FAMILIES = {
     "doom": ("sf_examples.vizdoom.train_vizdoom", "register_vizdoom_components", "parse_vizdoom_cfg"),

@@ -15,22 +15,17 @@ from typing import Any
 
 import torch
 from gymnasium import spaces
-from stable_baselines3 import PPO  # type: ignore[import-not-found,unused-ignore]
-from stable_baselines3.common.callbacks import BaseCallback  # type: ignore[import-not-found,unused-ignore]
-from stable_baselines3.common.env_util import make_vec_env  # type: ignore[import-not-found,unused-ignore]
-from stable_baselines3.common.torch_layers import (  # type: ignore[import-not-found,unused-ignore]
-    BaseFeaturesExtractor,
-)
-from stable_baselines3.common.vec_env import (  # type: ignore[import-not-found,unused-ignore]
-    DummyVecEnv,
-    SubprocVecEnv,
-)
-from watching import Curve  # type: ignore[import-not-found,unused-ignore] # beside this file, which is run as a program
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+from watching import Curve  # beside this file, which is run as a program
 
 _WIDTH = 512
 
 
-class SharedLayers(BaseFeaturesExtractor):  # type: ignore[misc,unused-ignore]
+class SharedLayers(BaseFeaturesExtractor):
     """Two layers of 512 with ELU."""
 
     def __init__(self, observation_space: spaces.Box) -> None:
@@ -43,7 +38,7 @@ class SharedLayers(BaseFeaturesExtractor):  # type: ignore[misc,unused-ignore]
         return self.layers(observations)  # type: ignore[no-any-return]
 
 
-class UntilTimeIsOver(BaseCallback):  # type: ignore[misc,unused-ignore]
+class UntilTimeIsOver(BaseCallback):
     """Notes the steps that have been trained on, and ends the training."""
 
     def __init__(self, seconds: float, curve: Curve) -> None:

@@ -43,7 +43,11 @@ class EpisodeStatistics:
 
 @dataclass(frozen=True)
 class EpisodesFinished:
-    """Episodes that ended at one RolloutWorker since its last report."""
+    """Episodes that ended at one RolloutWorker since its last report.
+
+    Attributes:
+        episodes: one for each agent whose episode ended.
+    """
 
     episodes: tuple[EpisodeStatistics, ...]
 

@@ -1,4 +1,4 @@
-"""Owns the course of a run: lay it out, start it in one of its two wirings, end it, and say how it went."""
+"""Owns a run from its start to its end: lay it out, start it in one of its two wirings, end it, and say how it went."""
 
 from __future__ import annotations
 

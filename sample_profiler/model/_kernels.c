@@ -1,6 +1,6 @@
 /* Work of the networks on processors, in one pass each: observations to normalized numbers, planes of an image to
-   pixels, activations, small layers, drawing actions. PyTorch takes several passes, goes number by number, has an expensive
-   expm1, or takes longer to begin than to compute; docs/performance.md has the figures.
+   pixels, activations, small layers, drawing actions. PyTorch takes several passes, goes number by number, has an
+   expensive expm1, or takes longer to begin than to compute; docs/performance.md has the figures.
 
    Arrays come as addresses: kernels.py has checked types, sizes and layouts. The loops are written for the compiler
    to vectorize; where it can, it makes them for several processors at once, and the right one is taken at run time. */
@@ -28,7 +28,8 @@
 #endif
 
 #if defined(__GNUC__)
-#define PART_OF_A_LOOP static inline __attribute__((always_inline)) /* a call would keep the loop from being vectorized */
+/* A call would keep the loop from being vectorized. */
+#define PART_OF_A_LOOP static inline __attribute__((always_inline))
 #else
 #define PART_OF_A_LOOP static inline
 #endif
@@ -233,8 +234,8 @@ INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
 /* So many rows go through a layer before the next: a multiple of ROWS. */
 #define TILE_ROWS 16
 
-/* Consecutive layers, each with its activation, computed in float32. A bfloat16 layer rounds its inputs, its sums and its
-   activations, as where the processor multiplies bfloat16. */
+/* Consecutive layers, each with its activation, computed in float32. A bfloat16 layer rounds its inputs, its sums and
+   its activations, as where the processor multiplies bfloat16. */
 typedef struct {
     int64_t weights;     /* address of [num_outputs / WIDTH, num_inputs, WIDTH]: in the order in which they are read */
     int64_t bias;        /* address of [num_outputs] */
@@ -246,9 +247,9 @@ typedef struct {
 
 typedef void AddUp(const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs);
 
-/* Each block keeps 4 rows x 2 vectors of sums in registers: eight independent chains hide the latency of a multiply-add.
-   Vector types are explicit since compilers make scalar code of nested loops over floats, three times as slow, and as
-   wide as the processor's since they take wider ones apart into single floats. */
+/* Each block keeps 4 rows x 2 vectors of sums in registers: eight independent chains hide the latency of a
+   multiply-add. Vector types are explicit since compilers make scalar code of nested loops over floats, three times as
+   slow, and as wide as the processor's since they take wider ones apart into single floats. */
 #define ADD_UP(NAME, TARGET, VECTOR, LANES)                                                                            \
     TARGET static void NAME(                                                                                           \
         const float *inputs, const float *weights, const float *bias, float *outputs, Py_ssize_t num_inputs            \
@@ -348,8 +349,8 @@ FOR_EACH_PROCESSOR static void fused_mlp(
 
 /* ---- Drawing one of several actions ---- */
 
-/* The first to arrive of exponential waiting times w_i / p_i, w of unit rate, is i with probability p_i; so is the i for
-   which p_i / w_i is largest, and no p is divided by, which may be 0. */
+/* The first to arrive of exponential waiting times w_i / p_i, w of unit rate, is i with probability p_i; so is the i
+   for which p_i / w_i is largest, and no p is divided by, which may be 0. */
 static void draw(
     const float *RESTRICT logits, const float *RESTRICT waiting_times, int64_t *RESTRICT actions,
     float *RESTRICT log_probabilities, Py_ssize_t num_rows, Py_ssize_t num_actions
@@ -489,8 +490,8 @@ static PyObject *call_draw_normal(PyObject *module, PyObject *arguments) {
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     draw_normal(
-        (float *)parameters, (float *)noise, (float *)actions, (float *)log_probabilities, num_rows, num_entries, lowest,
-        highest
+        (float *)parameters, (float *)noise, (float *)actions, (float *)log_probabilities, num_rows, num_entries,
+        lowest, highest
     );
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
@@ -504,8 +505,8 @@ static PyMethodDef METHODS[] = {
      "draw(logits, waiting_times, actions, log_probabilities, num_rows, num_actions)"},
     {"fused_mlp", call_fused_mlp, METH_VARARGS,
      "fused_mlp(rows, layers, result, num_rows, num_layers, num_results, most_lanes): of each layer six int64, the "
-     "addresses of weights [outputs / WIDTH, inputs, WIDTH] and bias, num_inputs, num_outputs, activation, is_bfloat16; "
-     "vectors of no more than so many floats are used."},
+     "addresses of weights [outputs / WIDTH, inputs, WIDTH] and bias, num_inputs, num_outputs, activation, "
+     "is_bfloat16; vectors of no more than so many floats are used."},
     {"activate", call_activate, METH_VARARGS, "activate(values, count, is_bfloat16, activation): in place."},
     {"scale", call_scale, METH_VARARGS,
      "scale(values, factor, offset, result, num_rows, row_size, limit, item_size): bytes, float32 or float64."},

@@ -1,11 +1,12 @@
 /* The compiled twin of the recorder: what block.py and nodes.py do, in the memory that a record file shows to others.
 
    Every node has a slot. It lies on the heap, or in the process's mapped record file once its recorder is attached to
-   one, and is the same in both, so that a file costs a block nothing but its event in the ring. The figures of a slot are kept twice: an update writes the copy that is not
-   in use and then publishes it by adding 1 to the sequence number. So a process that is killed at any instruction
-   leaves a whole copy behind, and a reader in another process knows from the number whether what it copied is whole.
-   The histogram is there once: killed between the two, a process leaves one that is a pass ahead of its figures.
-   Nothing here waits, locks or allocates on the way of a known block, beyond the block object itself.
+   one, and is the same in both, so that a file costs a block nothing but its event in the ring. The figures of a slot
+   are kept twice: an update writes the copy that is not in use and then publishes it by adding 1 to the sequence
+   number. So a process that is killed at any instruction leaves a whole copy behind, and a reader in another process
+   knows from the number whether what it copied is whole. The histogram is there once: killed between the two, a
+   process leaves one that is a pass ahead of its figures. Nothing here waits, locks or allocates on the way of a known
+   block, beyond the block object itself.
 
    The GIL keeps threads apart: entering and leaving are one piece each, so all threads share a slot.
 
@@ -39,8 +40,8 @@
 
 typedef struct __attribute__((packed)) {
     char magic[8];
-    uint32_t version, byte_order, header_size, slot_size, num_slots, num_buckets, gauge_size, num_gauge_slots, event_size,
-        pid;
+    uint32_t version, byte_order, header_size, slot_size, num_slots, num_buckets, gauge_size, num_gauge_slots;
+    uint32_t event_size, pid;
     uint64_t slots_offset, gauges_offset, strings_offset, strings_size, metadata_offset, metadata_size, ring_offset,
         num_events, file_size, is_compiled;
     int64_t start_anchors[3], end_anchors[3], process_started_ns;
@@ -401,7 +402,8 @@ make_thread(void)
         if (failed)
             return NULL;
         current_thread = thread; /* the hook may record blocks */
-        PyObject *noted = note_thread != NULL ? PyObject_CallFunction(note_thread, "K", thread->number) : Py_NewRef(Py_None);
+        PyObject *noted =
+            note_thread != NULL ? PyObject_CallFunction(note_thread, "K", thread->number) : Py_NewRef(Py_None);
         if (noted == NULL)
             PyErr_WriteUnraisable(note_thread);
         Py_XDECREF(noted);
@@ -1619,11 +1621,12 @@ static PyMethodDef recorder_methods[] = {
     {"clock_ns", recorder_clock_ns, METH_NOARGS, "Read the recorder's clock."},
     {"add_node", recorder_add_node, METH_VARARGS, "Add a node and return its index."},
     {"find_child", recorder_find_child, METH_VARARGS, "Return the index of a child, or -1."},
-    {"describe_node", recorder_describe_node, METH_O, "Return the path of a node as a list of keys, its kind, and whether it was entered, or anything added."},
+    {"describe_node", recorder_describe_node, METH_O,
+     "Return the path of a node as a list of keys, its kind, and whether it was entered, or anything added."},
     {"read_nodes", recorder_read_nodes, METH_O, "Return the figures of all nodes as of a moment, in one piece."},
     {"attach", recorder_attach, METH_VARARGS,
-     "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there. It takes\n"
-     "none but the first num_slots slots of the file."},
+     "Record into a mapped file from now on, as a tree with this name and title; what is recorded moves there. It\n"
+     "takes none but the first num_slots slots of the file."},
     {"detach", recorder_detach, METH_NOARGS, "Leave the file as it is and record on without one."},
     {NULL},
 };

@@ -149,8 +149,9 @@ take_look(void)
 
 #else
 
-/* Older versions leave it to chance when the main thread notices such a call. So this thread takes its turn, and asks for
-   it soon: with the usual patience of a thread, looks would be where the main thread yields, which is where it waits. */
+/* Older versions leave it to chance when the main thread notices such a call. So this thread takes its turn, and asks
+   for it soon: with the usual patience of a thread, looks would be where the main thread yields, which is where it
+   waits. */
 
 #define PATIENCE_US 53 /* a number that nobody else would choose */
 

@@ -26,6 +26,7 @@ def _choose() -> tuple[str, type[Recorder]]:
 
 
 TWIN, RECORDER_CLASS = _choose()
+"""The name of the twin, "compiled" or "pure Python", and its class."""
 
 
 def get_open_blocks() -> list[Any]:

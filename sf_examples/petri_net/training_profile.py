@@ -116,14 +116,13 @@ class ProfiledTraining:
         torch.manual_seed(seed)
         self.timing = Timing(f"Training, turbo {'on' if turbo else 'off'}")
         self._env = PetriNetEnv(num_wafers, turbo=turbo)
-        num_inputs = (self._env.observation_space["obs"].shape or (0,))[0]
-        self._policy = _Policy(num_inputs, int(self._env.action_space.n))
+        with self.timing.add_time("start"):
+            self._observation, _ = self._env.reset(seed=seed)
+        self._policy = _Policy(len(self._observation["obs"]), len(self._observation["action_mask"]))
         self._optimizer = torch.optim.Adam(self._policy.parameters(), lr=3e-4)
         self._random = torch.Generator().manual_seed(seed)
         self._num_resets = self._num_steps = 0
         self._buffer: dict[str, Tensor] = {}
-        with self.timing.add_time("start"):
-            self._observation, _ = self._env.reset(seed=seed)
 
     def run_batch(self) -> None:
         """Collect a batch and train on it."""

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.spaces import flatdim
 from gymnasium.vector import AutoresetMode
 from torch import nn
 
@@ -81,7 +82,9 @@ def compute_loss(policy: Policy, rollout: Rollout, advantages: torch.Tensor, cho
     ratio = (log_probabilities - rollout.log_probabilities.flatten()[chosen]).exp()
     objective = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
     value_loss = (values - returns).square().mean()
-    return VALUE_COEFFICIENT * value_loss - objective - ENTROPY_COEFFICIENT * distribution.entropy().mean()
+    entropy = distribution.entropy().mean()
+    loss: torch.Tensor = VALUE_COEFFICIENT * value_loss - objective - ENTROPY_COEFFICIENT * entropy
+    return loss
 
 
 def train(num_steps: int, seed: int, run_dir: str) -> float:
@@ -90,7 +93,7 @@ def train(num_steps: int, seed: int, run_dir: str) -> float:
     torch.set_num_threads(1)  # the network is too small for more
     options = {"autoreset_mode": AutoresetMode.SAME_STEP}
     envs = gymnasium.make_vec("CartPole-v1", NUM_ENVS, vectorization_mode="sync", vector_kwargs=options)
-    observation_size, num_actions = envs.single_observation_space.shape[0], envs.single_action_space.n
+    observation_size, num_actions = flatdim(envs.single_observation_space), flatdim(envs.single_action_space)
     policy = Policy(observation_size, num_actions)
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
     rollout = Rollout(observation_size)
@@ -132,7 +135,7 @@ def train(num_steps: int, seed: int, run_dir: str) -> float:
                         with timing.add_time("gradient_step"):  # profiler
                             loss = compute_loss(policy, rollout, advantages, chosen)
                             optimizer.zero_grad()
-                            loss.backward()
+                            loss.backward()  # type: ignore[no-untyped-call]
                             nn.utils.clip_grad_norm_(policy.parameters(), MAX_GRADIENT)
                             optimizer.step()
             set_gauge("return", float(np.mean(returns[-50:])))  # profiler

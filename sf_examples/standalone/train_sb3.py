@@ -40,7 +40,7 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 
-ALGORITHMS = {
+ALGORITHMS: dict[str, Callable[..., A2C | PPO]] = {
     "ppo": functools.partial(PPO, n_steps=128, batch_size=256, learning_rate=1e-3),
     "a2c": functools.partial(A2C, n_steps=8),
 }

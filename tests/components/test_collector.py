@@ -14,7 +14,6 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from uuid import uuid4
 
 import numpy as np
 import psutil
@@ -31,6 +30,7 @@ from sample_profiler.envs import registry
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.runtime import memory_watch
+from tests.shared_names import make_shared_name
 
 WIRINGS = {"serial": "--serial_mode=True", "parallel": "--serial_mode=False"}
 NUM_WORKERS, NUM_ENVS, ROLLOUT, NUM_TRAJECTORIES = 2, 2, 8, 4
@@ -455,7 +455,7 @@ def _logging_hook():
 
 
 def test_shared_memory_that_a_worker_has_told_of_is_removed_in_the_end(module_registry, tmp_path):
-    path = Path(f"/dev/shm/sample_profiler_test_{uuid4().hex}")
+    path = Path(make_shared_name())
 
     def hook(*_):
         from sample_profiler.runtime.child import report_shared_memory

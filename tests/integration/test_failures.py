@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -34,6 +33,7 @@ from harness.runs import (
     run,
     unused_shared_memory,
 )
+from tests.shared_names import make_shared_name
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 WORKERS = ("RolloutWorker_w0", "RolloutWorker_w1")
@@ -128,7 +128,7 @@ def test_components_wait_for_a_runner_that_waits_for_a_file_system(tmp_path: Pat
 
 
 def test_shared_memory_that_a_worker_has_told_of_is_removed_when_it_is_killed(tmp_path: Path) -> None:
-    name = f"/dev/shm/sample_profiler_test_{uuid4().hex}"
+    name = make_shared_name()
     try:
         result = run_broken(name, tmp_path, "--on_worker_failure=stop")
         assert "RolloutWorker_w1 failed: its process was killed by signal 9" in result.stdout

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -20,11 +19,12 @@ from sample_profiler.runtime.orphans import (
     mapped_shared_memory,
     unlink_unused,
 )
+from tests.shared_names import make_shared_name
 
 
 @pytest.fixture
 def name():
-    name = f"/dev/shm/sample profiler_{uuid4().hex}"  # names may have blanks
+    name = make_shared_name("sample profiler")  # names may have blanks
     Path(name).write_bytes(bytes(4096))
     yield name
     Path(name).unlink(missing_ok=True)

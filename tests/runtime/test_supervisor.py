@@ -14,7 +14,6 @@ import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -34,6 +33,7 @@ from sample_profiler.runtime.event_loop import PipeWaiter
 from sample_profiler.runtime.heartbeats import Heartbeat
 from sample_profiler.runtime.memory_limits import read_process_memory
 from sample_profiler.runtime.supervisor import Child
+from tests.shared_names import make_shared_name
 
 PATIENCE_S = 60.0
 
@@ -49,7 +49,7 @@ def is_started(report):
 @pytest.fixture
 def names():
     """Names under /dev/shm that are free again in the end."""
-    names = [f"/dev/shm/sample_profiler_test_{uuid4().hex}" for _ in range(2)]
+    names = [make_shared_name() for _ in range(2)]
     yield names
     for name in names:
         Path(name).unlink(missing_ok=True)

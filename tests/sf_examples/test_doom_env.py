@@ -17,6 +17,7 @@ import pytest
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
+from sample_profiler.runtime.orphans import mapped_shared_memory
 from sample_profiler.spaces import action_parts
 from sf_examples.vizdoom import doom_env
 from sf_examples.vizdoom.doom_env import DoomEnv
@@ -32,20 +33,14 @@ def find_games() -> list[psutil.Process]:
     return [child for child in psutil.Process().children(recursive=True) if child.name() == "vizdoom"]
 
 
-def find_segments() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if name.startswith("ViZDoom")}
-
-
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path, monkeypatch):
-    """Every game is started from an empty folder, which stays empty; no game and no segment is left."""
+    """Every game is started from an empty folder, which stays empty; no game is left."""
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    segments = find_segments()
     yield
     assert find_games() == []
-    assert find_segments() <= segments
     assert list(folder.iterdir()) == []
 
 
@@ -300,15 +295,15 @@ input()
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="nobody here can tie a game to its player")
 def test_game_does_not_outlive_a_player_that_is_killed():
-    segments = find_segments()
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", PLAYS], stdin=pipe, stdout=pipe, text=True) as player:
         game = psutil.Process(int(player.stdout.readline()))
         assert game.name() == "vizdoom"
+        names = [name for name in mapped_shared_memory([game.pid]) if "ViZDoom" in name]
         player.kill()
     game.wait(10)
-    for name in find_segments() - segments:  # nobody is left to do that
-        os.unlink(f"/dev/shm/{name}")
+    for name in names:  # nobody is left to do that
+        os.unlink(name)
 
 
 def test_game_runs_one_thread_without_sound_and_keeps_few_lines_of_its_console(make_doom):

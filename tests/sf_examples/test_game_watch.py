@@ -11,7 +11,6 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -23,6 +22,7 @@ from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.orphans import mapped_shared_memory
 from sample_profiler.runtime.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
+from tests.shared_names import make_shared_name
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_game_that_is_stopped_for_too_long_counts_as_dead(is_stopped, is_waite
 
 
 def test_a_stuck_process_ends_with_the_shared_memory_of_its_games_and_leaves_that_of_others():
-    names = [f"/dev/shm/{kind}_test_{uuid4().hex}" for kind in ("ViZDoomSM", "others")]
+    names = [make_shared_name(kind) for kind in ("ViZDoomSM", "others")]
     try:
         script = Path(__file__).with_name("stuck_player.py")
         ended = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True, timeout=60)
