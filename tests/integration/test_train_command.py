@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.runs import COLLECTED, SMALL
+
+from harness.runs import COLLECTED, SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
