@@ -6,9 +6,12 @@ processes that only step environments stay small.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from sample_profiler.switches import ARE_RANGES_ARMED as ARE_RANGES_ARMED  # read now, see there
+from sample_profiler.switches import RANGES_VARIABLE as RANGES_VARIABLE
+from sample_profiler.version import __version__
 
 if TYPE_CHECKING:
     from sample_profiler.cli.enjoy import enjoy
@@ -35,12 +38,6 @@ if TYPE_CHECKING:
         timed,
         write_timing_tree,
     )
-
-__version__ = "0.1.0"
-
-RANGES_VARIABLE = "SAMPLE_PROFILER_PROFILING"
-# Read here: `profiling.ranges` loads at its first use, and what is set after this import arms nothing.
-ARE_RANGES_ARMED = os.environ.get(RANGES_VARIABLE) == "1"
 
 __all__ = [
     "Collector",

@@ -22,6 +22,8 @@ ROWS = {
     "errors": 0,
     "files": 0,
     "repeated_warnings": 0,
+    "switches": 0,
+    "version": 0,
     "run_folder": 0,
     "vocabulary": 0,
     "timers": 1,  # a door to profiling under a short name
@@ -41,6 +43,7 @@ ROWS = {
 }
 # profiling is usable alone; its errors, how files are written and where they are, are those of the package.
 ALLOWED_IN_A_ROW = {
+    *(("profiling", "switches"), ("profiling", "version")),
     *(("profiling", "errors"), ("profiling", "files"), ("profiling", "run_folder")),
     *(("run_folder", "errors"), ("run_folder", "files")),
 }

@@ -81,5 +81,5 @@ def test_a_warning_fails_a_test(pytestconfig: pytest.Config):
 
 def test_the_version_is_one_and_the_package_is_typed():
     assert re.fullmatch(r"\d+\.\d+\.\d+", sample_profiler.__version__)
-    assert 'version = { attr = "sample_profiler.__version__" }' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'version = { attr = "sample_profiler.version.__version__" }' in lines_of("pyproject.toml")
     assert (ROOT / "sample_profiler" / "py.typed").exists()

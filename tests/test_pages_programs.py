@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler import RANGES_VARIABLE, profile_session
+from sample_profiler import profile_session
+from sample_profiler.switches import RANGES_VARIABLE
 from tests.pages import PAGES, ROOT, code_blocks
 
 PROFILING = ROOT / "docs" / "profiling.md"

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sample_profiler import __version__
 from sample_profiler.cli import capture, compare, diff, enjoy, report, status, trace, train, watch, whatif
 from sample_profiler.cli.arguments import CommandParser
 from sample_profiler.cli.problems import note
@@ -14,6 +13,7 @@ from sample_profiler.cli.statuses import BAD_USAGE, TOO_SLOW, status_of_interrup
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.early_interrupts import interrupts_raising
 from sample_profiler.runtime.ending_signals import write_to_nowhere
+from sample_profiler.version import __version__
 
 __all__ = ["main"]
 

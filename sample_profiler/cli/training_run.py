@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler import __version__
 from sample_profiler.cli.conclusion import conclude, exit_status
 from sample_profiler.cli.folder_checks import check_links
 from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
@@ -22,6 +21,7 @@ from sample_profiler.config import Config
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps
+from sample_profiler.version import __version__
 
 __all__ = ["train_with"]
 

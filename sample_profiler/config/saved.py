@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from sample_profiler import __version__
 from sample_profiler.config.assembly import Draft
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import find_obstacle, written_whole
 from sample_profiler.run_folder import read_config_file
+from sample_profiler.version import __version__
 
 FORMAT = 1
 

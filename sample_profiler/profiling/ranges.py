@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from sample_profiler import ARE_RANGES_ARMED, RANGES_VARIABLE
+from sample_profiler.switches import ARE_RANGES_ARMED, RANGES_VARIABLE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from sample_profiler import RANGES_VARIABLE
 from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling import ranges
@@ -33,6 +32,7 @@ from sample_profiler.profiling.torch_profile import (
 )
 from sample_profiler.profiling.torch_state import activities_in_use, is_torch_capturing
 from sample_profiler.profiling.trace_notes import add_note, has_activity
+from sample_profiler.switches import RANGES_VARIABLE
 
 __all__ = [
     "METADATA_KEY",

@@ -34,7 +34,7 @@ def _package_versions() -> dict[str, str]:
     # Imported here: most processes never write a document.
     from importlib import metadata
 
-    from sample_profiler import __version__
+    from sample_profiler.version import __version__
 
     versions = {"sample_profiler_version": __version__}
     for package in _PACKAGES:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sample_profiler import __version__
 from sample_profiler.files import written_whole
+from sample_profiler.version import __version__
 
 __all__ = ["merge_speedscope"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler import __version__
 from sample_profiler.cli.live_capture import CaptureRequest
 from sample_profiler.cli.main import main
 from sample_profiler.errors import ConfigError, SessionError, TooSlowError, UsageError
+from sample_profiler.version import __version__
 
 COMMANDS = ("capture", "compare", "diff", "enjoy", "report", "status", "trace", "train", "watch", "whatif")
 

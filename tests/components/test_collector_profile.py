@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from sample_profiler import RANGES_VARIABLE
 from sample_profiler.profiling.rollout_profiler import ROLLOUT_END
+from sample_profiler.switches import RANGES_VARIABLE
 
 ROLLOUT = 8
 NUM_ENVS = 4

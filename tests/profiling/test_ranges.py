@@ -14,6 +14,7 @@ import warnings
 import pytest
 
 import sample_profiler
+from sample_profiler import switches
 from sample_profiler.profiling import ranges
 
 VARIABLE = "SAMPLE_PROFILER_PROFILING"
@@ -21,7 +22,7 @@ VARIABLE = "SAMPLE_PROFILER_PROFILING"
 
 @pytest.fixture
 def import_ranges(monkeypatch):
-    """Import second copies of the package and of the module, as a process that starts with this value does."""
+    """Import second copies of the two modules, as a process that starts with this value does."""
 
     def copy(name):
         specification = importlib.util.find_spec(name)
@@ -34,7 +35,7 @@ def import_ranges(monkeypatch):
             monkeypatch.delenv(VARIABLE, raising=False)
         else:
             monkeypatch.setenv(VARIABLE, value)
-        monkeypatch.setattr(sample_profiler, "ARE_RANGES_ARMED", copy("sample_profiler").ARE_RANGES_ARMED)
+        monkeypatch.setattr(switches, "ARE_RANGES_ARMED", copy("sample_profiler.switches").ARE_RANGES_ARMED)
         return copy("sample_profiler.profiling.ranges")
 
     return load
