@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sample_profiler.profiling.timer_nodes import GaugeNode, TimerNode
+from sample_profiler.profiling.gauges import GaugeNode
+from sample_profiler.profiling.timer_nodes import TimerNode
 from sample_profiler.profiling.timer_stacks import TimerStack
 from sample_profiler.profiling.timers import (
     add_metadata,

@@ -16,10 +16,11 @@ from pathlib import Path
 from sample_profiler.analysis.window import COUNTERS
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.gauges import GaugeNode
+from sample_profiler.profiling.merging import merge_trees
 from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.timer_nodes import GaugeNode, merge_trees
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.run_folder import LiveFolder
 

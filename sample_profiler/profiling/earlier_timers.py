@@ -8,30 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling.statistics import Statistics, bucket_bounds_ns
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
 from sample_profiler.profiling.tree import TreeNode
 
-__all__ = ["EARLIER_TIMERS", "describe_earlier_timers", "read_earlier_timers", "take_off"]
+__all__ = ["EARLIER_TIMERS", "read_earlier_timers", "take_off"]
 
 EARLIER_TIMERS = "earlier_timers"
 """The key of a file's metadata under which that is."""
-
-
-def describe_earlier_timers() -> dict[str, str]:
-    """Return, for the metadata of a record file that begins now, what the timers of all living threads have by now.
-
-    Each tree is known by the time when it began, on the clock of blocks: after a reset it is another one.
-    """
-    trees = dict[int, dict[str, Any]]()
-    for stack in get_thread_stacks().living():
-        timing = stack.recording.timing
-        if timing is not None and (tree := timing.snapshot()).children:
-            trees[timing._recorder.start_ns or 0] = tree.to_dict()
-    return {EARLIER_TIMERS: json.dumps(trees)} if trees else {}
 
 
 def read_earlier_timers(metadata: Mapping[str, str]) -> dict[int, TreeNode]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sample_profiler.profiling.earlier_timers import take_off
+from sample_profiler.profiling.merging import copy_tree, merge_trees
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.timer_nodes import copy_tree, merge_trees
 from sample_profiler.profiling.timer_stacks import TimerStack
 from sample_profiler.profiling.timing import Timing
 from sample_profiler.profiling.tree import TreeNode

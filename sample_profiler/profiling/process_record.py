@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sample_profiler.profiling.events import Event, Events
-from sample_profiler.profiling.timer_nodes import GaugeNode
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
 __all__ = [

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from sample_profiler.profiling.further_threads import FurtherThreads
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.process_gauges import process_gauges
 from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, describe_dropped_nodes
 from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks
 from sample_profiler.profiling.timing import Timing
 

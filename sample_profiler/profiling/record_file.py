@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.gauges import GaugeNode, gauge_number
 from sample_profiler.profiling.machine_facts import host_name
 from sample_profiler.profiling.process_clock import anchor_now, process_start_ns
 from sample_profiler.profiling.process_state import PLACE, process_place
@@ -27,7 +28,6 @@ from sample_profiler.profiling.record_memory import RecordMemory
 from sample_profiler.profiling.record_writing import TreeWriter
 from sample_profiler.profiling.recorder import Recorder
 from sample_profiler.profiling.thread_names import thread_names
-from sample_profiler.profiling.timer_nodes import GaugeNode, gauge_number
 from sample_profiler.profiling.tree import TreeNode
 from sample_profiler.profiling.usable_cores import num_usable_cores
 from sample_profiler.run_folder import LiveFolder

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.process_record import Anchor
-from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["RecordMemory"]

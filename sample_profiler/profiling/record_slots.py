@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sample_profiler.profiling import record_format as layout
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.record_header import OpenRecord
-from sample_profiler.profiling.timer_nodes import GaugeNode
 
 __all__ = ["Figures", "Slot", "read_gauges", "read_slots"]
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from sample_profiler.errors import SampleProfilerError, SessionError
 from sample_profiler.profiling.events import Events
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.kinds import make_kind
 from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord
 from sample_profiler.profiling.session_checks import check_session_fields
 from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
-from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.profiling.tree import TreeNode
 
 __all__ = ["SCHEMA_VERSION", "session_from_dict", "session_to_dict"]

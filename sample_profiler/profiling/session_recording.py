@@ -9,7 +9,7 @@ import threading
 
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling import device_clock
-from sample_profiler.profiling.earlier_timers import describe_earlier_timers
+from sample_profiler.profiling.earlier_timer_metadata import describe_earlier_timers
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.process_record import THREAD_TIMERS, TIMERS, ProcessRecord
-from sample_profiler.profiling.timer_nodes import ROOT_NAME, GaugeNode, TimerNode
+from sample_profiler.profiling.timer_nodes import ROOT_NAME, TimerNode
 from sample_profiler.profiling.timer_stacks import copy_gauges, merge_gauges_into
 
 THREADS = "threads"

@@ -1,15 +1,12 @@
-"""`TimerNode` and `GaugeNode`: what the timers show and merge. The recorder behind them is that of `Timing`."""
+"""`TimerNode`: what the timers show and merge. The recorder behind them is that of `Timing`."""
 
 from __future__ import annotations
 
-import math
-import sys
 import threading
 import time
 from typing import Any
 
-from sample_profiler.errors import TimingError
-from sample_profiler.profiling.kinds import ADD_TIME
+from sample_profiler.profiling.merging import copy_tree, merge_trees
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.statistics import NS_PER_S, Statistics
 from sample_profiler.profiling.timing import Timing
@@ -200,130 +197,6 @@ class TimerNode:
         return tree
 
 
-class GaugeNode:
-    """A value that is set again and again: the latest, the extremes and how often it was set.
-
-    Args:
-        value: The first value; not a number (NaN) leaves the gauge without one.
-
-    Attributes:
-        value: The latest value; NaN while there is none.
-        min_value: The smallest.
-        max_value: The largest.
-        count: How often it was set.
-        updated_ns: When it was set last, nanoseconds of the wall clock: which of two is later also across machines.
-    """
-
-    __slots__ = ("count", "max_value", "min_value", "updated_ns", "value")
-
-    def __init__(self, value: float = math.nan) -> None:
-        self.value = math.nan
-        self.min_value = math.inf
-        self.max_value = -math.inf
-        self.count = 0
-        self.updated_ns = 0
-        self.update(value)
-
-    def update(self, value: float) -> None:
-        """Set the value; NaN is ignored.
-
-        Raises:
-            TimingError: `value` is no number, or none that a float can hold.
-        """
-        number = gauge_number(value)
-        if number == number:
-            self.add(number, time.time_ns())
-
-    def add(self, number: float, set_ns: int) -> None:
-        """Set the value to one that `gauge_number` returned and that is a number, set at a moment of the wall clock."""
-        self.value, self.updated_ns = number, set_ns
-        if number < self.min_value:
-            self.min_value = number
-        if number > self.max_value:
-            self.max_value = number
-        self.count += 1
-
-    def merge(self, other: GaugeNode) -> None:
-        """Add another gauge: the value set later wins, the extremes and counts combine; `other` stays as it is."""
-        if not other.count:
-            return
-        if other.updated_ns >= self.updated_ns:
-            self.value, self.updated_ns = other.value, other.updated_ns
-        self.min_value = min(self.min_value, other.min_value)
-        self.max_value = max(self.max_value, other.max_value)
-        self.count += other.count
-
-    def copy(self) -> GaugeNode:
-        """Return an independent copy."""
-        new = GaugeNode()
-        new.merge(self)
-        return new
-
-    def to_dict(self) -> dict[str, float]:
-        """Return JSON-ready data; JSON knows no infinity, so the largest finite number stands for it."""
-        return {
-            "value": _to_finite(self.value),
-            "min": _to_finite(self.min_value),
-            "max": _to_finite(self.max_value),
-            "count": self.count,
-        }
-
-
-def gauge_number(value: float) -> float:
-    """Return the value that a gauge is set to; NaN is not a number (`value != value`).
-
-    Raises:
-        TimingError: `value` is no number, or none that a float can hold.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise TimingError(
-            f"the value of a gauge is {value!r}; allowed are numbers: convert it with float() first"
-        ) from error
-    except OverflowError as error:
-        raise TimingError(
-            f"the value of a gauge is a number of type {type(value).__name__} that is too large for a float; "
-            f"allowed are numbers up to {sys.float_info.max:.2g}: divide it first, or set its logarithm"
-        ) from error
-
-
-def merge_trees(target: TreeNode, source: TreeNode, *, keeps_kinds: bool = False) -> None:
-    """Add `source` to `target`, path by path; `source` stays as it is.
-
-    Args:
-        target: What grows.
-        source: What is added.
-        keeps_kinds: Whether new nodes are of their kind in `source`; timers are all of add_time.
-    """
-    stack = [(target, source)]
-    while stack:
-        node, other = stack.pop()
-        node.statistics.merge(other.statistics)
-        node.is_parallel |= other.is_parallel
-        node.add_device(other.device)
-        for key, child in other.children.items():
-            kind = child.kind if keeps_kinds else ADD_TIME
-            stack.append((node.children.setdefault(key, TreeNode(key, kind)), child))
-
-
-def copy_tree(source: TreeNode, *, is_parallel: bool = False) -> TreeNode:
-    """Return an independent copy as timers have it.
-
-    Its nodes are of add_time, whatever the kinds were: the value of a timer is its total.
-
-    Args:
-        source: What to copy; it stays as it is.
-        is_parallel: Whether to mark all of the copy as recorded beside something else.
-    """
-    tree = TreeNode(source.key)
-    merge_trees(tree, source)
-    if is_parallel:
-        for node in tree.walk():
-            node.is_parallel = True
-    return tree
-
-
 def _nest(path: tuple[str, ...], tree: TreeNode) -> TreeNode:
     """Return a root with a tree below `path`, or the tree itself; what lies between has no passes."""
     root = node = TreeNode()
@@ -352,7 +225,3 @@ def _node_fields(node: TreeNode) -> dict[str, Any]:
         fields["is_parallel"] = True
     fields["self"] = _self_ns(node) / NS_PER_S
     return fields
-
-
-def _to_finite(value: float) -> float:
-    return max(-sys.float_info.max, min(sys.float_info.max, value))

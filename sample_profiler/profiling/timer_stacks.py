@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from sample_profiler.errors import TimingError
+from sample_profiler.profiling.gauges import GaugeNode, gauge_number
 from sample_profiler.profiling.recorder import ClockNs
 from sample_profiler.profiling.timer_metadata import describe_process
-from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode, gauge_number
+from sample_profiler.profiling.timer_nodes import Recording, TimerNode
 
 
 class StackWatcher(Protocol):

@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from sample_profiler.errors import TimingError
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.timer_documents import THREADS, make_document, write_document
-from sample_profiler.profiling.timer_nodes import GaugeNode, Recording, TimerNode
+from sample_profiler.profiling.timer_nodes import Recording, TimerNode
 from sample_profiler.profiling.timer_stacks import TimerStack, get_thread_stacks, merge_gauges_into
 
 Function = TypeVar("Function", bound=Callable[..., Any])

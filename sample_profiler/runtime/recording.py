@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sample_profiler.profiling import device_clock
-from sample_profiler.profiling.earlier_timers import describe_earlier_timers
+from sample_profiler.profiling.earlier_timer_metadata import describe_earlier_timers
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import DEFAULT_RING_BYTES, RecordFile
 from sample_profiler.run_folder import LiveFolder

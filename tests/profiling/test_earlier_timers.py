@@ -11,7 +11,8 @@ import pytest
 from sample_profiler import timers
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling import timer_nodes
-from sample_profiler.profiling.earlier_timers import EARLIER_TIMERS, describe_earlier_timers, take_off
+from sample_profiler.profiling.earlier_timer_metadata import describe_earlier_timers
+from sample_profiler.profiling.earlier_timers import EARLIER_TIMERS, take_off
 from sample_profiler.profiling.process_recording import ProcessRecording
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file

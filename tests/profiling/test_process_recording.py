@@ -351,8 +351,8 @@ def test_ml13_gauges_are_in_the_file_before_the_next_update(process):
         timers.set_gauge("loss", value)
         assert values(read(file)[0].gauges["loss"])[::3] == (value, number)
     in_thread(lambda: timers.set_gauge("loss", 9))
-    timers.merge_gauges({"lag": timer_nodes.GaugeNode(2.0), "none": timer_nodes.GaugeNode()})
-    timers.merge_gauges({"lag": timer_nodes.GaugeNode(1.0)})
+    timers.merge_gauges({"lag": timers.GaugeNode(2.0), "none": timers.GaugeNode()})
+    timers.merge_gauges({"lag": timers.GaugeNode(1.0)})
     timers.set_gauge("nothing", float("nan"))
     gauges = read(file)[0].gauges
     assert values(gauges["loss"]) == (9.0, 1.0, 9.0, 4)
@@ -422,8 +422,8 @@ def test_the_first_number_of_a_gauge_is_written_at_once_though_it_was_set_to_nan
     _, file = process
     for value in (float("nan"), 2):
         timers.set_gauge("loss", value)
-    timers.merge_gauges({"lag": timer_nodes.GaugeNode()})
-    timers.merge_gauges({"lag": timer_nodes.GaugeNode(3.0)})
+    timers.merge_gauges({"lag": timers.GaugeNode()})
+    timers.merge_gauges({"lag": timers.GaugeNode(3.0)})
     gauges = read(file)[0].gauges
     assert (gauges["loss"].value, gauges["lag"].value) == (2.0, 3.0)
 

@@ -15,10 +15,10 @@ from record_writer import RecordWriter, S, find_dead_pid
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing, session_documents
 from sample_profiler.profiling.events import Event
+from sample_profiler.profiling.gauges import GaugeNode
 from sample_profiler.profiling.record_file import RecordFile
 from sample_profiler.profiling.record_reader import read_record_file
 from sample_profiler.profiling.session import Session, read_live, read_session
-from sample_profiler.profiling.timer_nodes import GaugeNode
 from sample_profiler.run_folder import RunFolder
 
 
