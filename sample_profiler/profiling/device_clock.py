@@ -21,13 +21,10 @@ import threading
 from collections import deque
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sample_profiler.errors import TimingError
 from sample_profiler.profiling.twins import TWIN
-
-if TYPE_CHECKING:
-    from sample_profiler.profiling.timing import Timing
 
 __all__ = [
     "DISTORTED",
@@ -50,6 +47,18 @@ MAX_EVENTS = 4096
 
 Event = Any
 Path = tuple[str, ...]
+
+
+class Measured(Protocol):
+    """What blocks record in, a Timing, as far as its blocks measure a device."""
+
+    name: str
+
+    def add_device_time(self, path: tuple[str, ...], duration_ns: int) -> None:
+        """Add to a block what the device took for a pass."""
+
+    def add_unresolved(self, path: tuple[str, ...], num_passes: int) -> None:
+        """Count passes of a block that the device was not seen to finish."""
 
 
 class DeviceClock(Protocol):
@@ -78,7 +87,7 @@ class NoDevice:
 class _Pass(NamedTuple):
     """A pass that is over for the host, and that the device may still have to reach."""
 
-    timing: Timing
+    timing: Measured
     path: Path
     start: Event
     end: Event
@@ -112,7 +121,7 @@ class _DeviceMeter:
             return None
         return event
 
-    def end(self, timing: Timing, path: Path, start: Event | None) -> None:
+    def end(self, timing: Measured, path: Path, start: Event | None) -> None:
         """Note the end of a pass that began with `start`."""
         end = self._take() if start is not None else None
         stream = self._record(end) if end is not None else None
@@ -138,7 +147,7 @@ class _DeviceMeter:
         finally:
             self._resolving.release()
 
-    def settle(self, timing: Timing | None) -> None:
+    def settle(self, timing: Measured | None) -> None:
         """Poll for the last time, and count what is left of one Timing, or of all, as unresolved."""
         with self._resolving:
             self.poll()
@@ -196,7 +205,7 @@ class _DeviceBlock:
 
     __slots__ = ("_block", "_meter", "_start", "_timing")
 
-    def __init__(self, meter: _DeviceMeter, timing: Timing, block: Any) -> None:
+    def __init__(self, meter: _DeviceMeter, timing: Measured, block: Any) -> None:
         self._meter = meter
         self._timing = timing
         self._block = block
@@ -218,7 +227,7 @@ _meter: _DeviceMeter | None = None
 _abandoned: list[_DeviceMeter] = []
 
 
-def make_device_block(timing: Timing, block: Any) -> AbstractContextManager[None]:
+def make_device_block(timing: Measured, block: Any) -> AbstractContextManager[None]:
     """Return a block that measures the device, too; the block itself in a process that has none.
 
     Args:
@@ -233,7 +242,7 @@ def make_device_block(timing: Timing, block: Any) -> AbstractContextManager[None
     return _DeviceBlock(meter, timing, block)
 
 
-def mark_distorted(timing: Timing) -> None:
+def mark_distorted(timing: Measured) -> None:
     """Let the title of a Timing say so if this process waits for its device; else do nothing."""
     meter = _meter
     if meter is not None and meter.is_synchronizing and DISTORTED not in timing.name:
@@ -247,7 +256,7 @@ def poll() -> None:
         meter.poll()
 
 
-def settle(timing: Timing | None = None) -> None:
+def settle(timing: Measured | None = None) -> None:
     """End the measuring of what has been left so far: what the device has not reached by now counts as unresolved.
 
     Args:
