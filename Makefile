@@ -32,7 +32,7 @@ help:  ## Show what there is to make
 install: $(INSTALLED)  ## Make .venv with everything that examples and tests need
 
 # The stamp is touched last, so an installation that was interrupted is done again.
-$(INSTALLED): pyproject.toml setup.py constraints.txt $(wildcard sample_profiler/*/*.c)
+$(INSTALLED): pyproject.toml setup.py constraints.txt $(shell find sample_profiler -name '*.c')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,dev]'

@@ -14,9 +14,13 @@ _VECTORIZING = ["/O2"] if os.name == "nt" else ["-O3", "-fno-fast-math", "-fno-m
 _OPTIONAL = os.environ.get("SAMPLE_PROFILER_REQUIRE_EXTENSIONS") != "1"
 
 EXTENSIONS = [
-    Extension("sample_profiler.profiling._core", ["sample_profiler/profiling/_core.c"], optional=_OPTIONAL),
     Extension(
-        "sample_profiler.profiling._interpreter", ["sample_profiler/profiling/_interpreter.c"], optional=_OPTIONAL
+        "sample_profiler.profiling.recorder._core", ["sample_profiler/profiling/recorder/_core.c"], optional=_OPTIONAL
+    ),
+    Extension(
+        "sample_profiler.profiling.captures.interpreter._interpreter",
+        ["sample_profiler/profiling/captures/interpreter/_interpreter.c"],
+        optional=_OPTIONAL,
     ),
     Extension(
         "sample_profiler.model._kernels",

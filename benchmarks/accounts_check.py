@@ -32,10 +32,10 @@ from benchmarks.measuring.live_runs import NAMES, LiveRun, make_run
 from benchmarks.measuring.moments import AtMoments
 from benchmarks.measuring.sampled_blocks import WAITS, Samples, find_py_spy, sample_blocks
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
-from sample_profiler.profiling.record_reader import ProcessRecord
-from sample_profiler.profiling.session import read_session
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.reader import ProcessRecord
+from sample_profiler.profiling.session.session import read_session
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 
 SOURCE = Path(sample_profiler.__file__).parent
 WARM_UP_S = 15.0

@@ -28,7 +28,7 @@ from statistics import median
 from sample_profiler.analysis.comparison import compare_pairs
 from sample_profiler.analysis.costs import run_costs
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.device_clock import NoDevice, device_clock_for, poll, set_device_clock, settle
-from sample_profiler.profiling.device_fake import FakeDevice
+from sample_profiler.profiling.device_clock.clock import NoDevice, device_clock_for, poll, set_device_clock, settle
+from sample_profiler.profiling.device_clock.fake import FakeDevice
 
 MODES = ("off", "events", "synchronize")
 NUM_ROUNDS = 5

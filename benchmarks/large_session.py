@@ -23,9 +23,9 @@ import time
 from pathlib import Path
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_live
+from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import read_live
 from sample_profiler.run_folder import RunFolder
 
 MOST_SECONDS, MOST_BYTES = 60.0, 10**9

@@ -26,8 +26,8 @@ from benchmarks.measuring.live_runs import NAMES, make_run
 from benchmarks.measuring.moments import AtMoments
 from benchmarks.measuring.processor_time import processor_time_s
 from sample_profiler.profiling import TWIN
-from sample_profiler.profiling.record_reader import ProcessRecord
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.record.reader import ProcessRecord
+from sample_profiler.profiling.session.session import read_session
 
 NUM_PASSES = 200_000
 NUM_REPEATS = 7

@@ -32,7 +32,7 @@ from harness.runs import (
     load_all_checkpoints,
     unused_shared_memory,
 )
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.session.session import read_session
 
 MODE_FLAGS = {
     "async": (),

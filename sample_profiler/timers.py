@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.timer_nodes import TimerNode
-from sample_profiler.profiling.timer_stacks import TimerStack
-from sample_profiler.profiling.timers import (
+from sample_profiler.profiling.timers.nodes import TimerNode
+from sample_profiler.profiling.timers.stacks import TimerStack
+from sample_profiler.profiling.timers.timers import (
     add_metadata,
     get_timer_root,
     get_timer_stack_for_thread,
@@ -17,6 +16,7 @@ from sample_profiler.profiling.timers import (
     timed,
     write_timing_tree,
 )
+from sample_profiler.profiling.tree.gauges import GaugeNode
 
 __all__ = [
     "GaugeNode",

@@ -42,7 +42,7 @@ def method_of(timing: Any) -> Loop:
 def recorder(folder: str, *, with_file: bool) -> Any:
     """Return a Timing of this package, in a record file with a ring or in none."""
     from sample_profiler.profiling import Timing
-    from sample_profiler.profiling.record_file import RecordFile
+    from sample_profiler.profiling.recording.file import RecordFile
 
     timing = Timing()
     if with_file:

@@ -27,7 +27,7 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import Config, save_config
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.session.session import read_session
 from sample_profiler.run_folder import RunFolder
 
 _FLAGS = {

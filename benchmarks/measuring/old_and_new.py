@@ -21,7 +21,7 @@ import psutil
 from benchmarks.measuring.paired import is_on_in_phase
 from benchmarks.measuring.process_tree import signal_tree
 from sample_profiler.errors import RecordError
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TURNS_S", "Turns", "read_frames", "read_rate", "take_turns"]

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from sample_profiler.errors import RecordError
-from sample_profiler.profiling.record_reader import EventFollower, read_record_file
+from sample_profiler.profiling.record.reader import EventFollower, read_record_file
 from sample_profiler.run_folder import LiveFolder
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts, run_facts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.session import read_live
+from sample_profiler.profiling.session.session import read_live
 
 __all__ = ["CASES", "MIXED", "Case", "DelayedRun", "injected_share", "live_run", "steps_per_second"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.session_checks import MAX_SECONDS
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.session.checks import MAX_SECONDS
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import FOR_LEARNER, MAIN_LOOP, WAIT, WAIT_FOR_TRAJECTORIES, WAIT_POLICY
 
 __all__ = ["ComponentAccount", "account", "accounts", "awaited"]

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import MAIN_LOOP
 
 __all__ = ["BlockCost", "RunCosts", "different_machines", "pass_costs", "run_costs"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, account
 from sample_profiler.component_id import LEARNER, ROLLOUT_WORKER, ComponentId
-from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import (
     CHILDREN_CPU_S,
     FRAMES,

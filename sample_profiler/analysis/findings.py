@@ -8,7 +8,7 @@ from typing import Literal
 
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts, mean_share
 from sample_profiler.component_id import INFERENCE_WORKER
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.vocabulary import (
     CALCULATE_LOSSES,
     ENV_STEP,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.vocabulary import DECORRELATE, ENV_RESET, LOAD_CHECKPOINT, MAKE_ENV, MAKE_ENVS, MAKE_INFERENCE
 
 __all__ = ["facts_of_run"]

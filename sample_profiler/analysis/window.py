@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.gauges import GaugeNode
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import (
     BATCH_ROWS,
     CHILDREN_CPU_S,

@@ -20,9 +20,9 @@ from sample_profiler.cli.live_capture import (
 from sample_profiler.cli.problems import note
 from sample_profiler.components.selection import KINDS
 from sample_profiler.errors import CaptureError, UsageError
-from sample_profiler.profiling.captures import SUFFIXES, TOOLS
-from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
+from sample_profiler.profiling.tree.render import printable, printable_text
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "run"]

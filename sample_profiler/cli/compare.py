@@ -21,7 +21,7 @@ from sample_profiler.cli.arguments import Commands, add_allow_different_machines
 from sample_profiler.cli.compared_runs import ComparedRuns, CompareRequest
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.render import printable, printable_text
+from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
 __all__ = ["add_parser", "compare", "run"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import read_small_text, written_whole
-from sample_profiler.profiling.render import printable
-from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CompareRequest", "ComparedRuns"]

@@ -19,8 +19,8 @@ from sample_profiler.analysis.cost_changes import (
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.cli.arguments import Commands, add_allow_different_machines, as_share
 from sample_profiler.errors import SessionError, TooSlowError
-from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session, read_session
+from sample_profiler.profiling.session.session import Session, read_session
+from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.comparison import format_block_changes, format_counts
 from sample_profiler.run_folder import RunFolder
 

@@ -11,7 +11,7 @@ from typing import IO, cast
 
 from rich.console import Console
 
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.tree.render import printable_text
 from sample_profiler.runtime.outputs import Output
 
 __all__ = ["ConsoleHandler", "RunFormatter", "RunLog", "log_to_console", "log_to_file", "make_console"]

@@ -26,7 +26,7 @@ from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.ending_signals import signals_raising, write_to_nowhere

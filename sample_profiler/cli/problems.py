@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from sample_profiler.errors import UsageError
-from sample_profiler.profiling.render import printable_text
+from sample_profiler.profiling.tree.render import printable_text
 
 __all__ = ["files_told_of", "note"]
 

@@ -11,8 +11,8 @@ from sample_profiler.cli.arguments import Commands, as_output_file
 from sample_profiler.cli.problems import files_told_of
 from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.render import printable
-from sample_profiler.profiling.session import Session, read_session
+from sample_profiler.profiling.session.session import Session, read_session
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
 from sample_profiler.reports.text_report import format_text

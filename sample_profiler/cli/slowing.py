@@ -13,7 +13,7 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.window import window
 from sample_profiler.cli.problems import note
 from sample_profiler.errors import CaptureError, SessionError
-from sample_profiler.profiling.session import Session, read_live
+from sample_profiler.profiling.session.session import Session, read_live
 from sample_profiler.runtime.control_socket import ControlClient
 from sample_profiler.runtime.slowdown import MOST_SECONDS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from sample_profiler.cli.arguments import Commands, add_run_dir, as_output_file, as_seconds
 from sample_profiler.cli.problems import files_told_of, note
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.render import printable
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.record.events import Events
+from sample_profiler.profiling.session.session import read_session
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.distance import describe_distance
 from sample_profiler.reports.timeline import Timeline
 from sample_profiler.reports.timeline_captures import find_captures

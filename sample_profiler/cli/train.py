@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.cli.program import Program, gymnasium_program
 from sample_profiler.components.observers import RunObserver, check_observers
-from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.profiling.record.process_clock import process_start_ns
 
 if TYPE_CHECKING:
     import argparse

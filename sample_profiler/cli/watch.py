@@ -18,8 +18,8 @@ from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.cli.arguments import Commands, add_run_dir, as_seconds
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session, read_live, read_session
+from sample_profiler.profiling.session.session import Session, read_live, read_session
+from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.distance import DistantRun, describe_distance, is_running
 from sample_profiler.reports.tables import format_duration

@@ -14,7 +14,7 @@ from sample_profiler.analysis.whatif import StageWeight, gain, median_ceiling, s
 from sample_profiler.cli.arguments import Commands, add_run_dir, as_count, as_names, as_seconds, as_share
 from sample_profiler.cli.slowing import SHORT_S, SPARE_S, STAGES, Pair, choose_lengths, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError, UsageError
-from sample_profiler.profiling.session import read_live
+from sample_profiler.profiling.session.session import read_live
 from sample_profiler.reports.distance import describe_hosts
 from sample_profiler.reports.tables import format_table
 from sample_profiler.run_folder import RunFolder

@@ -12,8 +12,8 @@ from typing import Any
 
 from sample_profiler.component_id import BATCHER, ComponentId
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.flows import SLOT, STEP, flow_point
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.profiling.record.flows import SLOT, STEP, flow_point
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.storage.sampling_plan import SamplingPlan

@@ -26,8 +26,8 @@ from sample_profiler.config import Config, parse_run_config
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import ActorCritic
+from sample_profiler.profiling.captures.rollouts.profiler import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
-from sample_profiler.profiling.rollout_profiler import PostCollectHook
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.machine import draw_seed
 from sample_profiler.runtime.main_module import check_main_module

@@ -16,7 +16,7 @@ from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORK
 from sample_profiler.components.crew import Crew
 from sample_profiler.components.selection import KINDS, choose_components
 from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.captures import SUFFIXES, TOOLS
+from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.control_socket import ControlSocket
 from sample_profiler.runtime.slowdown import MOST_SECONDS, MOST_SHARE

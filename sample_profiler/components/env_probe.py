@@ -20,7 +20,7 @@ from sample_profiler.envs import EnvSpec, env_probed, export_registration, impor
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.runtime.channels import Reports
 from sample_profiler.runtime.child import ChildSettings, SharedMemoryNames
 from sample_profiler.runtime.event_loop import Input, PipeWaiter, Timer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import Config
-from sample_profiler.profiling.usable_cores import num_usable_cores
+from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.runtime.failure import Failure, FailureLog
 from sample_profiler.runtime.heartbeats import Heartbeat, Silences
 from sample_profiler.runtime.supervisor import Child

@@ -18,9 +18,10 @@ import torch
 
 from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
 from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in
-from sample_profiler.profiling import Timing, device_clock
-from sample_profiler.profiling.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.profiling.record.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
 from sample_profiler.runtime.channels import Channel
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.slowdown import Slowdown, slowdown_command

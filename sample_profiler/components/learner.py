@@ -23,9 +23,9 @@ from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
-from sample_profiler.profiling import device_clock
-from sample_profiler.profiling.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
+from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.profiling.record.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.event_loop import Input, Timer
 from sample_profiler.runtime.heartbeats import Pulse

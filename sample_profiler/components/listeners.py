@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sample_profiler.components.observers import RunObserver
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, WAIT
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from sample_profiler.analysis.window import COUNTERS
 from sample_profiler.errors import RecordError
-from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.merging import merge_trees
-from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
-from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.events import Events
+from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
+from sample_profiler.profiling.record.reader import read_record_file
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.gauges import GaugeNode
+from sample_profiler.profiling.tree.merging import merge_trees
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import LiveFolder
 
 __all__ = ["KEPT_FILES", "LostRecords"]

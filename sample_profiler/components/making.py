@@ -22,7 +22,8 @@ from sample_profiler.envs import EnvPlacement, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
-from sample_profiler.profiling import Timing, device_clock
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.child import is_runner_gone
 from sample_profiler.runtime.folder_lock import lock_until_exit

@@ -14,7 +14,7 @@ from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec
 from sample_profiler.model.registry import recurrent_state_size, registered_parts
 from sample_profiler.model.sizes import num_weights
-from sample_profiler.profiling.machine_facts import memory_gib
+from sample_profiler.profiling.process.machine import memory_gib
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 

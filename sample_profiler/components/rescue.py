@@ -13,8 +13,8 @@ from sample_profiler.components.memory_losses import describe_end, describe_envs
 from sample_profiler.components.replacements import Replacements
 from sample_profiler.components.topology import plan_rollout_worker, recording_options
 from sample_profiler.errors import RecordError
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.hang import describe_hang, describe_place
 from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.failure import Failure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
-from sample_profiler.profiling.profile_request import ProfileOptions, plan_profiles
+from sample_profiler.profiling.captures.rollouts.request import ProfileOptions, plan_profiles
 
 __all__ = ["ANSWER_S", "CapturesRollouts"]
 

@@ -24,9 +24,7 @@ from sample_profiler.components.stepping_group import SteppingGroup
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.profiling.rollout_profiler import (
+from sample_profiler.profiling.captures.rollouts.profiler import (
     PostCollectHook,
     disable_profile,
     enable_profile,
@@ -35,6 +33,8 @@ from sample_profiler.profiling.rollout_profiler import (
     replace_hook,
     tell_hook,
 )
+from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
 from sample_profiler.runtime.channels import Channel, Reports
 from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.event_loop import Input, Timer

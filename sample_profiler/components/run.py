@@ -37,7 +37,7 @@ from sample_profiler.model.convolutions import (
 )
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.hang import describe_latest_place
 from sample_profiler.runtime.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.ending_signals import drop_dead_terminal, signals_calling

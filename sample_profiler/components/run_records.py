@@ -21,17 +21,17 @@ from sample_profiler.components.lost_records import LostRecords
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
-from sample_profiler.profiling.earlier_timers import take_off
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.process_record import PROCESS_GAUGES, ProcessRecord
-from sample_profiler.profiling.session import KEPT_EVENTS_S, Session, read_live
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.timer_documents import make_run_document, worker_timers, write_document
-from sample_profiler.profiling.timer_metadata import START_TIME
-from sample_profiler.profiling.timer_nodes import TimerNode
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
-from sample_profiler.profiling.timers import get_timer_root
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.earlier_timers import take_off
+from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
+from sample_profiler.profiling.session.session import KEPT_EVENTS_S, Session, read_live
+from sample_profiler.profiling.timers.documents import make_run_document, worker_timers, write_document
+from sample_profiler.profiling.timers.metadata import START_TIME
+from sample_profiler.profiling.timers.nodes import TimerNode
+from sample_profiler.profiling.timers.stacks import get_thread_stacks
+from sample_profiler.profiling.timers.timers import get_timer_root
+from sample_profiler.profiling.tree.gauges import GaugeNode
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline_capture import TimelineRecorder
 from sample_profiler.run_folder import EARLIER, RunFolder

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sample_profiler.errors import TimingError as TimingError
-    from sample_profiler.profiling.session import Session as Session
-    from sample_profiler.profiling.session import profile_session as profile_session
-    from sample_profiler.profiling.session import read_session as read_session
-    from sample_profiler.profiling.switch import set_recording_enabled as set_recording_enabled
+    from sample_profiler.profiling.recorder.choice import TWIN as TWIN
+    from sample_profiler.profiling.recording.switch import set_recording_enabled as set_recording_enabled
+    from sample_profiler.profiling.session.session import Session as Session
+    from sample_profiler.profiling.session.session import profile_session as profile_session
+    from sample_profiler.profiling.session.session import read_session as read_session
     from sample_profiler.profiling.timing import Timing as Timing
     from sample_profiler.profiling.timing import get_timing as get_timing
     from sample_profiler.profiling.timing import set_timing as set_timing
-    from sample_profiler.profiling.twins import TWIN as TWIN
 
 _HOMES = {
-    "Session": "sample_profiler.profiling.session",
-    "TWIN": "sample_profiler.profiling.twins",
+    "Session": "sample_profiler.profiling.session.session",
+    "TWIN": "sample_profiler.profiling.recorder.choice",
     "Timing": "sample_profiler.profiling.timing",
     "TimingError": "sample_profiler.errors",
     "get_timing": "sample_profiler.profiling.timing",
-    "profile_session": "sample_profiler.profiling.session",
-    "read_session": "sample_profiler.profiling.session",
-    "set_recording_enabled": "sample_profiler.profiling.switch",
+    "profile_session": "sample_profiler.profiling.session.session",
+    "read_session": "sample_profiler.profiling.session.session",
+    "set_recording_enabled": "sample_profiler.profiling.recording.switch",
     "set_timing": "sample_profiler.profiling.timing",
 }
 

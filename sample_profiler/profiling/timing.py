@@ -9,13 +9,13 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar
 
-from sample_profiler.profiling.block import NOT_ENTERED, Block
-from sample_profiler.profiling.kinds import ADD_TIME, DEFAULT_WINDOW, TIMEIT, average_kind
-from sample_profiler.profiling.recorder import ClockNs, Recorder
-from sample_profiler.profiling.render import format_flat, format_tree
-from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics
-from sample_profiler.profiling.tree import TreeNode
-from sample_profiler.profiling.twins import RECORDER_CLASS
+from sample_profiler.profiling.recorder.block import NOT_ENTERED, Block
+from sample_profiler.profiling.recorder.choice import RECORDER_CLASS
+from sample_profiler.profiling.recorder.pure import ClockNs, Recorder
+from sample_profiler.profiling.tree.kinds import ADD_TIME, DEFAULT_WINDOW, TIMEIT, average_kind
+from sample_profiler.profiling.tree.render import format_flat, format_tree
+from sample_profiler.profiling.tree.statistics import NS_PER_S, DeviceStatistics
+from sample_profiler.profiling.tree.tree import TreeNode
 
 DEFAULT_NAME = "Profile"
 
@@ -253,10 +253,10 @@ class Timing:
 
 
 def _with_device(timing: Callable[[], Timing | None], block: Block) -> Block:
-    from sample_profiler.profiling import device_clock  # only processes that measure a device need it
+    from sample_profiler.profiling.device_clock import clock  # only processes that measure a device need it
 
     owner = timing()
-    return block if owner is None else device_clock.make_device_block(owner, block)  # type: ignore[return-value]
+    return block if owner is None else clock.make_device_block(owner, block)  # type: ignore[return-value]
 
 
 def _load_timing(timing_class: type[Timing], name: str, tree: TreeNode) -> Timing:

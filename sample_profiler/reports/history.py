@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.session_checks import MAX_SECONDS
+from sample_profiler.profiling.session.checks import MAX_SECONDS
+from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import (
     BATCH_ROWS,
     FINISHED_TRAJECTORIES,

@@ -8,7 +8,7 @@ from html import escape
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
-from sample_profiler.profiling.render import format_device
+from sample_profiler.profiling.tree.render import format_device
 from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
 from sample_profiler.reports.run_report import BlockFigures, RunReport, describe_run
 from sample_profiler.reports.tables import format_duration, format_percent, format_seconds

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
 
 __all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]

@@ -11,9 +11,9 @@ from sample_profiler.analysis.accounts import ComponentAccount, accounts
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.steady import facts_of_run
 from sample_profiler.analysis.verdict import Verdict, judge
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S, DeviceStatistics, Statistics
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S, DeviceStatistics, Statistics
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.history import read_history
 from sample_profiler.reports.tables import format_duration

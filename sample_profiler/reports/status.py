@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sample_profiler.analysis.accounts import account
-from sample_profiler.profiling.process_record import PROCESS_GAUGES, TIMERS, ProcessRecord
-from sample_profiler.profiling.render import printable, printable_text
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, TIMERS, ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.render import printable, printable_text
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.reports.accounts import describe_parts
 from sample_profiler.reports.distance import describe_distance, is_running
 from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten

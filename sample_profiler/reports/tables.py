@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 
 __all__ = ["format_duration", "format_percent", "format_seconds", "format_table", "format_value", "shorten"]
 

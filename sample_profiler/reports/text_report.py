@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from sample_profiler.config import show_value
-from sample_profiler.profiling.render import format_tree, printable_text
-from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.render import format_tree, printable_text
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.history import describe_figure
 from sample_profiler.reports.run_report import RunReport, describe_run

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.process_record import TIMERS, ProcessRecord, is_timers
-from sample_profiler.profiling.record_format import FLOW_POINT
+from sample_profiler.profiling.record.events import Events
+from sample_profiler.profiling.record.format import FLOW_POINT
+from sample_profiler.profiling.record.process_record import TIMERS, ProcessRecord, is_timers
 from sample_profiler.reports.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
 from sample_profiler.reports.timeline_captures import CapturedTraces
 from sample_profiler.reports.timeline_counters import RUN, Counter, gauge_events

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO
 
 from sample_profiler.errors import RecordError, SessionError
-from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.record_reader import EventFollower, is_written, read_followed
+from sample_profiler.profiling.record.events import Events
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.record.reader import EventFollower, is_written, read_followed
 from sample_profiler.reports.timeline import Timeline
 from sample_profiler.run_folder import RunFolder
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.profiling.process_record import ProcessRecord
+from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
 from sample_profiler.reports.merged_traces import BLOCK_CATEGORY
 from sample_profiler.reports.timeline_tracks import Tracks

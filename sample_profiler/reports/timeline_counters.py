@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.reports.history import read_history
 from sample_profiler.reports.timeline_tracks import Tracks
 

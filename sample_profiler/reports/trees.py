@@ -15,12 +15,12 @@ from sample_profiler.component_id import (
     ComponentId,
     rollout_worker_index,
 )
-from sample_profiler.profiling.merging import merge_trees
-from sample_profiler.profiling.process_record import is_timers
-from sample_profiler.profiling.render import format_tree
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import is_timers
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.merging import merge_trees
+from sample_profiler.profiling.tree.render import format_tree
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import ENV_STEP
 
 __all__ = ["format_trees"]

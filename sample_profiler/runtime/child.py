@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
-from sample_profiler.profiling.process_clock import process_start_ns
+from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.runtime.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Patience, run_command
 from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals

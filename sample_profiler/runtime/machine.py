@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from sample_profiler.profiling.machine_facts import memory_gib, processor_name
-from sample_profiler.profiling.usable_cores import find_quota, num_usable_cores
+from sample_profiler.profiling.process.machine import memory_gib, processor_name
+from sample_profiler.profiling.process.usable_cores import find_quota, num_usable_cores
 
 __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "choose_training_threads"),

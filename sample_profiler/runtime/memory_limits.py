@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_profiler.profiling.control_groups import ControlGroup, read_number, read_quickly
+from sample_profiler.profiling.process.control_groups import ControlGroup, read_number, read_quickly
 
 __all__ = ["MemoryLimit", "ProcessMemory", "count_kills", "find_limit", "format_bytes", "read_process_memory"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sample_profiler.profiling.control_groups import ControlGroup, groups_of
+from sample_profiler.profiling.process.control_groups import ControlGroup, groups_of
 from sample_profiler.runtime.memory_limits import (
     MemoryLimit,
     ProcessMemory,

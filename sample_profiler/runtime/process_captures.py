@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.captures import Capture, begin_capture
+from sample_profiler.profiling.captures.tools import Capture, begin_capture
 from sample_profiler.runtime.heartbeats import CAPTURE_S
 
 __all__ = ["CHECK_INTERVAL_S", "end_captures", "end_due_captures", "start_capture", "stop_capture"]

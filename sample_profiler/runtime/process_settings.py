@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 
 from sample_profiler.files import read_at_once
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.runtime.channels import PipeEnd
 from sample_profiler.runtime.ending_signals import ENDING_SIGNALS
 

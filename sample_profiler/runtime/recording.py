@@ -9,10 +9,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_profiler.profiling import device_clock
-from sample_profiler.profiling.earlier_timer_metadata import describe_earlier_timers
-from sample_profiler.profiling.process_recording import ProcessRecording
-from sample_profiler.profiling.record_file import DEFAULT_RING_BYTES, RecordFile
+from sample_profiler.profiling.device_clock import clock as device_clock
+from sample_profiler.profiling.recording.file import DEFAULT_RING_BYTES, RecordFile
+from sample_profiler.profiling.recording.process import ProcessRecording
+from sample_profiler.profiling.timers.earlier import describe_earlier_timers
 from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.event_loop import Component
 from sample_profiler.runtime.event_loop import Timer as LoopTimer

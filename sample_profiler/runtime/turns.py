@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.recorder import ClockNs
+from sample_profiler.profiling.recorder.pure import ClockNs
 from sample_profiler.vocabulary import WAIT
 
 __all__ = ["Turns"]

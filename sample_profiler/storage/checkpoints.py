@@ -20,7 +20,7 @@ import torch
 
 from sample_profiler.errors import CheckpointError, is_out_of_memory
 from sample_profiler.files import find_obstacle, make_folder, remove_partials, written_whole
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.archives import check_archive
 from sample_profiler.storage.checkpoint_names import (

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sample_profiler.analysis.comparison import LEVEL, PairedComparison, compare_pairs, holm
 from sample_profiler.ppo.advantages import gae
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.statistics import NS_PER_S
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sf_examples.petri_net.petri_net_env import PetriNetEnv
 
 __all__ = ["COMPONENTS", "Profile", "ProfiledTraining", "compare_profiles", "format_profile"]

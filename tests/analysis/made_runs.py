@@ -5,8 +5,8 @@ from __future__ import annotations
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, RunFacts
 from sample_profiler.analysis.verdict import judge
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.tree.gauges import GaugeNode
 
 SECONDS = 60.0
 

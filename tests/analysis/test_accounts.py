@@ -7,9 +7,9 @@ import math
 import pytest
 
 from sample_profiler.analysis.accounts import account, accounts
-from sample_profiler.profiling.kinds import TIMEIT, average_kind
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.kinds import TIMEIT, average_kind
+from sample_profiler.profiling.tree.tree import TreeNode
 from tests.analysis.made_runs import make_record
 
 MS = 1_000_000

@@ -8,9 +8,9 @@ import pytest
 
 from sample_profiler.analysis.facts import run_facts
 from sample_profiler.analysis.verdict import judge
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import DeviceStatistics
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import DeviceStatistics
+from sample_profiler.profiling.tree.tree import TreeNode
 from tests.analysis.made_runs import make_record
 
 MS = 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.analysis.steady import facts_of_run
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.tree import TreeNode
 from tests.analysis.made_runs import make_record
 
 S = 1_000_000_000

@@ -8,8 +8,8 @@ import pytest
 
 from sample_profiler.analysis.window import window
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, read_live
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import Session, read_live
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sample_profiler.cli import live_capture
 from sample_profiler.cli.live_capture import CaptureRequest
 from sample_profiler.cli.main import main
 from sample_profiler.errors import CaptureError
-from sample_profiler.profiling.session import Session
+from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime import control_socket
 from sample_profiler.runtime.control_socket import ControlSocket

@@ -13,8 +13,8 @@ TRAINER = """
 import json, sys
 from pathlib import Path
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_live
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import read_live
 from sample_profiler.run_folder import RunFolder
 
 flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:])

@@ -6,8 +6,8 @@ import pytest
 
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import profile_session, read_live
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import profile_session, read_live
 from sample_profiler.run_folder import RunFolder
 
 S = 1_000_000_000

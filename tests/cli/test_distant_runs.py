@@ -11,7 +11,7 @@ from sample_profiler.cli import status as status_module
 from sample_profiler.cli import watch as watch_module
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.recording.file import RecordFile
 
 
 @pytest.fixture

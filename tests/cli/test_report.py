@@ -14,9 +14,9 @@ import pytest
 
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, read_live
-from sample_profiler.profiling.statistics import DeviceStatistics
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import Session, read_live
+from sample_profiler.profiling.tree.statistics import DeviceStatistics
 from sample_profiler.run_folder import RunFolder
 
 EVIL = "<script>alert(1)</script>"

@@ -9,9 +9,9 @@ import pytest
 
 from sample_profiler.cli import status as status_module
 from sample_profiler.cli.main import main
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.recording.file import RecordFile
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.cli import watch as watch_module
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.recording.file import RecordFile
 from tests.analysis.made_runs import inference, learner, worker
 
 

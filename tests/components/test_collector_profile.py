@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sample_profiler.profiling.rollout_profiler import ROLLOUT_END
+from sample_profiler.profiling.captures.rollouts.profiler import ROLLOUT_END
 from sample_profiler.switches import RANGES_VARIABLE
 
 ROLLOUT = 8

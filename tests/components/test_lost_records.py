@@ -11,9 +11,10 @@ import pytest
 from sample_profiler.components.lost_records import KEPT_FILES
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
-from sample_profiler.profiling import Timing, record_reader
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.record import reader as record_reader
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import read_session
 from sample_profiler.run_folder import RunFolder
 
 WORKER = "RolloutWorker_w1"

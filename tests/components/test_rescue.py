@@ -14,7 +14,7 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.components.rescue import Rescue
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.failure import Failure

@@ -8,9 +8,9 @@ from collections import deque
 import pytest
 
 from sample_profiler.components.stepping_group import SteppingGroup
-from sample_profiler.profiling import rollout_profiler
-from sample_profiler.profiling.profile_request import ProfileRequest
-from sample_profiler.profiling.rollout_profiler import RolloutProfiler, num_rollouts_left
+from sample_profiler.profiling.captures.rollouts import profiler as rollout_profiler
+from sample_profiler.profiling.captures.rollouts.profiler import RolloutProfiler, num_rollouts_left
+from sample_profiler.profiling.captures.rollouts.request import ProfileRequest
 
 ROLLOUT = 4
 

@@ -16,7 +16,7 @@ from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.rollout_worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import EnvError
-from sample_profiler.profiling.flows import REQUEST, STEP, flow_point
+from sample_profiler.profiling.record.flows import REQUEST, STEP, flow_point
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.runtime.children_time import ChildrenTime
 from sample_profiler.runtime.heartbeats import Heartbeat

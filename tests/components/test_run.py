@@ -31,7 +31,7 @@ from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import get_timing, set_timing
-from sample_profiler.profiling.timer_stacks import get_thread_stacks
+from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime import ending_signals
 from sample_profiler.runtime.ending_signals import signals_calling

@@ -15,10 +15,10 @@ from sample_profiler.cli.report import load_report
 from sample_profiler.components.run_records import RunRecords
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling import session as session_module
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, read_live, read_session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session import session as session_module
+from sample_profiler.profiling.session.session import Session, read_live, read_session
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
 from tests.analysis.made_runs import make_record
 

@@ -22,7 +22,7 @@ from sample_profiler.components.observers import RunObserver
 from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
+from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.runtime.channels import LocalReports
 from sample_profiler.runtime.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.heartbeats import Heartbeat

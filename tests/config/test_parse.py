@@ -14,7 +14,7 @@ import pytest
 from sample_profiler.config import Config, load_config, merge_saved, option, parse_config, parse_run_config, save_config
 from sample_profiler.config.parts import run as run_options
 from sample_profiler.errors import ConfigError
-from sample_profiler.profiling import usable_cores
+from sample_profiler.profiling.process import usable_cores
 from sample_profiler.run_folder import RunFolder
 
 

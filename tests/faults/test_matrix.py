@@ -26,7 +26,7 @@ from harness.fault_cases import (
 )
 from harness.faults import Case, Undisturbed, run_case
 from harness.runs import load_all_checkpoints
-from sample_profiler.profiling.gauges import GaugeNode
+from sample_profiler.profiling.tree.gauges import GaugeNode
 
 FEW = [
     Plan("kill", "RolloutWorker_w0", "async", at_once=True),

@@ -25,8 +25,8 @@ from sample_profiler.components.run import RunResult
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session, Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import read_live
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import read_live
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sf_examples.gym.enjoy_gym import main as enjoy

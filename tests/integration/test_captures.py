@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs import CARTPOLE, SMALL, LiveRun, live_run
-from sample_profiler.profiling.session import read_session
+from sample_profiler.profiling.session.session import read_session
 
 EVERYBODY = {"Runner", "Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0", "RolloutWorker_w1"}
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.runs import SMALL
-from sample_profiler.profiling.rollout_profiler import ROLLOUT_END
+from sample_profiler.profiling.captures.rollouts.profiler import ROLLOUT_END
 from sample_profiler.switches import RANGES_VARIABLE
 
 SCRIPT = Path(__file__).with_name("captured_runs.py")

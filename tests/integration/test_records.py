@@ -15,8 +15,8 @@ import pytest
 
 from harness.runs import SMALL, live_run, run
 from sample_profiler.analysis.accounts import accounts
-from sample_profiler.profiling.process_record import ProcessRecord
-from sample_profiler.profiling.session import Session, read_session
+from sample_profiler.profiling.record.process_record import ProcessRecord
+from sample_profiler.profiling.session.session import Session, read_session
 
 COUNTING = ("counting_runs", "--env=counting", "--num_workers=2", "--num_envs_per_worker=1")
 FLAGS = (*SMALL, "--worker_num_splits=1", "--use_rnn=False", "--decorrelate_envs_on_one_worker=False")

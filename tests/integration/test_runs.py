@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
 
 TREES = ("Batcher 0", "InferenceWorker_p0-w0", "Learner 0", "RolloutWorker_w0", "RolloutWorker_w1", "Runner")

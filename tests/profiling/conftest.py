@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.device_clock import NoDevice, set_device_clock
-from sample_profiler.profiling.device_fake import FakeDevice
-from sample_profiler.profiling.twins import TWIN, get_open_blocks
+from sample_profiler.profiling.device_clock.clock import NoDevice, set_device_clock
+from sample_profiler.profiling.device_clock.fake import FakeDevice
+from sample_profiler.profiling.recorder.choice import TWIN, get_open_blocks
 
 FOLDER = str(Path(__file__).parent)
 if FOLDER not in sys.path:  # tests find `record_writer` with it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.recorder import Recorder
+from sample_profiler.profiling.recorder.pure import Recorder
 
 
 class PureTiming(Timing):

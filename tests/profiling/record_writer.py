@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from sample_profiler.profiling import record_format as layout
-from sample_profiler.profiling.statistics import bucket_index
+from sample_profiler.profiling.record import format as layout
+from sample_profiler.profiling.tree.statistics import bucket_index
 
 S = 1_000_000_000
 

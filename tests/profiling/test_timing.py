@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sample_profiler.profiling import Timing, TimingError, get_timing, set_timing
-from sample_profiler.profiling.twins import get_open_blocks
+from sample_profiler.profiling.recorder.choice import get_open_blocks
 
 
 def children(timing):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sample_profiler.profiling.events import Event
-from sample_profiler.profiling.process_record import Anchor, ProcessRecord
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.events import Event
+from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
+from sample_profiler.profiling.tree.tree import TreeNode
 
 US = 1000
 PATHS = [("RolloutWorker_w0",), ("RolloutWorker_w0", "env_step"), ("RolloutWorker_w0", "env_step", "physics")]

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.captures import begin_capture
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.record_reader import read_record_file
-from sample_profiler.profiling.statistics import NS_PER_S
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.captures.tools import begin_capture
+from sample_profiler.profiling.record.reader import read_record_file
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.merged_pstats import merge_pstats
 from sample_profiler.reports.merged_speedscope import merge_speedscope
 from sample_profiler.reports.merged_traces import merge_chrome_traces

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.session import Session, read_live
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.session.session import Session, read_live
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.html_charts import format_charts
 from sample_profiler.reports.html_report import format_html
 from sample_profiler.reports.run_report import make_report, report_to_dict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.process_record import Anchor, OpenBlock, ProcessRecord
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import Anchor, OpenBlock, ProcessRecord
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.gauges import GaugeNode
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.distance import is_running
 from sample_profiler.reports.status import format_status
 

@@ -10,13 +10,13 @@ from collections import Counter
 import pytest
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.events import Events
-from sample_profiler.profiling.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.gauges import GaugeNode
-from sample_profiler.profiling.process_record import OpenBlock
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.record_format import EVENT, FLOW_POINT
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.events import Events
+from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
+from sample_profiler.profiling.record.format import EVENT, FLOW_POINT
+from sample_profiler.profiling.record.process_record import OpenBlock
+from sample_profiler.profiling.record.reader import read_record_file
+from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.profiling.tree.gauges import GaugeNode
 from sample_profiler.reports.chrome_trace import write_chrome_trace
 from sample_profiler.reports.timeline import Timeline
 from tests.reports.records import PATHS, US, make_record, of_phase

@@ -10,8 +10,8 @@ import pytest
 
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_file import RecordFile
-from sample_profiler.profiling.record_header import OpenRecord
+from sample_profiler.profiling.record.header import OpenRecord
+from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.reports.timeline_capture import TimelineRecorder, capture_timeline
 
 

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from sample_profiler.profiling.process_record import Anchor
-from sample_profiler.profiling.session import Session
-from sample_profiler.profiling.statistics import NS_PER_S as S
+from sample_profiler.profiling.record.process_record import Anchor
+from sample_profiler.profiling.session.session import Session
+from sample_profiler.profiling.tree.statistics import NS_PER_S as S
 from sample_profiler.reports import chrome_trace
 from sample_profiler.reports.chrome_trace import ChromeTrace
 from sample_profiler.reports.timeline import Timeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.profiling import Session, Timing
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.trees import format_trees
 from tests.reports.records import make_record
 

@@ -18,7 +18,7 @@ import spawned_components as spawned
 from spawned_components import has_ended
 
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.runtime import child as child_module
 from sample_profiler.runtime import heartbeats, runner_watch
 from sample_profiler.runtime.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe

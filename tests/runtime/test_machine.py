@@ -7,7 +7,7 @@ import os
 import psutil
 import pytest
 
-from sample_profiler.profiling import control_groups
+from sample_profiler.profiling.process import control_groups
 from sample_profiler.runtime import machine
 from sample_profiler.runtime.machine import (
     Machine,

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sample_profiler.profiling.control_groups import ControlGroup
+from sample_profiler.profiling.process.control_groups import ControlGroup
 from sample_profiler.runtime import memory_limits
 from sample_profiler.runtime.memory_limits import count_kills, find_limit, format_bytes, read_process_memory
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.profiling.control_groups import ControlGroup
+from sample_profiler.profiling.process.control_groups import ControlGroup
 from sample_profiler.runtime import memory_watch
 from sample_profiler.runtime.memory_limits import MemoryLimit, ProcessMemory
 from sample_profiler.runtime.memory_watch import MemoryWatch

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from sample_profiler import timers
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.record_reader import read_record_file
+from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.runtime.recording import Recording, RecordingOptions
 
 

@@ -21,10 +21,10 @@ from sample_profiler.analysis.accounts import account
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.process_record import TIMERS, ProcessRecord
-from sample_profiler.profiling.record_reader import EventFollower
-from sample_profiler.profiling.session import Session, read_session
-from sample_profiler.profiling.tree import TreeNode
+from sample_profiler.profiling.record.process_record import TIMERS, ProcessRecord
+from sample_profiler.profiling.record.reader import EventFollower
+from sample_profiler.profiling.session.session import Session, read_session
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,8 @@ def modules_after(code: str) -> set[str]:
     [
         "import sample_profiler.profiling",
         "from sample_profiler.profiling import Timing, get_timing, set_timing\nwith Timing().add_time('block'): pass",
-        "import sample_profiler.timers, sample_profiler.profiling.session, sample_profiler.profiling.record_file",
+        "import sample_profiler.timers, sample_profiler.profiling.session.session\n"
+        "import sample_profiler.profiling.recording.file",
     ],
 )
 def test_the_profiler_imports_the_standard_library_and_its_own_core_alone(code: str):

@@ -7,7 +7,7 @@ have not been told at the end of the run is left out. In one process, everything
 from __future__ import annotations
 
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
-from sample_profiler.profiling.render import printable
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS
 
 __all__ = ["mention_observers", "serial_observers"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sample_profiler.config.limits import automatic_option, option
-from sample_profiler.profiling.usable_cores import num_usable_cores
+from sample_profiler.profiling.process.usable_cores import num_usable_cores
 
 __all__ = ["SamplingOptions", "num_usable_cores"]
 

@@ -1,0 +1,1 @@
+"""Other profilers, begun and ended in a process that runs: cProfile, yappi, pyinstrument, PyTorch's."""

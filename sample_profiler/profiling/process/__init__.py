@@ -1,0 +1,1 @@
+"""What the kernel tells of this process and its machine: memory, cores, control groups."""

@@ -1,0 +1,1 @@
+"""The record file of this process: what goes into it, and when."""

@@ -1,0 +1,1 @@
+"""Timers for code that has no Timing at hand: one tree for each thread, gauges, and their JSON."""
