@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from benchmarks.measuring.live_runs import NAMES, LiveRun, make_run
 from benchmarks.measuring.paired import is_on_in_phase, ratio_on_to_off
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.statistics import RunStatus
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.statistics import RunStatus
 
 TOOLS = ("timeline", "cprofile", "yappi", "pyinstrument", "torch")
 _FLAGS = ("--learning_rate=1e-12",)

@@ -16,12 +16,12 @@ from sample_profiler.version import __version__
 if TYPE_CHECKING:
     from sample_profiler.cli.enjoy import enjoy
     from sample_profiler.cli.train import train
-    from sample_profiler.components.collector import Collector
-    from sample_profiler.components.observers import RunObserver
+    from sample_profiler.collector.collector import Collector
     from sample_profiler.envs import register_env
     from sample_profiler.model.registry import register_core, register_decoder, register_encoder
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
+    from sample_profiler.run.observers import RunObserver
     from sample_profiler.storage.sampling_plan import register_policy_mapping
     from sample_profiler.timers import (
         GaugeNode,
@@ -72,9 +72,9 @@ __all__ = [
 ]
 
 _MODULE_OF_NAME = {
-    "Collector": "sample_profiler.components.collector",
+    "Collector": "sample_profiler.collector.collector",
     "GaugeNode": "sample_profiler.timers",
-    "RunObserver": "sample_profiler.components.observers",
+    "RunObserver": "sample_profiler.run.observers",
     "TimerNode": "sample_profiler.timers",
     "TimerStack": "sample_profiler.timers",
     "Timing": "sample_profiler.profiling",

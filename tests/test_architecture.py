@@ -38,8 +38,10 @@ ROWS = {
     "ppo": 3,
     "storage": 3,
     "components": 4,
-    "cli": 5,
-    "__main__": 6,  # a door to cli
+    "run": 5,
+    "collector": 6,
+    "cli": 6,
+    "__main__": 7,  # a door to cli
 }
 # profiling is usable alone; its errors, how files are written and where they are, are those of the package.
 ALLOWED_IN_A_ROW = {
@@ -321,10 +323,10 @@ def modules_after(imports: str) -> set[str]:
 
 
 def test_a_rollout_worker_and_the_runner_do_without_torch():
-    imports = "import sample_profiler.components.topology, sample_profiler.components.rollout_worker\n"
-    imports += "import sample_profiler.components.run, sample_profiler.storage.policy_weights"
+    imports = "import sample_profiler.run.layout.topology, sample_profiler.components.rollout_worker.worker\n"
+    imports += "import sample_profiler.run.run, sample_profiler.storage.policy_weights"
     loaded = modules_after(imports)
-    assert "sample_profiler.components.rollout_worker" in loaded
+    assert "sample_profiler.components.rollout_worker.worker" in loaded
     assert not loaded & {"torch", "tensorboard", "rich", "vizdoom"}
 
 

@@ -67,7 +67,7 @@ def test_every_block_of_a_run_is_explained() -> None:
     page = PROFILING.read_text(encoding="utf-8")
     explained = {name for path in re.findall(r"`([a-z_/]+)`", page) for name in path.split("/")}
     recorded = set()
-    for folder in ("components", "ppo", "runtime"):
+    for folder in ("collector", "components", "ppo", "run", "runtime"):
         for path in (ROOT / "sample_profiler" / folder).rglob("*.py"):
             source = path.read_text(encoding="utf-8")
             recorded |= set(re.findall(r'\.add_time\("(\w+)"', source))

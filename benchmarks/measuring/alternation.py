@@ -15,12 +15,12 @@ from benchmarks.measuring.paired import (
     is_on_in_phase,
     ratio_on_to_off,
 )
-from sample_profiler.components.observers import RunObserver
+from sample_profiler.run.observers import RunObserver
 
 if TYPE_CHECKING:
     from benchmarks.measuring.live_runs import LiveRun
-    from sample_profiler.components.runner import Runner
-    from sample_profiler.components.statistics import RunStatus
+    from sample_profiler.run.records.statistics import RunStatus
+    from sample_profiler.run.runner import Runner
 
 SETTLE_S = 0.5
 _WARM_UP_BATCHES = 4

@@ -62,7 +62,7 @@ def _make(
 
 def _begin_counting() -> None:
     global _is_counting
-    from sample_profiler.components.stepping_group import SteppingGroup
+    from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 
     if _is_counting:
         return

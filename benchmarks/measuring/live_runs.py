@@ -21,13 +21,13 @@ import psutil
 from benchmarks.measuring.alternation import Sample
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.processor_time import processor_time_s
-from sample_profiler.components.env_probe import probe_env
 from sample_profiler.components.messages import Counters
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import RunResult, check_spaces, choose_device, execute_run
-from sample_profiler.components.runner import Runner
 from sample_profiler.config import Config, save_config
 from sample_profiler.profiling.session.session import read_session
+from sample_profiler.run.env_probe import probe_env
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.run import RunResult, check_spaces, choose_device, execute_run
+from sample_profiler.run.runner import Runner
 from sample_profiler.run_folder import RunFolder
 
 _FLAGS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.statistics import RunStatus
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.statistics import RunStatus
 
 Moment = tuple[float, Callable[[], object]]
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.measuring.families import make_family_config
 from benchmarks.measuring.processes import run_processes
-from sample_profiler.components.blueprint import Blueprint, make_blueprint
-from sample_profiler.components.env_probe import probe_env
-from sample_profiler.components.topology import plan_components
 from sample_profiler.envs import export_registration
+from sample_profiler.run.env_probe import probe_env
+from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
+from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.runtime.channels import LocalChannel, LocalReports
 from sample_profiler.runtime.machine import tame_numerical_libraries, usable_cpus
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sample_profiler.components.messages import Counters
-    from sample_profiler.components.runner import Runner
     from sample_profiler.config import Config
+    from sample_profiler.run.runner import Runner
 
 _MODULES = {
     "doom": "sf_examples.vizdoom.train_vizdoom",
@@ -28,7 +28,7 @@ class _Peek:
         self._counters: Counters | None = None
 
     def make_runner(self, config: Config, counters: Counters, *arguments: Any, **keywords: Any) -> Runner:
-        from sample_profiler.components.runner import Runner
+        from sample_profiler.run.runner import Runner
 
         self._counters = counters
         return Runner(config, counters, *arguments, **keywords)
@@ -43,7 +43,7 @@ def main() -> int:
     from unittest import mock
 
     from benchmarks.peers.watching import Watch
-    from sample_profiler.components import wiring
+    from sample_profiler.run import wiring
 
     output, family, *flags = sys.argv[1:]
     peek = _Peek()

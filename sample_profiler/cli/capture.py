@@ -18,11 +18,11 @@ from sample_profiler.cli.live_capture import (
     interruption,
 )
 from sample_profiler.cli.problems import note
-from sample_profiler.components.selection import KINDS
 from sample_profiler.errors import CaptureError, UsageError
 from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.run.commands.selection import KINDS
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "run"]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.cli.live_capture import CaptureRequest, Interruption, describe_obstacle
-from sample_profiler.components.selection import choose_components
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import read_session
+from sample_profiler.run.commands.selection import choose_components
 
 __all__ = ["HOW_TO_OPEN", "merge_parts", "write_timeline"]
 

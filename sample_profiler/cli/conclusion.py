@@ -9,13 +9,13 @@ from pathlib import Path
 from sample_profiler.cli.report import write_page
 from sample_profiler.cli.statuses import FAILED, status_of_signal
 from sample_profiler.cli.summaries import write_verdict
-from sample_profiler.components.run import RunResult
 from sample_profiler.config import Config
 from sample_profiler.files import written_whole
 from sample_profiler.reports.accounts import format_accounts
 from sample_profiler.reports.run_report import RunReport, make_report
 from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps

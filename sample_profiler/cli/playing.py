@@ -18,16 +18,16 @@ import numpy as np
 from sample_profiler.cli.problems import note
 from sample_profiler.cli.program import Program
 from sample_profiler.cli.statuses import BAD_USAGE, status_of_interrupt
-from sample_profiler.components.bad_numbers import BadNumbers
-from sample_profiler.components.making import make_network
-from sample_profiler.components.run import find_problems_of_network
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
+from sample_profiler.run.layout.factories import make_network
+from sample_profiler.run.run import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.ending_signals import signals_raising, write_to_nowhere
 from sample_profiler.runtime.machine import draw_seed

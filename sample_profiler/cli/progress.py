@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.runner import Runner
-from sample_profiler.components.statistics import RunStatus
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.statistics import RunStatus
+from sample_profiler.run.runner import Runner
 
 __all__ = ["LogProgress", "TerminalProgress", "make_progress"]
 

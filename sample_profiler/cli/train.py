@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sample_profiler.cli.program import Program, gymnasium_program
-from sample_profiler.components.observers import RunObserver, check_observers
 from sample_profiler.profiling.record.process_clock import process_start_ns
+from sample_profiler.run.observers import RunObserver, check_observers
 
 if TYPE_CHECKING:
     import argparse

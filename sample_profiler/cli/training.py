@@ -11,11 +11,11 @@ from sample_profiler.cli.folder_checks import describe_refused
 from sample_profiler.cli.logs import RunLog
 from sample_profiler.cli.program import Program
 from sample_profiler.cli.statuses import BAD_USAGE, status_of_interrupt
-from sample_profiler.components.env_probe import EnvProbe, begin_probe
-from sample_profiler.components.observers import RunObserver
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
+from sample_profiler.run.env_probe import EnvProbe, begin_probe
+from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.ending_signals import signals_raising
 from sample_profiler.runtime.left_behind import LeftBehind

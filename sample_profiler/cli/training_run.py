@@ -13,11 +13,11 @@ from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, repl
 from sample_profiler.cli.logs import RunLog
 from sample_profiler.cli.progress import make_progress
 from sample_profiler.cli.summaries import TensorBoardSummaries
-from sample_profiler.components.env_probe import EnvProbe
-from sample_profiler.components.making import check_own_parts
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import allow_processes, check_spaces, choose_device, execute_run
 from sample_profiler.config import Config
+from sample_profiler.run.env_probe import EnvProbe
+from sample_profiler.run.layout.factories import check_own_parts
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.run import allow_processes, check_spaces, choose_device, execute_run
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps

@@ -1,1 +1,1 @@
-"""The six components of a run, what they say to each other, and how they are wired."""
+"""The six components of a run, and what they say to each other."""

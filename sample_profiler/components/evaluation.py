@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import EVALUATOR, ComponentId
-from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.model import ActorCritic
 from sample_profiler.profiling import Timing, get_timing

@@ -18,8 +18,8 @@ from gymnasium import spaces
 from sample_profiler import RunObserver, register_encoder, register_env
 
 if TYPE_CHECKING:
-    from sample_profiler.components.observers import SummaryWriter
-    from sample_profiler.components.runner import Runner
+    from sample_profiler.run.observers import SummaryWriter
+    from sample_profiler.run.runner import Runner
 
 _NUM_OBJECTS = 4
 

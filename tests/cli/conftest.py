@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sample_profiler.components.statistics import RunStatus
+from sample_profiler.run.records.statistics import RunStatus
 
 
 @pytest.fixture

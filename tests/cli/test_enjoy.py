@@ -15,12 +15,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from sample_profiler.cli.enjoy import enjoy
 from sample_profiler.cli.playing import describe_episodes
 from sample_profiler.cli.train import train
-from sample_profiler.components import memory_needs
 from sample_profiler.components.evaluation import PlayedEpisode, Player
-from sample_profiler.components.making import make_network
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
 from sample_profiler.profiling import get_timing, set_timing
+from sample_profiler.run import memory_needs
+from sample_profiler.run.layout.factories import make_network
 
 
 class Clock(gymnasium.Env):

@@ -14,9 +14,9 @@ from gymnasium import spaces
 from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
-from sample_profiler.components.env_probe import begin_local_probe
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session
+from sample_profiler.run.env_probe import begin_local_probe
 from tests.unprivileged import as_nobody, folder_of_nobody
 
 INNER = ("profile", "profile/live", "profile/captures", "summary", "summary/0", "checkpoint_p0",

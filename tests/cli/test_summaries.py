@@ -10,11 +10,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from sample_profiler.analysis.verdict import Advice, Verdict
 from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.messages import Counters, EvaluationFinished
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.runner import Runner
 from sample_profiler.config import parse_config
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.runner import Runner
 from sample_profiler.run_folder import RunFolder
-from tests.components.runner_doubles import make_links, take_turn
+from tests.run.runner_doubles import make_links, take_turn
 
 
 def read(folder):

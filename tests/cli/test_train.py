@@ -23,13 +23,13 @@ from sample_profiler.cli import folder_taking as folder_taking_module
 from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
-from sample_profiler.components.observers import RunObserver
-from sample_profiler.components.run import RunResult
 from sample_profiler.config import load_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.failure import Failure
 from sample_profiler.runtime.folder_lock import folder_locked

@@ -11,12 +11,12 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.components import evaluation as evaluation_module
-from sample_profiler.components.bad_numbers import BadNumbers
 from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions, Places, Player, play
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError
 from sample_profiler.model import make_actor_critic

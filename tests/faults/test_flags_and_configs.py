@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train as train_command
-from sample_profiler.components import memory_needs
-from sample_profiler.components.blueprint import make_blueprint
-from sample_profiler.components.env_probe import begin_local_probe
-from sample_profiler.components.run import RunResult, execute_run
-from sample_profiler.components.topology import plan_components
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.envs import export_registration, register_env, register_env_fallback, registry
 from sample_profiler.profiling import Session, get_timing, set_timing
+from sample_profiler.run import memory_needs
+from sample_profiler.run.env_probe import begin_local_probe
+from sample_profiler.run.layout.blueprint import make_blueprint
+from sample_profiler.run.layout.topology import plan_components
+from sample_profiler.run.run import RunResult, execute_run
 from sample_profiler.runtime.channels import LocalChannel
 from sample_profiler.runtime.failure import Failure
 from sf_examples.gym.gym_env import find_gym_env, gym_env_names

@@ -16,9 +16,9 @@ import torch
 
 from harness.runs import load_latest_checkpoint
 from sample_profiler import register_encoder
-from sample_profiler.components import course as course_module
 from sample_profiler.envs import register_env
 from sample_profiler.model import registry as model_registry
+from sample_profiler.run import resume_state as course_module
 from sample_profiler.storage.sealing import SEAL_FORMAT
 from tests.faults.walking import Stroll, Walk
 

@@ -20,13 +20,13 @@ from sample_profiler.cli import training as training_module
 from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.main import main
 from sample_profiler.cli.train import train
-from sample_profiler.components.env_probe import begin_local_probe
-from sample_profiler.components.run import RunResult
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session.session import read_live
+from sample_profiler.run.env_probe import begin_local_probe
+from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sf_examples.gym.enjoy_gym import main as enjoy

@@ -20,9 +20,9 @@ import pytest
 import spawned_components as spawned
 from spawned_components import has_ended
 
-from sample_profiler.components.crew import Crew
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
+from sample_profiler.run.commands.sender import Crew
 from sample_profiler.runtime import memory_watch
 from sample_profiler.runtime import supervisor as supervisor_module
 from sample_profiler.runtime.channels import PipeReports

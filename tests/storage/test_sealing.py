@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sample_profiler.components.course import _set_numpy_state
+from sample_profiler.run.resume_state import _set_numpy_state
 from sample_profiler.storage.sealing import _unpack, open_sealed, seal
 
 

@@ -1,0 +1,406 @@
+"""A group of environments of one RolloutWorker, stepped as one vector: actions in, transitions written into slots."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
+from sample_profiler.envs.blame import blames_contracts
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.storage.sampling_plan import Group
+from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.vocabulary import ENV_RESET
+
+__all__ = ["SteppingGroup"]
+
+_STEPS_OF_AVERAGE = 8  # a single step may have been displaced by another process
+_NUM_OFFSETS = 16  # bounds the random steps, which would grow with the square of the number of environments
+
+
+class SteppingGroup:
+    """Environments that step together, each of their agents writing to a slot of its own.
+
+    Args:
+        group: which environments and agent rows these are.
+        envs: the environments.
+        trajectories: memory to write to.
+        timing: of the worker.
+        value_bootstrap: whether truncated episodes need the value of their final observation.
+        frames_per_step: what one agent step counts for in statistics.
+        bad_numbers: what follows where an environment returns numbers that are not finite.
+
+    Attributes:
+        rows_of_policy: (policy, how many rows follow it), for the policies that the group has.
+        slots: `[rows]` int32: where each row writes.
+        step_index: step of the rollout for which actions are wanted next; `rollout`: all steps are done.
+        num_replies_due: policies that have not answered yet.
+        episodes: that ended since somebody last emptied this list.
+        env_ns: nanoseconds spent in the steps of each environment.
+        reset_ns: nanoseconds spent in each environment to begin episodes when others had ended.
+        step_ns: nanoseconds that a step of the group takes, a moving average.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        envs: Sequence[AgentsEnv],
+        trajectories: Trajectories,
+        timing: Timing,
+        value_bootstrap: bool,
+        frames_per_step: int,
+        bad_numbers: BadNumbers,
+    ) -> None:
+        self.index = group.index
+        self.policies = group.policies
+        self.rows_of_policy = sorted(Counter(group.policies).items())
+        self.slots: npt.NDArray[np.int32] = np.zeros(len(group.rows), dtype=np.int32)
+        self.step_index = trajectories.layout.rollout
+        self.num_replies_due = 0
+        self.episodes: list[EpisodeStatistics] = []
+        self._rows = slice(group.rows.start, group.rows.stop)
+        self._first_row = group.rows.start
+        self._first_env = group.envs.start
+        self._envs = envs
+        self._num_agents = len(group.rows) // len(envs)
+        self._trajectories = trajectories
+        self._timing = timing
+        self._value_bootstrap = value_bootstrap
+        self._frames_per_step = frames_per_step
+        self._bad_numbers = bad_numbers
+        self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
+        # Rows whose observation for the next step had to be replaced.
+        self._spoiled_rows: list[int] = []
+        self.env_ns, self.reset_ns = [0] * len(envs), [0] * len(envs)
+        self.step_ns = 0.0
+        # First observations of new episodes that wait for the next rollout to begin.
+        self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
+        self._returns = [0.0] * len(group.rows)
+        self._lengths = [0] * len(group.rows)
+        # Rows whose episode began with random steps: no whole one of the policy, so nobody is told of its end.
+        self._is_partial = [False] * len(group.rows)
+        # Agents who have no part in the episode any more, or not now, while others go on.
+        self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
+        # Rows whose episode has ended, and that begin the next one with the first step that they have a part in again.
+        self._to_begin: set[int] = set()
+
+    @profile_range("SteppingGroup.reset")
+    @blames_contracts
+    def reset(self, num_random_steps: int, after_each: Callable[[], None] = lambda: None) -> None:
+        """Begin an episode everywhere.
+
+        Args:
+            num_random_steps: environment i of the group then takes i (modulo 16) times as many random steps, so that
+                episodes of a fixed length do not end all at once; 0: none.
+            after_each: is called after each reset of an environment and each of its random steps.
+        """
+        # A worker that was lost may have left final observations for whose values nobody will ask any more.
+        self._trajectories.final_step[self._rows] = 0
+        for i, env in enumerate(self._envs):
+            agents = range(self._num_agents)
+            observations = self._mended(i, agents, env.reset())
+            self._note_who_is_active(i, env.begin_infos)
+            self._begin_counting(i, agents)
+            after_each()
+            for _ in range(i % _NUM_OFFSETS * num_random_steps):
+                observations = self._take_random_step(i, observations)
+                after_each()
+            first = i * self._num_agents
+            rows = slice(first, first + self._num_agents)
+            self._fresh[rows] = observations
+            self._is_partial[rows] = [length > 0 for length in self._lengths[rows]]
+
+    def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
+        env = self._envs[i]
+        observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
+        observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
+        for agent in range(self._num_agents):
+            self._lengths[i * self._num_agents + agent] += 1
+        if self._num_agents > 1:
+            self._note_who_is_active(i, infos)
+            self._to_begin = {row for row in self._to_begin if self._inactive[row]}
+        if ended := env.ended_agents(terminated, truncated, infos):
+            for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
+                observations[agent] = observation
+        else:
+            self._to_begin.update(self._find_ended(i, terminated, truncated))
+        return observations
+
+    def course(self) -> dict[str, Any]:
+        """Return where the group is, without its environments and trajectories, as data for `follow`."""
+        return {
+            "slots": self.slots.copy(),
+            "step_index": self.step_index,
+            "num_replies_due": self.num_replies_due,
+            "fresh": list(self._fresh),
+            "returns": list(self._returns),
+            "lengths": list(self._lengths),
+            "is_partial": list(self._is_partial),
+            "inactive": self._inactive.copy(),
+            "to_begin": sorted(self._to_begin),
+            "spoiled_rows": list(self._spoiled_rows),
+        }
+
+    def follow(self, course: dict[str, Any]) -> None:
+        """Go on from a course instead of a reset."""
+        self.slots = course["slots"]
+        self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
+        self._fresh, self._returns = course["fresh"], course["returns"]
+        self._lengths, self._is_partial = course["lengths"], course["is_partial"]
+        self._inactive, self._to_begin = course["inactive"], set(course["to_begin"])
+        self._spoiled_rows = course["spoiled_rows"]
+
+    @profile_range("SteppingGroup.begin_rollout")
+    @blames_contracts
+    def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
+        """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.
+
+        Args:
+            slots: `[rows]`; the old slots may be among them.
+        """
+        memory = self._trajectories
+        last = memory.layout.rollout
+        for row, fresh in enumerate(self._fresh):
+            old, new = self.slots[row], slots[row]
+            if fresh is None:
+                for array in memory.observations.values():
+                    array[new, 0] = array[old, last]
+                memory.states[new, 0] = memory.states[old, last]
+            else:
+                self._write_observation(new, 0, fresh)
+                memory.states[new, 0] = 0.0
+                self._fresh[row] = None
+        memory.inactive[slots] = False
+        memory.spoiled[slots] = False
+        memory.starts_episode[slots] = False
+        self.slots = slots
+        self.step_index = 0
+        memory.row_slot[self._rows] = slots
+
+    @profile_range("SteppingGroup.step")
+    @blames_contracts
+    def step(self) -> None:
+        """Step all environments with the actions that are there for the current step."""
+        memory = self._trajectories
+        step, slots, num_agents = self.step_index, self.slots, self._num_agents
+        step_begin_ns = perf_counter_ns()
+        actions = memory.actions[slots, step]
+        slot_of_row = slots.tolist()  # numbers of Python, by which arrays are indexed more quickly
+        rewards: list[float] = []
+        all_terminated: list[bool] = []
+        all_truncated: list[bool] = []
+        was_inactive = self._inactive.copy() if num_agents > 1 else None
+        ends: list[tuple[int, list[bool], list[bool], list[dict[str, Any]]]] = []
+        for i, env in enumerate(self._envs):
+            first = i * num_agents
+            begin_ns = perf_counter_ns()
+            observations, reward, terminated, truncated, infos = env.step(actions[first : first + num_agents])
+            self.env_ns[i] += perf_counter_ns() - begin_ns
+            rewards += reward
+            all_terminated += terminated
+            all_truncated += truncated
+            for agent in range(num_agents):
+                self._lengths[first + agent] += 1
+                self._write_observation(slot_of_row[first + agent], step + 1, observations[agent])
+            if num_agents > 1:
+                self._note_who_is_active(i, infos)
+            if True in terminated or True in truncated:
+                ends.append((i, terminated, truncated, infos))
+        if was_inactive is not None:
+            memory.inactive[slots, step] = was_inactive
+        if self._to_begin:
+            self._begin_late()
+        if self._spoiled_rows:
+            self._leave_out(slots[self._spoiled_rows])
+            self._spoiled_rows.clear()
+        if not self._are_finite(rewards):
+            self._mend_numbers(rewards)
+        for row, value in enumerate(rewards):
+            self._returns[row] += value
+        for i, terminated, truncated, infos in ends:
+            if agents := self._envs[i].ended_agents(terminated, truncated, infos):
+                self._end_episodes(i, agents, terminated, infos)
+            else:
+                self._end_alone(self._find_ended(i, terminated, truncated), all_terminated)
+        memory.rewards[slots, step] = rewards
+        memory.terminated[slots, step] = all_terminated
+        memory.truncated[slots, step] = all_truncated
+        self.step_index = step + 1
+        step_ns = perf_counter_ns() - step_begin_ns
+        self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
+
+    def _are_finite(self, rewards: list[float]) -> bool:
+        """Look at the numbers of this step all at once."""
+        if not all(map(math.isfinite, rewards)):
+            return False
+        slots, behind = self.slots, self.step_index + 1
+        observations = [self._trajectories.observations[key][slots, behind] for key in self._float_keys]
+        return all(map(is_finite, observations))
+
+    def _mend_numbers(self, rewards: list[float]) -> None:
+        """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
+
+        Raises:
+            EnvContractError: that is not wanted.
+        """
+        memory, step = self._trajectories, self.step_index
+        for row, slot in enumerate(self.slots):
+            env, agent = divmod(row, self._num_agents)
+            where = f"step {self._lengths[row]} of an episode"
+            if not math.isfinite(rewards[row]):
+                self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
+                rewards[row] = 0.0
+                self._leave_out(slot)
+            for key in self._float_keys:
+                values = memory.observations[key][slot, step + 1]
+                if not is_finite(values):
+                    self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
+                    memory.observations[key][slot, step + 1] = without_bad(values)
+                    self._leave_out(slot)
+                    self._spoiled_rows.append(row)
+
+    def _leave_out(self, slots: npt.NDArray[np.int32] | np.int32) -> None:
+        """Leave the current step out of training, in these slots, because of its numbers."""
+        memory, step = self._trajectories, self.step_index
+        memory.spoiled[slots, step] |= ~memory.inactive[slots, step]
+        memory.inactive[slots, step] = True
+
+    def _begin_episodes(self, i: int, agents: Sequence[int]) -> list[dict[str, Any]]:
+        """Begin the next episodes of agents, and count from there on."""
+        env = self._envs[i]
+        observations = self._mended(i, agents, env.begin_episodes(agents))
+        if not env.ends_apart:  # else their latest infos say who is active
+            self._note_who_is_active(i, env.begin_infos)
+        self._begin_counting(i, agents)
+        return observations
+
+    def _mended(
+        self,
+        i: int,
+        agents: Sequence[int],
+        observations: list[dict[str, Any]],
+        where: str = "the reset of an episode",
+    ) -> list[dict[str, Any]]:
+        """Put zeros in the place of what is not finite in observations of these agents that no step has written."""
+        for index, agent in enumerate(agents):
+            mended = self._bad_numbers.mended(self._first_env + i, agent, observations[index], where)
+            if mended is not observations[index]:
+                observations[index] = mended
+                self._spoiled_rows.append(i * self._num_agents + agent)
+        return observations
+
+    def check_returned(self) -> None:
+        """Look for a broken contract in what the environments returned last.
+
+        Raises:
+            EnvContractError: there it is.
+        """
+        for env in self._envs:
+            env.check_returned()
+
+    @profile_range("SteppingGroup.end_episode")
+    def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:
+        """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
+        memory, slots, behind = self._trajectories, self.slots, self.step_index + 1
+        first, env = i * self._num_agents, self._envs[i]
+        for agent in ended:
+            row = first + agent
+            if not self._is_partial[row]:
+                where = f"step {self._lengths[row]} of an episode"
+                statistics = env.episode_statistics(infos[agent])
+                extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
+                self.episodes.append(self._describe_episode(row, extra))
+            if not terminated[agent]:
+                self._keep_final(row)
+        with self._timing.add_time(ENV_RESET):
+            begin_ns = perf_counter_ns()
+            observations = self._begin_episodes(i, ended)
+            self.reset_ns[i] += perf_counter_ns() - begin_ns
+        for agent, observation in zip(ended, observations, strict=True):
+            row = first + agent
+            if behind == memory.layout.rollout:
+                # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+                self._fresh[row] = observation
+            else:
+                self._write_observation(slots[row], behind, observation)
+                self._begin_with_zeros(row)
+
+    def _end_alone(self, rows: Sequence[int], terminated: Sequence[bool]) -> None:
+        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on.
+
+        The steps after that may tell it again, until the agent has a part in the next one.
+        """
+        for row in rows:
+            if row not in self._to_begin:
+                self._to_begin.add(row)
+                if not terminated[row]:
+                    self._keep_final(row)
+
+    def _find_ended(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> list[int]:
+        """Return the rows of agents of an environment whose episode has ended."""
+        ended = (agent for agent in range(self._num_agents) if terminated[agent] or truncated[agent])
+        return [i * self._num_agents + agent for agent in ended]
+
+    def _begin_late(self) -> None:
+        """Begin the next episode of rows that were inactive when it was to begin, and are not any more.
+
+        Inference has seen the observations of the inactive steps; what it remembers of them is not of this episode.
+        """
+        for row in [row for row in self._to_begin if not self._inactive[row]]:
+            self._to_begin.discard(row)
+            self._begin_with_zeros(row)
+
+    def _begin_with_zeros(self, row: int) -> None:
+        """Let the next step of a row be entered with a recurrent state of zeros."""
+        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+        memory.states[slot, behind] = 0.0
+        if behind < memory.layout.rollout:
+            memory.starts_episode[slot, behind] = True
+
+    def _keep_final(self, row: int) -> None:
+        """Keep the final observation of an episode that was cut off for inference, which computes its value.
+
+        Behind the last step of a rollout there is no need to: the Learner finds it there.
+        """
+        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+        if not self._value_bootstrap or behind == memory.layout.rollout:
+            return
+        for key, array in memory.final_observations.items():
+            array[self._first_row + row] = memory.observations[key][slot, behind]
+        memory.final_states[self._first_row + row] = memory.states[slot, behind]
+        memory.final_step[self._first_row + row] = behind
+
+    def _note_who_is_active(self, i: int, infos: Sequence[Mapping[str, Any]]) -> None:
+        first = i * self._num_agents
+        self._inactive[first : first + self._num_agents] = [not info.get("is_active", True) for info in infos]
+
+    def _begin_counting(self, i: int, agents: Sequence[int]) -> None:
+        """Count from the beginning of these agents' next episode; an inactive one begins it late."""
+        ends_apart = self._envs[i].ends_apart
+        for agent in agents:
+            row = i * self._num_agents + agent
+            is_late = bool(self._inactive[row])
+            (self._to_begin.add if is_late else self._to_begin.discard)(row)
+            self._returns[row] = 0.0
+            # The step that shows a member of a vector the first observation of its episode is none of it.
+            self._lengths[row] = -1 if is_late and ends_apart else 0
+            self._is_partial[row] = False
+
+    @profile_range("SteppingGroup.write_observation")
+    def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
+        for key, array in self._trajectories.observations.items():
+            array[slot, step] = observation[key]
+
+    def _describe_episode(self, row: int, extra: dict[str, float]) -> EpisodeStatistics:
+        num_frames = self._lengths[row] * self._frames_per_step
+        return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)

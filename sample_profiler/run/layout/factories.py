@@ -1,0 +1,344 @@
+"""Makes components, each in the process where it runs, from the blueprint of the run.
+
+What needs torch is imported inside the function that makes it: a RolloutWorker has no use for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
+from sample_profiler.components.batcher import Batcher, BatcherPorts
+from sample_profiler.components.rollout_worker.worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
+from sample_profiler.envs import EnvPlacement, import_registration, make_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers
+from sample_profiler.errors import CheckpointError
+from sample_profiler.model.registry import ModelParts, import_model_parts, registered_parts
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.device_clock import clock as device_clock
+from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
+from sample_profiler.runtime.channels import Channel, Reports
+from sample_profiler.runtime.child import is_runner_gone
+from sample_profiler.runtime.folder_lock import lock_until_exit
+from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
+from sample_profiler.vocabulary import MAKE_INFERENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sample_profiler.components.evaluation import Evaluator
+    from sample_profiler.components.inference_worker import InferenceWorker
+    from sample_profiler.components.learner import Learner
+    from sample_profiler.components.rollout_worker.self_serving_worker import SelfServingWorker
+    from sample_profiler.config import Config
+    from sample_profiler.envs.contract import EnvSpec
+    from sample_profiler.model import ActorCritic
+
+__all__ = [
+    *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
+    *("make_network", "make_rollout_worker", "make_self_serving_worker"),
+]
+
+logger = logging.getLogger(__name__)
+
+_IMAGE_ENCODER_STEPS = 128
+_COMPILE_S = 600.0  # that torch.compile may take
+_LOCK_PATIENCE_S = 10.0  # with a Learner of a killed run that sees, late, that it comes too late
+_MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
+_SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
+
+
+def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports: Reports) -> RolloutWorker:
+    """Make a RolloutWorker; `attempt` counts those that had its place before."""
+    config, channels = blueprint.config, blueprint.channels
+    import_registration(blueprint.env_name, blueprint.env_payload)
+    sampling = config.sampling
+    if config.saving.benchmark:
+        sampling = replace(sampling, decorrelate_experience_max_seconds=0.0)
+    # For environments that draw from the global generators.
+    random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index, attempt))
+    np.random.seed(derive_seed(blueprint.seed, _SEED_WORKER, index, attempt))
+
+    def make_agents_env(env: int, index_in_worker: int) -> AgentsEnv:
+        placement = EnvPlacement(worker_index=index, vector_index=index_in_worker, env_id=env)
+        return AgentsEnv(
+            partial(make_env, blueprint.env_name, config, placement),
+            blueprint.env_spec,
+            blueprint.env_name,
+            env,
+            derive_seed(blueprint.seed, _SEED_ENV, env, attempt),
+        )
+
+    return RolloutWorker(
+        index=index,
+        plan=blueprint.plan,
+        options=RolloutWorkerOptions(
+            sampling=sampling,
+            value_bootstrap=config.loss.value_bootstrap,
+            frames_per_step=frames_per_step(config),
+            bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
+            is_replacement=attempt > 0,
+        ),
+        make_env=make_agents_env,
+        trajectories=blueprint.trajectories,
+        counters=blueprint.counters,
+        ports=RolloutWorkerPorts(
+            actions=channels.actions[index],
+            free=channels.free[index],
+            requests=channels.requests[index],
+            finished=channels.finished,
+            reports=reports,
+        ),
+    )
+
+
+def make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, reports: Reports) -> SelfServingWorker:
+    """Make a RolloutWorker that draws its actions itself."""
+    from sample_profiler.components.rollout_worker.self_serving_worker import SelfServingWorker
+
+    worker = make_rollout_worker(blueprint, index, attempt, reports)
+    with worker.timing.add_time(MAKE_INFERENCE):
+        inference = [
+            _build_inference_worker(blueprint, policy, index, requests, worker.timing)
+            for policy, requests in enumerate(blueprint.channels.requests[index])
+        ]
+    return SelfServingWorker(worker, inference)
+
+
+def make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:
+    """Make one of the InferenceWorkers of a policy."""
+    return _build_inference_worker(blueprint, policy, index, blueprint.channels.requests[0][policy])
+
+
+def _build_inference_worker(
+    blueprint: Blueprint, policy: int, index: int, requests: Channel, timing: Timing | None = None
+) -> InferenceWorker:
+    # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
+    import torch
+
+    from sample_profiler.components.inference_worker import InferenceModel, InferenceWorker, InferenceWorkerPorts
+    from sample_profiler.model.precision import InferenceNetwork
+
+    device = torch.device(blueprint.device)
+    precision = blueprint.config.run.precision
+    generator = torch.Generator(device=device)
+    generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
+    worker = InferenceWorker(
+        policy=policy,
+        index=index,
+        plan=blueprint.plan,
+        model=InferenceModel(
+            network=InferenceNetwork(make_model(blueprint, policy).to(device).eval(), precision),
+            device=device,
+            precision=precision,
+            generator=generator,
+        ),
+        weights=blueprint.weights[policy],
+        trajectories=blueprint.trajectories,
+        # Made last where it is its own: what comes before counts as start_up.
+        timing=timing or Timing(f"{ComponentId(INFERENCE_WORKER, policy, index)} profile"),
+        ports=InferenceWorkerPorts(
+            requests=requests,
+            first_weights=blueprint.channels.first_weights[policy][index],
+            actions=blueprint.channels.actions,
+        ),
+    )
+    _measure_device(blueprint, worker.timing)
+    return worker
+
+
+def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evaluator:
+    """Make the Evaluator of a policy."""
+    import torch
+
+    from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions
+
+    config = blueprint.config
+    import_registration(blueprint.env_name, blueprint.env_payload)
+    number = config.sampling.num_workers * config.sampling.num_envs_per_worker + policy
+    placement = EnvPlacement(
+        worker_index=config.sampling.num_workers + policy, vector_index=0, env_id=number
+    )  # behind those of all workers
+    seed = derive_seed(blueprint.seed, _SEED_EVALUATION, policy)
+    make = partial(make_env, blueprint.env_name, config, placement)
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    return Evaluator(
+        policy=policy,
+        model=make_model(blueprint, policy),
+        make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
+        weights=blueprint.weights[policy],
+        counters=blueprint.counters,
+        options=EvaluatorOptions(
+            every_frames=config.evaluation.eval_every_steps,
+            num_episodes=config.evaluation.eval_num_episodes,
+            frames_per_step=frames_per_step(config),
+            bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
+        ),
+        generator=generator,
+        reports=reports,
+    )
+
+
+def make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
+    """Make the Batcher of a policy."""
+    channels, sampling = blueprint.channels, blueprint.config.sampling
+    return Batcher(
+        policy=policy,
+        plan=blueprint.plan,
+        max_datasets=1 + sampling.num_batches_to_accumulate if sampling.async_rl else 1,
+        ports=BatcherPorts(
+            finished=channels.finished[policy],
+            trained=channels.trained[policy],
+            datasets=channels.datasets[policy],
+            free=channels.free,
+        ),
+    )
+
+
+def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner:
+    """Make the Learner of a policy."""
+    import torch
+
+    from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
+    from sample_profiler.model.kernels import KERNELS
+    from sample_profiler.ppo.optimizers import make_optimizer
+    from sample_profiler.ppo.schedules import make_schedule
+    from sample_profiler.ppo.trainer import Trainer, TrainerOptions
+    from sample_profiler.storage.checkpoints import CheckpointFolder
+
+    config, channels = blueprint.config, blueprint.channels
+    device = torch.device(blueprint.device)
+    model = make_model(blueprint, policy).to(device)
+    micro_batch_steps = min(config.sampling.batch_size, _MICRO_BATCH_STEPS)
+    # What a GPU multiplies says nothing of what is left for the processor.
+    of_step = model.num_multiplications if device.type == "cpu" else None
+    num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
+    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
+    if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
+        # that outlives its Runner.
+        _lock_checkpoints(checkpoints.path)
+        torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
+    told = policy, model.describe(), KERNELS, torch.get_num_threads()
+    logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
+    trainer = Trainer(
+        model=model,
+        optimizer=make_optimizer(model.parameters(), config.optimizer),
+        schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps),
+        options=TrainerOptions(
+            loss=config.loss,
+            max_grad_norm=config.optimizer.max_grad_norm,
+            precision=config.run.precision,
+            compiles=config.run.compile,
+            skips_bad_numbers=config.faults.on_bad_numbers == "skip",
+        ),
+        device=device,
+        timing=Timing(f"Learner {policy} profile"),
+    )
+    _measure_device(blueprint, trainer.timing)
+    return Learner(
+        policy=policy,
+        dataset_slots=blueprint.plan.dataset_slots,
+        trainer=trainer,
+        options=LearnerOptions(
+            sampling=config.sampling,
+            loss=config.loss,
+            saving=config.saving,
+            frames_per_step=frames_per_step(config),
+            micro_batch_steps=micro_batch_steps,
+            encoder_steps=_choose_encoder_steps(blueprint),
+            seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
+            first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
+            num_useful_threads=num_useful_threads,
+        ),
+        memory=LearnerMemory(
+            trajectories=blueprint.trajectories,
+            weights=blueprint.weights[policy],
+            counters=blueprint.counters,
+            checkpoints=checkpoints,
+        ),
+        ports=LearnerPorts(
+            datasets=channels.datasets[policy],
+            trained=channels.trained[policy],
+            first_weights=channels.first_weights[policy],
+            reports=reports,
+        ),
+    )
+
+
+def _lock_checkpoints(folder: Path) -> None:
+    """Keep other Learners out of a folder of checkpoints until this process ends.
+
+    Raises:
+        CheckpointError: the Runner has ended, so the folder may be another run's by now; or another Learner stays.
+    """
+    is_free = not is_runner_gone() and lock_until_exit(folder, _LOCK_PATIENCE_S)
+    if is_runner_gone():  # asked again, with the lock: who takes the run's folder from now on waits for it
+        raise CheckpointError(f"{folder} may be another run's by now: the Runner of this one has ended")
+    if not is_free:
+        raise CheckpointError(f"another process writes to {folder}: wait for its end, or kill it")
+
+
+def _measure_device(blueprint: Blueprint, timing: Timing) -> None:
+    """Let this process measure its device, if it has one and the run wants that."""
+    mode = blueprint.config.profiling.profile_device
+    if mode != "off":
+        clock = device_clock.device_clock_for(blueprint.device)
+        device_clock.set_device_clock(clock, synchronize=mode == "synchronize")
+        device_clock.mark_distorted(timing)
+
+
+def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
+    """Build the network of a policy: with the same weights wherever it is built."""
+    import torch
+
+    torch.manual_seed(derive_seed(blueprint.seed, _SEED_LEARNER, policy))
+    keep_freed_memory()
+    # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
+    torch.set_flush_denormal(True)
+    import_model_parts(blueprint.model_payload)
+    return make_network(blueprint.config, blueprint.env_spec)
+
+
+def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
+    """Build the network once if parts of it are the user's own, to find out whether they fit.
+
+    Raises:
+        ConfigError, ModelError: they do not.
+    """
+    if registered_parts(config) == ModelParts():  # then what could be wrong has been checked without PyTorch
+        return
+    import torch
+
+    with torch.random.fork_rng(devices=()):
+        make_network(config, env_spec)
+
+
+def make_network(config: Config, spec: EnvSpec) -> ActorCritic:
+    """Build the network that a configuration describes for an environment, registered parts of it included.
+
+    Raises:
+        ConfigError, ModelError: parts of it do not fit.
+    """
+    from sample_profiler.model import make_actor_critic
+
+    spaces = spec.observation_space, spec.action_space
+    return make_actor_critic(config.model, config.observations, *spaces, registered_parts(config))
+
+
+def _choose_encoder_steps(blueprint: Blueprint) -> int:
+    """Choose how many steps go through the encoder at once.
+
+    With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, all.
+    """
+    has_images = any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())
+    if has_images and blueprint.device == "cpu":
+        return _IMAGE_ENCODER_STEPS
+    return _MICRO_BATCH_STEPS

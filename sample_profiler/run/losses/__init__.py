@@ -1,0 +1,1 @@
+"""What follows when a component fails, dies or falls silent."""

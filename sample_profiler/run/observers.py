@@ -1,0 +1,100 @@
+"""Owns what somebody may be told while a run goes on: the console, TensorBoard, a user's own script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sample_profiler.run.records.statistics import RunStatus
+    from sample_profiler.run.runner import Runner
+
+__all__ = ["RunObserver", "SummaryWriter", "check_observers"]
+
+
+class SummaryWriter(Protocol):
+    """Writes figures of one policy for TensorBoard."""
+
+    def add_scalar(self, tag: str, value: float, global_step: int) -> None:
+        """Write one value.
+
+        Args:
+            tag: its name, with a group before a slash: "mine/score".
+            value: finite or not.
+            global_step: frames trained on.
+        """
+
+
+class RunObserver:
+    """Somebody who is told how a run goes; override what is of interest.
+
+    All methods are called in the thread of the Runner, which listens to no component meanwhile, and in serial mode all
+    components wait: take a few milliseconds at most, and give what takes longer to a process or thread of your own.
+    Each call is a block in the Runner's tree, `observers`, in it the class's name, in that the method's. Whoever takes
+    much of the Runner's time is named in the log and by the verdict.
+
+    A run does not wait for who is slow. What is owed to observers is told bit by bit, between one look of the Runner at
+    clock, signals and components and the next; where the run shares its process with them, they have half of its time
+    at most. When it has ended, they are told for up to two seconds what they are still owed, the quick ones first; the
+    log says of how many training steps and messages somebody was not told. The last `on_summaries`, and `on_stop`, are
+    called in any case.
+
+    An exception ends the run as a failure of the Runner; whoever raised it is told of nothing more but `on_stop`. The
+    Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
+    """
+
+    def on_init(self, runner: Runner) -> None:
+        """See the run before anything is trained: the moment to register message handlers.
+
+        Components can be asked already; those in processes of their own answer once they have started. Of a run that
+        is interrupted while it starts, some may be missing.
+        """
+
+    def on_start(self, runner: Runner) -> None:
+        """See the run begin: all components have been started."""
+
+    def on_status(self, status: RunStatus) -> None:
+        """See the run as it is now; called about once a second, as far as there is time for it."""
+
+    def on_training_step(self, runner: Runner, training_iteration: int) -> None:
+        """See that another dataset has been trained on.
+
+        Called once for each, in order, about once a second for all since the last time; later where there was no time.
+
+        Args:
+            runner: of the run.
+            training_iteration: 1 for the first of this run, of all policies together.
+        """
+
+    def on_summaries(self, status: RunStatus) -> None:
+        """Write the run's figures down; called every `experiment_summaries_interval` seconds and once at the end."""
+
+    def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
+        """Add figures of one's own to the summaries of a policy.
+
+        Args:
+            runner: of the run.
+            policy_id: number of the policy.
+            env_steps: frames that it has been trained on.
+            writer: takes the figures.
+        """
+
+    def on_stop(self, runner: Runner) -> None:
+        """Let go of everything; called once, also after a failure."""
+
+
+def check_observers(observers: Iterable[RunObserver]) -> tuple[RunObserver, ...]:
+    """Return the observers of a run.
+
+    Raises:
+        TypeError: one of them is none, such as a class instead of an instance of it.
+    """
+    if isinstance(observers, RunObserver):
+        raise TypeError("observers are given as a list: observers=[…]")
+    checked = tuple(observers)
+    for observer in checked:
+        if isinstance(observer, type) and issubclass(observer, RunObserver):
+            raise TypeError(f"the observer {observer.__name__} is a class: give an instance, {observer.__name__}()")
+        if not isinstance(observer, RunObserver):
+            raise TypeError(f"{observer!r:.200} is no observer: derive its class from RunObserver and give an instance")
+    return checked

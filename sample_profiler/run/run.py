@@ -1,0 +1,393 @@
+"""Owns a run from its start to its end: lay it out, start it in one of its two wirings, end it, and say how it went."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from sample_profiler.config import Config, is_surely_on_cpu
+from sample_profiler.envs import EnvSpec, export_registration
+from sample_profiler.errors import ConfigError, RecordError
+from sample_profiler.model.convolutions import (
+    convolutions_of,
+    find_problem_of_image,
+    fitted_images,
+    flattened_images,
+    least_side,
+)
+from sample_profiler.model.registry import registered_parts
+from sample_profiler.profiling import TWIN, Session
+from sample_profiler.profiling.record.reader import read_record_file
+from sample_profiler.reports.hang import describe_latest_place
+from sample_profiler.run.env_probe import EnvProbe
+from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
+from sample_profiler.run.layout.topology import describe_processes, recording_options
+from sample_profiler.run.memory_needs import (
+    find_excess_of_trajectories,
+    find_excess_of_weights,
+    num_copies_in_training,
+)
+from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.run_records import RunRecords
+from sample_profiler.run.runner import Runner
+from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
+from sample_profiler.runtime.channels import LocalChannel, PipeChannel
+from sample_profiler.runtime.ending_signals import drop_dead_terminal, signals_calling
+from sample_profiler.runtime.failure import Failure, HangError
+from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.main_watch import MainThreadWatch
+from sample_profiler.runtime.open_files import allow_open_files
+from sample_profiler.runtime.recording import Recording
+from sample_profiler.runtime.standstill import looking
+from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
+from sample_profiler.storage.sampling_plan import make_sampling_plan
+from sample_profiler.vocabulary import MAIN_LOOP
+
+__all__ = [
+    "RunResult",
+    "allow_processes",
+    "check_spaces",
+    "choose_device",
+    "execute_run",
+    "find_problems_of_network",
+]
+
+logger = logging.getLogger(__name__)
+
+# The pipes to and from a process, and what else the Runner has open for it: at most 12. And what it opens now and then.
+_FILES_PER_PROCESS = 12
+_FILES_IN_RESERVE = 64
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went.
+
+    Attributes:
+        failure: why it failed; None: it did not.
+        reason: why it ended, in words.
+        interrupted_by: number of the signal that ended it; None: it ended by itself.
+        frames: by policy: that were trained on, earlier runs included.
+        fps: frames of all policies trained on in this run, over `elapsed_s`.
+        steady_fps: the same over the last 75 % of the frames.
+        elapsed_s: since the first component was started, without the time for which the run stood still.
+        unrecorded: Timing, as plain data, of components whose process had no record file, by component.
+        session: what all processes have recorded.
+        steady: the same without start and end of the run; without processes if it was over before it was steady.
+        processes: threads and cores that were chosen for each component; empty for a serial run.
+        keeps_earlier: the folder has the recordings of the run that it was to go on with: it has trained nothing.
+    """
+
+    failure: Failure | None
+    reason: str
+    interrupted_by: int | None
+    frames: dict[int, int]
+    fps: float
+    steady_fps: float
+    elapsed_s: float
+    unrecorded: dict[str, dict[str, Any]]
+    session: Session
+    steady: Session
+    processes: dict[str, dict[str, object]]
+    keeps_earlier: bool = False
+
+
+def check_spaces(config: Config, env_spec: EnvSpec) -> None:
+    """Find what in the configuration does not fit the environment, before anything is made or overwritten.
+
+    Raises:
+        ConfigError: with all problems.
+    """
+    problems: list[str] = []
+    try:
+        plan = make_sampling_plan(config.sampling, env_spec.num_agents)
+    except ConfigError as error:
+        problems += error.problems
+    else:
+        problems += find_excess_of_trajectories(config, env_spec, plan)
+    num_copies = num_copies_in_training(config, on_cpu=is_surely_on_cpu(config.run.device))
+    problems += find_problems_of_network(config, env_spec, config.sampling.num_policies, num_copies)
+    if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
+        problems.append(
+            f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
+            f"{env_spec.action_space}: use --exploration_loss=entropy"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: int, num_copies: int) -> list[str]:
+    """Find what the network could not make of the observations, and whether it is too large.
+
+    Args:
+        config: of the run.
+        env_spec: of its environment.
+        num_policies: that are in memory.
+        num_copies: of the weights of each.
+    """
+    try:
+        seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
+    except ConfigError as error:
+        return list(error.problems)
+    problems: list[str] = []
+    given = config.observations
+    try:
+        normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
+    except ConfigError as error:
+        problems += error.problems
+    of_images: list[str] = []
+    if registered_parts(config).encoder is None:  # the user's own takes what it likes
+        architecture = config.model.encoder_conv_architecture
+        of_images = list(filter(None, (find_problem_of_image(key, space, architecture) for key, space in seen.items())))
+    return problems + (
+        of_images
+        or find_excess_of_weights(config, seen, env_spec.action_space, num_policies=num_policies, num_copies=num_copies)
+    )
+
+
+def allow_processes(config: Config) -> None:
+    """See to it that this process may open as many files as its children need, before anything is overwritten.
+
+    Raises:
+        ConfigError: the system's limit is too low.
+    """
+    sampling = config.sampling
+    if sampling.serial_mode:
+        return
+    per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
+    per_policy += bool(config.evaluation.eval_every_steps)
+    num_processes = sampling.num_workers + sampling.num_policies * per_policy
+    num_files = _FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE
+    if sampling.inference == "worker":  # a pipe from each policy's Learner to each worker, for the first weights
+        num_files += 2 * sampling.num_workers * sampling.num_policies
+    if obstacle := allow_open_files(num_files):
+        raise ConfigError(
+            [
+                f"a run of {num_processes:,} processes cannot begin: {obstacle}: use a smaller --num_workers with a "
+                "larger --num_envs_per_worker, or have the limit raised (ulimit -Hn, LimitNOFILE of a service, "
+                "--ulimit nofile of a container)"
+            ]
+        )
+
+
+def choose_device(config: Config) -> str:
+    """Return "cuda" or "cpu" as `--device` asks.
+
+    Raises:
+        ConfigError: a GPU is asked for and there is none.
+    """
+    if is_surely_on_cpu(config.run.device):
+        return "cpu"
+    import torch  # only now: without a GPU the main process does without it
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if config.run.device == "gpu":
+        raise ConfigError(["--device=gpu: PyTorch finds no GPU on this machine: use --device=cpu or --device=auto"])
+    return "cpu"
+
+
+def execute_run(
+    config: Config,
+    env_spec: EnvSpec,
+    device: str,
+    run_folder: Path,
+    observers: Sequence[RunObserver],
+    started_ns: int | None = None,
+    probe: EnvProbe | None = None,
+) -> RunResult:
+    """Train until the run ends, however it ends.
+
+    Args:
+        config: of the run.
+        env_spec: from `probe_env`.
+        device: from `choose_device`.
+        run_folder: where the run's files go; exists.
+        observers: who is told how the run goes.
+        started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
+        probe: of the environment, which is still being closed while the run begins. None: that is over.
+    """
+    started_ns = time.perf_counter_ns() if started_ns is None else started_ns
+    seed = config.run.seed if config.run.seed is not None else draw_seed()
+    is_serial = config.sampling.serial_mode
+    blueprint = make_blueprint(
+        config=config,
+        seed=seed,
+        env_payload=export_registration(config.run.env),
+        env_spec=env_spec,
+        run_folder=run_folder,
+        device=device,
+        make_channel=LocalChannel if is_serial else PipeChannel,
+    )
+    _log_layout(blueprint, seed)
+    records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)
+    records.set_earlier_aside()
+    try:
+        return _run_to_the_end(blueprint, observers, records, started_ns, seed, probe)
+    except BaseException:  # a second Ctrl+C, too
+        records.put_earlier_back()
+        raise
+
+
+def _run_to_the_end(
+    blueprint: Blueprint,
+    observers: Sequence[RunObserver],
+    records: RunRecords,
+    started_ns: int,
+    seed: int,
+    probe: EnvProbe | None,
+) -> RunResult:
+    is_serial = blueprint.config.sampling.serial_mode
+    options = recording_options(blueprint.config, blueprint.run_folder)
+    recording = Recording(options, "Serial" if is_serial else "Runner")
+    interrupted: list[int] = []
+
+    def interrupt(number: int) -> None:
+        interrupted.append(number)
+        drop_dead_terminal()
+        runner.interrupt(f"interrupted by {signal.Signals(number).name}")
+
+    try:
+        make_wiring = SerialWiring if is_serial else ParallelWiring
+        watch = MainThreadWatch(blueprint.config.faults.hang_timeout, partial(_locate, recording))
+        wiring = make_wiring(blueprint, observers, Surroundings(recording, records, started_ns, watch, probe))
+        runner = wiring.runner
+        with watch:
+            with looking(runner.standstills.look), signals_calling(interrupt, wiring.kill):
+                wiring.start()
+                try:
+                    _run_loop(wiring)
+                    _log_end(runner)
+                finally:
+                    with runner.timing.add_time("stop_components"):
+                        with watch.patient():
+                            steady = _end_steady_part(recording, records)
+                        wiring.stop()
+            with runner.timing.add_time("finish"):
+                recording.update()
+                _finish(runner)
+        if recording.path is None:
+            runner.unrecorded[runner.name] = runner.timing.to_dict()
+    finally:
+        recording.close()  # also if nothing was begun: another run in this process has its own
+    return _make_result(blueprint, runner, steady, seed, interrupted[0] if interrupted else None)
+
+
+def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
+    try:
+        with wiring.runner.timing.add_time(MAIN_LOOP):
+            wiring.run()
+    except (Exception, SystemExit, HangError) as error:  # whoever calls sys.exit() shall not take the others along
+        wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))
+
+
+def _finish(runner: Runner) -> None:
+    try:
+        runner.finish()
+    except HangError as error:  # an observer does
+        runner.fail(Failure.from_exception(runner.name, error))
+
+
+def _locate(recording: Recording) -> str:
+    """Return where this process is, for a thread beside the one that hangs; empty: that cannot be seen."""
+    try:
+        record = read_record_file(recording.path, with_events=False, with_histograms=False) if recording.path else None
+    except (RecordError, OSError):
+        return ""
+    return describe_latest_place(record, time.perf_counter_ns()) if record else ""
+
+
+def _log_end(runner: Runner) -> None:
+    """Say that the run ends before its components do, which may take a while."""
+    hint = "; another Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
+    logger.info("Ending all components: %s%s", runner.reason, hint)
+
+
+def _end_steady_part(recording: Recording, records: RunRecords) -> Session:
+    """Return the steady part; whatever comes in between, components still have to be stopped."""
+    try:
+        recording.update()
+        return records.end_steady_part()
+    except Exception as error:
+        logger.warning("There are no figures of the steady part: %s: %s", type(error).__name__, error)
+        return Session(created_s=time.time())
+
+
+def _make_result(
+    blueprint: Blueprint, runner: Runner, steady: Session, seed: int, interrupted_by: int | None
+) -> RunResult:
+    """Say how a run went that is over, and write its session.
+
+    Args:
+        blueprint: of the run.
+        runner: has finished.
+        steady: what was recorded of the steady part.
+        seed: of the run.
+        interrupted_by: number of the signal that ended it; None: it ended by itself.
+    """
+    statistics, records, failure = runner.statistics, runner.records, runner.failure
+    facts: dict[str, Any] = {
+        "frames": dict(enumerate(blueprint.counters.trained_frames.tolist())),
+        "fps": sum(statistics.trained_frames().values()) / statistics.elapsed_s,
+        "steady_fps": statistics.throughput.steady_rate(),
+        "elapsed_s": statistics.elapsed_s,
+    }
+    told = {"reason": runner.reason, "failure": None if failure is None else failure.message}
+    return RunResult(
+        failure=failure,
+        reason=runner.reason,
+        interrupted_by=interrupted_by,
+        **facts,
+        unrecorded=runner.unrecorded,
+        session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=failure is None),
+        steady=steady,
+        processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),
+        keeps_earlier=records.keeps_earlier,
+    )
+
+
+def _log_layout(blueprint: Blueprint, seed: int) -> None:
+    sampling, plan = blueprint.config.sampling, blueprint.plan
+    logger.info("Seed %d, device %s, recorder: %s", seed, blueprint.device, TWIN)
+    logger.info(
+        "%d workers x %d environments x %d agents; %d trajectory slots of %d steps (%.0f MiB); trains on %d at once",
+        sampling.num_workers,
+        sampling.num_envs_per_worker,
+        plan.num_agents,
+        plan.num_slots,
+        plan.rollout,
+        blueprint.trajectories.num_bytes / 2**20,
+        plan.dataset_slots,
+    )
+    _log_images(blueprint.config, blueprint.env_spec.observation_space)
+
+
+def _log_images(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
+    """Say where the package's own encoders have others convolutions than one may think, or none."""
+    if registered_parts(config).encoder is not None:
+        return
+    architecture = config.model.encoder_conv_architecture
+    for key in flattened_images(observation_spaces, architecture):
+        logger.info(
+            "Observation %r of shape %s is flattened for fully connected layers: --encoder_conv_architecture=%s needs "
+            "images of %dx%d pixels, or bytes",
+            *(key, observation_spaces[key].shape, architecture, least_side(architecture), least_side(architecture)),
+        )
+    for key in fitted_images(observation_spaces, architecture):
+        shape = observation_spaces[key].shape or ()
+        logger.info(
+            "Observation %r of shape %s is smaller than the %dx%d pixels that --encoder_conv_architecture=%s is made "
+            "for: kernels (and strides) are %s",
+            *(key, shape, least_side(architecture), least_side(architecture), architecture),
+            ", ".join(
+                "{}x{} ({}x{})".format(*each.kernel_size, *each.stride) for each in convolutions_of(architecture, shape)
+            ),
+        )

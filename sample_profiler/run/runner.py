@@ -1,0 +1,447 @@
+"""The Runner: listens to all components, decides when the run ends, and keeps its books.
+
+Runs in the main process. It does no work that training waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sample_profiler.component_id import LEARNER, RUNNER, ComponentId
+from sample_profiler.components.messages import (
+    Counters,
+    EpisodesFinished,
+    EvaluationFinished,
+    TargetReached,
+    TrainingStatistics,
+)
+from sample_profiler.config import Config
+from sample_profiler.errors import CommandError
+from sample_profiler.profiling import Timing
+from sample_profiler.run.commands.control import Control
+from sample_profiler.run.commands.requests import AsksComponents
+from sample_profiler.run.commands.selection import name_some
+from sample_profiler.run.commands.sender import Crew, CrewMember
+from sample_profiler.run.dispatcher import Audience
+from sample_profiler.run.layout.blueprint import frames_per_step
+from sample_profiler.run.losses.guard import Guard
+from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.observers import RunObserver, SummaryWriter
+from sample_profiler.run.processes import Processes
+from sample_profiler.run.records.run_records import RunRecords
+from sample_profiler.run.records.statistics import RunStatistics
+from sample_profiler.run.standstills import Standstills
+from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.child import Finished, SharedMemoryNames
+from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
+from sample_profiler.runtime.event_loop import Input, LoopControl, Timer
+from sample_profiler.runtime.failure import Failure, FailureLog
+from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.machine import machine_busy_s
+from sample_profiler.runtime.standstill import StoodStill
+from sample_profiler.runtime.supervisor import Child
+from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
+
+__all__ = ["Runner", "RunnerLinks"]
+
+logger = logging.getLogger(__name__)
+
+_STATUS_INTERVAL_S = 1.0
+_CONTROL_INTERVAL_S = 0.2
+_SERIAL_REST = 1.0  # of the time of a turn of observers: all components wait for them there
+_WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True)
+class RunnerLinks:
+    """What connects the Runner with everybody else.
+
+    Attributes:
+        reports: queues of the components of this process.
+        processes: that the run has started.
+        records: what all processes have recorded.
+        update_recording: brings the record file of this process up to date.
+        loop: ends the loop that the Runner runs in, or has it ask anew what the Runner listens to.
+    """
+
+    reports: Sequence[LocalReports]
+    processes: Processes
+    records: RunRecords
+    update_recording: Callable[[], None]
+    loop: LoopControl
+
+
+class Runner(AsksComponents):
+    """Watches a run.
+
+    Args:
+        config: of the run.
+        counters: that the components share.
+        num_agents: that follow each policy.
+        run_folder: where the run's files are.
+        observers: who is told how the run goes.
+        links: with everybody else.
+        start_s: when the first component was started (monotonic clock).
+
+    Attributes:
+        num_workers: number of rollout workers.
+        counters: that the components share.
+        guard: decides what follows when components are in trouble.
+        failure: why the run failed; None: it did not.
+        reason: why the run ended, in words.
+        is_interrupted: whether its user has asked it to end.
+        unrecorded: Timing, as plain data, of components that have finished and had no record file, by component.
+        crew: all components, to be asked for something; empty until `command` is called.
+        records: what all processes have recorded.
+        standstills: who stood still, and for how long.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        counters: Counters,
+        num_agents: Sequence[int],
+        run_folder: Path,
+        observers: Sequence[RunObserver],
+        links: RunnerLinks,
+        start_s: float,
+    ) -> None:
+        self.name = RUNNER
+        self.num_workers = config.sampling.num_workers
+        self.timing = Timing("Runner profile")
+        self.statistics = RunStatistics(
+            counters,
+            num_agents,
+            config.saving,
+            frames_per_step(config),
+            config.machine.stats_avg,
+            start_s,
+        )
+        self.counters = counters
+        self._failure_log = FailureLog()
+        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
+        self.failure: Failure | None = None
+        self.reason = ""
+        self.is_interrupted = False
+        self.unrecorded: dict[str, dict[str, Any]] = {}
+        self.records = links.records
+        self._config = config
+        self._links = links
+        self._processes = links.processes
+        self._finished: set[str] = set()
+        self._reports: list[Any] = list(links.reports)
+        self._exits: list[Any] = []
+        self._audience = Audience(
+            observers,
+            self.timing,
+            fail=lambda error: self.fail(Failure.from_exception(self.name, error)),
+            is_over=lambda: bool(self.reason),
+            rest=_SERIAL_REST if config.sampling.serial_mode else 0.0,
+        )
+        self._run_folder = run_folder
+        self._answers = LocalReports()
+        self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
+        self._control: Control | None = None
+        policies = range(config.sampling.num_policies)
+        learners = [str(ComponentId(LEARNER, policy)) for policy in policies]
+        self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
+        self._policies_to_train = set(policies)
+        self._failed: set[str] = set()
+
+    def introduce(self) -> None:
+        """Show the run to its observers; called once, before anything is trained."""
+        self._audience.tell("on_init", lambda observer: observer.on_init(self))
+
+    def inputs(self) -> list[Input]:
+        """Listen to everybody, and tell observers and message handlers what they are owed."""
+        return [
+            *(Input(source, self.handle_reports) for source in self._reports),
+            *(Input(source, self._on_exits) for source in self._exits),
+            Input(self._audience.owed, lambda _: self._audience.serve()),
+        ]
+
+    def timers(self) -> list[Timer]:
+        """Look at the clock, and note what observers are to be told."""
+        return [
+            Timer(_STATUS_INTERVAL_S, self._update_status),
+            Timer(_CONTROL_INTERVAL_S, self._poll_control),
+            Timer(self._config.machine.experiment_summaries_interval, self._write_summaries),
+        ]
+
+    def gauges(self) -> dict[str, float]:
+        """Measure throughput, and how busy the machine is."""
+        gauges = {FPS: self.statistics.throughput.rate(10)}
+        gauges[FRAMES] = float(sum(self.statistics.trained_frames().values()))
+        gauges[STOOD_STILL_S] = self.statistics.throughput.left_out_s
+        busy_s = machine_busy_s()
+        return gauges if busy_s is None else gauges | {MACHINE_BUSY_S: busy_s}
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        """Offer nothing of its own."""
+        return {}
+
+    def start(self) -> None:
+        """Tell observers, and wait for the first report."""
+        self._audience.tell("on_start", lambda observer: observer.on_start(self))
+
+    def wait_block(self) -> str:
+        """Tell that the Runner waits for any component."""
+        return WAIT + FOR_COMPONENTS
+
+    def finish(self) -> None:
+        """Take the last figures and let observers go."""
+        if self._control is not None:
+            self._control.close()
+        self._leave_out_standstill(at_once=True)
+        self._update_status()
+        self.records.end_timeline()
+        self._audience.forget("on_summaries")  # of these, the last are told of in any case
+        self._audience.close()
+        status = self.statistics.status()
+        with self._processes.beating():
+            self._audience.tell("on_summaries", lambda observer: observer.on_summaries(status))
+            self.records.write_timers()
+        self._audience.tell_of_end(lambda observer: observer.on_stop(self))
+
+    def watch(self, child: Child) -> None:
+        """Listen to a process that was started, and look after it, from now on."""
+        logger.info("Started %s as process %d", child.name, child.pid)
+        self._reports.append(child.reports)
+        self._exits.append(child.exit)
+        self.guard.expect(child.name)
+
+    def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
+        """Take command of these components, and let other programs ask for captures of them.
+
+        Args:
+            members: who can be asked from now on.
+            answers: where those of this process answer, who are no other source of reports.
+        """
+        self._answers = answers
+        self.crew = Crew(members, self.take_reports, lambda: self.reason, self.timing)
+        self._control = Control(self._run_folder, self.crew)
+
+    def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:
+        """Have a function called with every message of a type that components report.
+
+        Args:
+            message_type: of `sample_profiler.components.messages`, such as `EpisodesFinished`.
+            handler: called with this Runner and the message, after the Runner has taken it in and when it has its next
+                turn; in order. What is owed to a slow one when the run has ended is left out.
+
+        Raises:
+            TypeError: there are no messages of that type, or the handler cannot be called.
+        """
+        self._audience.add_handler(message_type, handler)
+
+    def add_extra_summaries(self, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
+        """Have all observers add figures of their own; for the one that writes the summaries.
+
+        Args:
+            policy_id: number of the policy.
+            env_steps: frames that it has been trained on.
+            writer: takes the figures.
+        """
+        self._audience.tell(
+            "extra_summaries", lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer)
+        )
+
+    def interrupt(self, reason: str) -> None:
+        """End the run early, on behalf of its user."""
+        self.is_interrupted = True
+        self._end(reason)
+
+    def handle_reports(self, reports: list[Any]) -> None:
+        """Take in what components report; also called while they are being stopped."""
+        for report in reports:
+            match report:
+                case logging.LogRecord():
+                    logging.getLogger(report.name).handle(report)
+                case EpisodesFinished():
+                    self.statistics.add_episodes(report.episodes)
+                    self._update_metrics()
+                case TrainingStatistics():
+                    self.statistics.add_training(report.policy, report.values)
+                case EvaluationFinished():
+                    self.statistics.add_evaluation(report)
+                    logger.info("%s", _describe_evaluation(report))
+                case TargetReached():
+                    self._policies_to_train.discard(report.policy)
+                    if not self._policies_to_train:
+                        self._end("all policies have been trained for as many frames as asked")
+                case Failure():
+                    if self.reason:
+                        self._failed.add(report.component)
+                    self.guard.take_failure(report)
+                case Finished():
+                    self._finished.add(report.component)
+                    if report.unrecorded is not None:
+                        self.unrecorded[report.component] = report.unrecorded
+                    if self.reason:  # else its process has to end by itself: it may still hang on the way
+                        self.guard.forget(report.component)
+                case CommandResult():
+                    self.crew.take(report)
+                case Heartbeat():
+                    self.guard.hear(report)
+                case SharedMemoryNames():
+                    self._processes.note_shared_memory(report)
+                case StoodStill():
+                    self.standstills.note(report)
+            self._audience.owe_message(self, report)
+
+    def take_reports(self) -> None:
+        """Take in what components have reported by now, and show that the Runner goes on."""
+        self._processes.beat()
+        for source in (*self._reports, self._answers):
+            self.handle_reports(source.receive())
+        self._look_at_clock()
+        if not self.reason:  # who is waited for may hang
+            self.guard.look_now_and_then()
+
+    def fail(self, failure: Failure) -> None:
+        """End the run because of a failure; the first one counts, later ones are often its consequences."""
+        self._failure_log.write(failure)
+        self._failed.add(failure.component)
+        if self.failure is None:
+            self.failure = failure
+        self._end(f"{failure.component} failed")
+
+    def knows_end_of(self, component: str) -> bool:
+        """Tell whether a component has finished, or is known to have failed."""
+        return component in self._finished or component in self._failed
+
+    def miss_ends(self, missed: Mapping[str, str]) -> None:
+        """Tell of components that did not end in order; what is lost with a Learner fails the run.
+
+        With others nothing is lost that the end of the run would have kept: trajectories that nobody trains on any
+        more, the statistics of a second.
+
+        Args:
+            missed: what became of each instead, by its name.
+        """
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for component, message in missed.items():
+            which = ComponentId.parse(component)
+            has_learned = which.kind == LEARNER and bool(self.counters.training_iterations[which.policy])
+            if has_learned and component not in self._finished:
+                lost = "; what it had learned since its last checkpoint is lost"
+                self.fail(Failure(component, message + lost, ""))
+            else:
+                told[message].append(component)
+        for message, components in told.items():  # many that share a fate share a line
+            logger.warning("%s%s: %s", name_some(components), ", each" if len(components) > 1 else "", message)
+
+    def _end(self, reason: str) -> None:
+        if not self.reason:
+            self.reason = reason
+        self._links.loop.stop()
+
+    def _on_exits(self, processes: list[Child]) -> None:
+        ended = self.guard.await_ends(processes)
+        for process in ended:
+            self.handle_reports(process.reports.receive())  # it may have said why
+            if process.was_asked_to_end and not self.reason:
+                time.sleep(SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
+        if self.failure is None and not self.reason:
+            self.guard.take_exits(ended)
+            if self._failed:  # which is told of all of them together
+                self._failed.update(process.name for process in ended)
+
+    def _replace(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
+        if self.reason:  # since another one of the same moment was replaced
+            logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
+            return
+        with self.timing.add_time("replace_worker"):
+            self._replace_process(lost, failure, rescue)
+
+    def _replace_process(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
+        self._reports = [source for source in self._reports if source is not lost.reports]
+        self._exits = [source for source in self._exits if source is not lost.exit]
+        try:
+            child = rescue.replace(lost, self, self.crew.names())
+        except (CommandError, OSError) as error:  # OSError: there is no room for another process
+            if self.reason:  # meanwhile: nobody has to answer any more
+                logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
+                return
+            essential = self.guard.find_essential(failure)
+            self.fail(essential or replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
+            return
+        self.watch(child)
+        self.crew.replace(child)
+        self._finished.discard(lost.name)  # if the lost one has finished, its successor has not
+        self._links.loop.refresh()
+        self.records.add_up_lost(lost.name)
+        logger.warning(
+            "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
+            "episodes, and what it had sampled for rollouts that were not finished is lost",
+            *(lost.name, failure.message, child.pid, rescue.replacements.num_recent),
+            self._config.faults.max_worker_restarts,
+        )
+
+    def _leave_out_standstill(self, *, at_once: bool = False) -> None:
+        self.standstills.look()
+        if (span_s := self.standstills.settle(at_once=at_once)) is not None:
+            self.statistics.throughput.leave_out(*span_s)
+
+    def _update_status(self) -> None:
+        self._leave_out_standstill()
+        self.statistics.sample()
+        self.records.note(self.statistics.episode_figures())
+        status = self.statistics.status()
+        iterations = int(self.counters.training_iterations.sum())
+        if iterations:
+            self.records.replace_earlier()
+        self._audience.owe_training_steps(iterations, lambda observer, number: observer.on_training_step(self, number))
+        self._audience.owe("on_status", lambda observer: observer.on_status(status))
+        if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
+            self.records.begin_steady_part(self._links.update_recording)
+        if not self.reason:
+            self.guard.look()
+        self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
+        self.standstills.look()
+        if self.standstills.is_open:  # the time may not count
+            return
+        if self.statistics.elapsed_s >= self._config.saving.train_for_seconds:
+            self._end("the run has trained for as many seconds as asked")
+
+    def _poll_control(self) -> None:
+        self.records.follow_timeline()
+        self.handle_reports(self._answers.receive())
+        if self._control is not None:
+            self._control.poll()
+
+    def _write_summaries(self) -> None:
+        status = self.statistics.status()
+
+        def tell(observer: RunObserver) -> None:
+            with self._processes.beating():
+                observer.on_summaries(status)
+
+        self._audience.owe("on_summaries", tell)
+        with self._processes.beating():
+            self.records.write_timers()
+
+    def _update_metrics(self) -> None:
+        for policy in range(self._config.sampling.num_policies):
+            metric = self.statistics.metric(policy)
+            self.counters.metric[policy] = math.nan if metric is None else metric
+
+
+def _describe_evaluation(evaluation: EvaluationFinished) -> str:
+    values = evaluation.values
+    return (
+        f"Evaluation of policy {evaluation.policy} after {evaluation.frames:,} frames: reward {values['reward']:.3f} ± "
+        f"{values['reward_stddev']:.3f} over {evaluation.num_episodes} episodes"
+    )
