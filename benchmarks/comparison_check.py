@@ -30,7 +30,7 @@ from sample_profiler.analysis.costs import run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = (

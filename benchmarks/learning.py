@@ -25,7 +25,7 @@ from typing import Any
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 RESULTS = Path(__file__).parent / "results"
 _REWARD_TAG = "reward/reward"

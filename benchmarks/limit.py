@@ -26,7 +26,7 @@ from benchmarks.measuring.limits import PARTS, compose, limit_path
 from benchmarks.measuring.part_costs import Setting, count_inference_rows, measure_inference, measure_training
 from benchmarks.measuring.peer_runs import RESULTS, VENVS, fill_scenario
 from sample_profiler.run.layout.blueprint import frames_per_step
-from sample_profiler.runtime.machine import Machine, usable_cpus
+from sample_profiler.runtime.machine.machine import Machine, usable_cpus
 
 _ENVS_PER_PROCESS = 8
 

@@ -25,7 +25,7 @@ from benchmarks.measuring.comparison_tasks import TASKS
 from benchmarks.measuring.limits import read_limits
 from benchmarks.measuring.peer_runs import RESULTS, VENVS, Measured, run_command
 from benchmarks.measuring.scaling_cases import SWEEPS, Case, cases
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 _QUICK_SECONDS = 20.0
 _COLUMNS = {

@@ -38,7 +38,7 @@ from benchmarks.measuring.old_and_new import TURNS_S, Turns, read_frames, take_t
 from benchmarks.measuring.paired import ratio_on_to_off
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 TASKS = {
     "cartpole": ("sf_examples.gym.train_gym", "--env=CartPole-v1"),

@@ -32,7 +32,7 @@ from benchmarks.measuring.peer_runs import (
     run_command,
 )
 from harness.kept_lines import describe_machine
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 _LEAST_SECONDS = 120.0
 _LEAST_ROUNDS = 5

@@ -35,7 +35,7 @@ from sample_profiler.analysis.whatif import gain, median_ceiling, stage_weight
 from sample_profiler.cli.slowing import Pair, choose_lengths, look, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.control_socket import ControlClient
+from sample_profiler.runtime.commands.control_socket import ControlClient
 
 RESULTS = Path(__file__).parent / "results"
 _SHARE = 0.5  # as the command does by itself

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sample_profiler.runtime.event_loop import EventLoop
+from sample_profiler.runtime.loop.event_loop import EventLoop
 
 FOLDER = Path(os.environ["INJECT"])
 GROWN: list[bytes] = []

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 __all__ = [
     *("ROOT", "describe_machine"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from sample_profiler.runtime.orphans import list_shared_memory, mapped_shared_memory
+from sample_profiler.runtime.processes.orphans import list_shared_memory, mapped_shared_memory
 
 COLLECTED = re.compile(r"Collected (\{.*\}), FPS: ([\d.]+)$", re.MULTILINE)
 CARTPOLE = ("sf_examples.gym.train_gym", "--env=CartPole-v1", "--num_workers=2", "--num_envs_per_worker=4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sample_profiler.runtime.early_interrupts import end_silently_when_interrupted
+from sample_profiler.runtime.signals.early_interrupts import end_silently_when_interrupted
 
 __all__ = ["main"]
 

@@ -21,7 +21,7 @@ from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run.layout import blueprint as blueprints
 from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.run.runner import Runner
-from sample_profiler.runtime.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 from tests.run.runner_doubles import FakeProcesses, Observer, make_links

@@ -63,7 +63,7 @@ def name_of(path: Path) -> str:
 
 
 def package_of(module: str) -> str:
-    """Return what a module of the package counts as in the table: "runtime" for sample_profiler.runtime.child."""
+    """Return what a module of the package counts as in the table: "runtime" for sample_profiler.runtime.loop.turns."""
     _, _, inner = module.partition(".")
     return inner.partition(".")[0]
 
@@ -139,8 +139,11 @@ def test_the_check_of_rows_sees_every_way_of_importing():
         "def f():\n    from sample_profiler.storage.dataset import Dataset",
         "if TYPE_CHECKING:\n    import sample_profiler.model",  # side by side counts as upward
     ]
-    assert [len(describe_violations("sample_profiler.runtime.child", source)) for source in upward] == [1] * 5
-    assert describe_violations("sample_profiler.runtime.child", "from sample_profiler.errors import ConfigError") == []
+    assert [len(describe_violations("sample_profiler.runtime.loop.turns", source)) for source in upward] == [1] * 5
+    assert (
+        describe_violations("sample_profiler.runtime.loop.turns", "from sample_profiler.errors import ConfigError")
+        == []
+    )
 
 
 def imported_outside(package: str) -> dict[str, set[str]]:

@@ -20,7 +20,7 @@ from benchmarks.measuring.processes import run_processes
 from harness.kept_lines import ROOT
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement, export_registration, import_registration, inspect_env, make_env
-from sample_profiler.runtime.machine import usable_cpus
+from sample_profiler.runtime.machine.machine import usable_cpus
 
 __all__ = ["measure_alone", "measure_both"]
 

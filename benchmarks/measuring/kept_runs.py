@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.kept_lines import ROOT, append_line, ask_git, read_lines
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 
 __all__ = ["KeptRuns", "describe_commit"]
 

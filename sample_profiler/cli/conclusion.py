@@ -17,7 +17,7 @@ from sample_profiler.reports.trees import format_trees
 from sample_profiler.reports.verdict import format_verdict
 from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["conclude", "exit_status"]

@@ -14,7 +14,7 @@ from sample_profiler.config import Config, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.folder_lock import folder_locked, stay_until_unlocked
+from sample_profiler.runtime.surroundings.folder_lock import folder_locked, stay_until_unlocked
 
 __all__ = ["end_trial", "remove_unfinished", "replace_config", "take_folder"]
 

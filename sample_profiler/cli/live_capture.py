@@ -19,7 +19,7 @@ from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.reports.distance import describe_hosts, is_running
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.control_socket import ControlClient, foreign_answer
+from sample_profiler.runtime.commands.control_socket import ControlClient, foreign_answer
 
 __all__ = [
     *("CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "describe_obstacle", "interruption"),

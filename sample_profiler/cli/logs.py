@@ -12,7 +12,7 @@ from typing import IO, cast
 from rich.console import Console
 
 from sample_profiler.profiling.tree.render import printable_text
-from sample_profiler.runtime.outputs import Output
+from sample_profiler.runtime.surroundings.outputs import Output
 
 __all__ = ["ConsoleHandler", "RunFormatter", "RunLog", "log_to_console", "log_to_file", "make_console"]
 

@@ -11,8 +11,8 @@ from sample_profiler.cli.arguments import CommandParser
 from sample_profiler.cli.problems import note
 from sample_profiler.cli.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
 from sample_profiler.errors import SampleProfilerError, TooSlowError
-from sample_profiler.runtime.early_interrupts import interrupts_raising
-from sample_profiler.runtime.ending_signals import write_to_nowhere
+from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
+from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
 from sample_profiler.version import __version__
 
 __all__ = ["main"]

@@ -29,8 +29,8 @@ from sample_profiler.reports.video import VideoWriter
 from sample_profiler.run.layout.factories import make_network
 from sample_profiler.run.run import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.ending_signals import signals_raising, write_to_nowhere
-from sample_profiler.runtime.machine import draw_seed
+from sample_profiler.runtime.machine.machine import draw_seed
+from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import PlayedEpisode, Player

@@ -14,8 +14,8 @@ from sample_profiler.analysis.window import window
 from sample_profiler.cli.problems import note
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import Session, read_live
-from sample_profiler.runtime.control_socket import ControlClient
-from sample_profiler.runtime.slowdown import MOST_SECONDS
+from sample_profiler.runtime.commands.control_socket import ControlClient
+from sample_profiler.runtime.loop.slowdown import MOST_SECONDS
 
 __all__ = ["SHORT_S", "SPARE_S", "STAGES", "Pair", "choose_lengths", "look", "measure_pairs"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from sample_profiler.runtime.ending_signals import EndedBySignal
+from sample_profiler.runtime.signals.ending_signals import EndedBySignal
 
 __all__ = ["BAD_USAGE", "FAILED", "TOO_SLOW", "status_of_interrupt", "status_of_signal"]
 

@@ -17,12 +17,12 @@ from sample_profiler.files import expand_home
 from sample_profiler.run.env_probe import EnvProbe, begin_probe
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.ending_signals import signals_raising
-from sample_profiler.runtime.left_behind import LeftBehind
-from sample_profiler.runtime.machine import draw_seed
-from sample_profiler.runtime.main_module import check_main_module
-from sample_profiler.runtime.outputs import outputs_kept
-from sample_profiler.runtime.process_settings import alarms_survived
+from sample_profiler.runtime.machine.machine import draw_seed
+from sample_profiler.runtime.processes.main_module import check_main_module
+from sample_profiler.runtime.signals.ending_signals import signals_raising
+from sample_profiler.runtime.surroundings.left_behind import LeftBehind
+from sample_profiler.runtime.surroundings.outputs import outputs_kept
+from sample_profiler.runtime.surroundings.process_settings import alarms_survived
 
 __all__ = ["train_as_told"]
 

@@ -19,7 +19,7 @@ from sample_profiler.run.layout.factories import check_own_parts
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device, execute_run
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine import Machine
+from sample_profiler.runtime.machine.machine import Machine
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.version import __version__
 

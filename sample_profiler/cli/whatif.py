@@ -18,8 +18,8 @@ from sample_profiler.profiling.session.session import read_live
 from sample_profiler.reports.distance import describe_hosts
 from sample_profiler.reports.tables import format_table
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.control_socket import ControlClient
-from sample_profiler.runtime.slowdown import MOST_SECONDS, MOST_SHARE
+from sample_profiler.runtime.commands.control_socket import ControlClient
+from sample_profiler.runtime.loop.slowdown import MOST_SECONDS, MOST_SHARE
 
 __all__ = [
     *("STAGES", "Pair", "WhatifRequest", "add_parser", "choose_lengths", "format_weights", "look", "measure_pairs"),

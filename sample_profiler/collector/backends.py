@@ -18,12 +18,12 @@ from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import finish_component
-from sample_profiler.runtime.commands import Command, CommandResult, run_command
-from sample_profiler.runtime.event_loop import Component, LocalWaiter, LoopControl
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.commands.commands import Command, CommandResult, run_command
+from sample_profiler.runtime.loop.event_loop import Component, LocalWaiter, LoopControl
+from sample_profiler.runtime.machine.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.processes.child import finish_component
+from sample_profiler.runtime.processes.failure import Failure
 
 if TYPE_CHECKING:
     import torch

@@ -10,12 +10,12 @@ from typing import Any
 from sample_profiler.components.messages import EpisodesFinished, EpisodeStatistics
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing
-from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.child import SharedMemoryNames
-from sample_profiler.runtime.commands import CommandResult
-from sample_profiler.runtime.event_loop import EventLoop, Input, LoopControl, Timer
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.supervisor import Child
+from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.loop.event_loop import EventLoop, Input, LoopControl, Timer
+from sample_profiler.runtime.messages.channels import Channel
+from sample_profiler.runtime.processes.child import SharedMemoryNames
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.vocabulary import FINISHED_TRAJECTORIES, FOR_ROLLOUT_WORKERS, WAIT
 
 __all__ = ["Caller", "CollectorError", "PausableLoop"]

@@ -28,9 +28,9 @@ from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step, make_blueprint
 from sample_profiler.run.layout.factories import make_model
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device
-from sample_profiler.runtime.channels import LocalChannel, PipeChannel
-from sample_profiler.runtime.machine import draw_seed
-from sample_profiler.runtime.main_module import check_main_module
+from sample_profiler.runtime.machine.machine import draw_seed
+from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
+from sample_profiler.runtime.processes.main_module import check_main_module
 
 __all__ = ["Collector"]
 

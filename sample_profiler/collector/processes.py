@@ -15,10 +15,10 @@ from sample_profiler.collector.caller import Caller, CollectorError, PausableLoo
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs
-from sample_profiler.runtime.commands import Command, CommandResult
-from sample_profiler.runtime.event_loop import LoopControl, PipeWaiter
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.commands.commands import Command, CommandResult
+from sample_profiler.runtime.loop.event_loop import LoopControl, PipeWaiter
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 
 __all__ = ["ProcessBackend"]
 

@@ -14,8 +14,8 @@ from sample_profiler.component_id import BATCHER, ComponentId
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import SLOT, STEP, flow_point
-from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.messages.channels import Channel
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.vocabulary import (
     FINISHED_TRAJECTORIES,

@@ -22,9 +22,9 @@ from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.model import ActorCritic
 from sample_profiler.profiling import Timing, get_timing
-from sample_profiler.runtime.channels import Reports
-from sample_profiler.runtime.children_time import ChildrenTime
-from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.machine.children_time import ChildrenTime
+from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.vocabulary import CHILDREN_CPU_S, ENV_RESET, ENV_STEP, FOR_LEARNER, MAKE_ENV, WAIT
 

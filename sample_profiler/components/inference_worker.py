@@ -22,9 +22,9 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import REQUEST, STEP, WEIGHTS, flow_point, weights_payload
-from sample_profiler.runtime.channels import Channel
-from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.messages.channels import Channel
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories

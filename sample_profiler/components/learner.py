@@ -26,10 +26,10 @@ from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
-from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.heartbeats import Pulse
-from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset, copy_last
 from sample_profiler.storage.policy_weights import PolicyWeights

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sample_profiler.runtime.shared_memory import SharedArrays
+from sample_profiler.runtime.messages.shared_memory import SharedArrays
 
 __all__ = [
     "MESSAGE_TYPES",

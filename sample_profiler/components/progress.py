@@ -17,8 +17,8 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.runtime.event_loop import Timer
-from sample_profiler.runtime.heartbeats import SAVE_S, Pulse
+from sample_profiler.runtime.loop.event_loop import Timer
+from sample_profiler.runtime.messages.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
 from sample_profiler.storage.misfit import describe_misfit
 from sample_profiler.vocabulary import LOAD_CHECKPOINT, SAVE_CHECKPOINT

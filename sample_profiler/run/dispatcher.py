@@ -20,8 +20,8 @@ from sample_profiler.profiling import Timing
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener
 from sample_profiler.run.observers import RunObserver
-from sample_profiler.runtime.channels import LocalChannel
-from sample_profiler.runtime.failure import HangError
+from sample_profiler.runtime.messages.channels import LocalChannel
+from sample_profiler.runtime.processes.failure import HangError
 
 if TYPE_CHECKING:
     from sample_profiler.run.runner import Runner

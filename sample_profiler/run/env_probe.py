@@ -21,15 +21,15 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
-from sample_profiler.runtime.channels import Reports
-from sample_profiler.runtime.child import ChildSettings, SharedMemoryNames
-from sample_profiler.runtime.event_loop import Input, PipeWaiter, Timer
-from sample_profiler.runtime.failure import Failure, HangError
-from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
-from sample_profiler.runtime.machine import choose_worker_threads
-from sample_profiler.runtime.main_watch import MainThreadWatch
-from sample_profiler.runtime.process_settings import ProcessSettings
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.loop.event_loop import Input, PipeWaiter, Timer
+from sample_profiler.runtime.machine.machine import choose_worker_threads
+from sample_profiler.runtime.messages.channels import Reports
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
+from sample_profiler.runtime.processes.failure import Failure, HangError
+from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.processes.supervisor import Supervisor
+from sample_profiler.runtime.surroundings.process_settings import ProcessSettings
 
 __all__ = ["EnvProbe", "begin_local_probe", "begin_probe", "probe_env"]
 

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from sample_profiler.run.losses.rescue import Rescue
-from sample_profiler.runtime.child import SharedMemoryNames
-from sample_profiler.runtime.main_watch import MainThreadWatch
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.processes.child import SharedMemoryNames
+from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.processes.supervisor import Supervisor
 
 __all__ = ["NoProcesses", "Processes", "StartedProcesses"]
 

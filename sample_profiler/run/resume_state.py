@@ -20,8 +20,8 @@ import numpy as np
 from sample_profiler.components.rollout_worker.worker import RolloutWorker
 from sample_profiler.errors import CheckpointError, EnvError
 from sample_profiler.run.layout.blueprint import Blueprint, Channels
-from sample_profiler.runtime.channels import LocalChannel
-from sample_profiler.runtime.event_loop import Component, EventLoop
+from sample_profiler.runtime.loop.event_loop import Component, EventLoop
+from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.storage.sealing import SEAL_FORMAT, open_sealed, seal
 
 if TYPE_CHECKING:

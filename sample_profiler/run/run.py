@@ -39,14 +39,14 @@ from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
-from sample_profiler.runtime.channels import LocalChannel, PipeChannel
-from sample_profiler.runtime.ending_signals import drop_dead_terminal, signals_calling
-from sample_profiler.runtime.failure import Failure, HangError
-from sample_profiler.runtime.machine import draw_seed
-from sample_profiler.runtime.main_watch import MainThreadWatch
-from sample_profiler.runtime.open_files import allow_open_files
-from sample_profiler.runtime.recording import Recording
-from sample_profiler.runtime.standstill import looking
+from sample_profiler.runtime.loop.recording import Recording
+from sample_profiler.runtime.machine.machine import draw_seed
+from sample_profiler.runtime.machine.open_files import allow_open_files
+from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
+from sample_profiler.runtime.processes.failure import Failure, HangError
+from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal, signals_calling
+from sample_profiler.runtime.signals.standstill import looking
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.vocabulary import MAIN_LOOP

@@ -38,16 +38,16 @@ from sample_profiler.run.processes import Processes
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.records.statistics import RunStatistics
 from sample_profiler.run.standstills import Standstills
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Finished, SharedMemoryNames
-from sample_profiler.runtime.commands import CommandResult
-from sample_profiler.runtime.ending_signals import SAME_SIGNAL_S
-from sample_profiler.runtime.event_loop import Input, LoopControl, Timer
-from sample_profiler.runtime.failure import Failure, FailureLog
-from sample_profiler.runtime.heartbeats import Heartbeat
-from sample_profiler.runtime.machine import machine_busy_s
-from sample_profiler.runtime.standstill import StoodStill
-from sample_profiler.runtime.supervisor import Child
+from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.loop.event_loop import Input, LoopControl, Timer
+from sample_profiler.runtime.machine.machine import machine_busy_s
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
+from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
+from sample_profiler.runtime.processes.failure import Failure, FailureLog
+from sample_profiler.runtime.processes.supervisor import Child
+from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
+from sample_profiler.runtime.signals.standstill import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
 
 __all__ = ["Runner", "RunnerLinks"]

@@ -22,18 +22,18 @@ from sample_profiler.run.processes import NoProcesses, Processes, StartedProcess
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.resume_state import keep_course
 from sample_profiler.run.runner import Runner, RunnerLinks
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import finish_component, report_end
-from sample_profiler.runtime.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
-from sample_profiler.runtime.failure import Failure, HangError
-from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
-from sample_profiler.runtime.machine import choose_worker_threads, tame_numerical_libraries
-from sample_profiler.runtime.main_watch import MainThreadWatch, WatchedReports
-from sample_profiler.runtime.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
-from sample_profiler.runtime.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
-from sample_profiler.runtime.recording import Recording
-from sample_profiler.runtime.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
-from sample_profiler.runtime.turns import Turns
+from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
+from sample_profiler.runtime.loop.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
+from sample_profiler.runtime.loop.recording import Recording
+from sample_profiler.runtime.loop.turns import Turns
+from sample_profiler.runtime.machine.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.processes.child import finish_component, report_end
+from sample_profiler.runtime.processes.failure import Failure, HangError
+from sample_profiler.runtime.processes.main_watch import MainThreadWatch, WatchedReports
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
 __all__ = ["ParallelWiring", "SerialWiring", "Surroundings"]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
+from sample_profiler.runtime.messages.shared_memory import SharedArrays, SharedBlock
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.envs.contract import EnvSpec
-from sample_profiler.runtime.shared_memory import ArraySpec, SharedArrays, num_bytes_of
+from sample_profiler.runtime.messages.shared_memory import ArraySpec, SharedArrays, num_bytes_of
 from sample_profiler.spaces import action_dtype, action_width, num_action_parameters
 from sample_profiler.storage.sampling_plan import SamplingPlan
 

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import psutil
 
-from sample_profiler.runtime.child import end_stuck_process, report_shared_memory
-from sample_profiler.runtime.orphans import mapped_shared_memory
+from sample_profiler.runtime.processes.child import end_stuck_process, report_shared_memory
+from sample_profiler.runtime.processes.orphans import mapped_shared_memory
 
 __all__ = ["GameWatch", "children_of_this_process", "end_player"]
 

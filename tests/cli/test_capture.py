@@ -18,8 +18,8 @@ from sample_profiler.cli.main import main
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime import control_socket
-from sample_profiler.runtime.control_socket import ControlSocket
+from sample_profiler.runtime.commands import control_socket
+from sample_profiler.runtime.commands.control_socket import ControlSocket
 
 NAMES = ("Learner_0", "RolloutWorker_w0")
 NAME = "cprofile_20260131_120000_0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from sample_profiler.cli.statuses import status_of_interrupt, status_of_signal
-from sample_profiler.runtime.ending_signals import EndedBySignal
+from sample_profiler.runtime.signals.ending_signals import EndedBySignal
 
 
 def test_a_command_that_a_signal_has_ended_says_which():

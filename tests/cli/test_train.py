@@ -31,8 +31,8 @@ from sample_profiler.profiling import Session, Timing
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.folder_lock import folder_locked
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.surroundings.folder_lock import folder_locked
 
 
 class Still(gymnasium.Env):

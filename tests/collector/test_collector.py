@@ -31,7 +31,7 @@ from sample_profiler.config import parse_run_config
 from sample_profiler.envs import registry
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import make_actor_critic
-from sample_profiler.runtime import memory_watch
+from sample_profiler.runtime.machine import memory_watch
 from tests.shared_names import make_shared_name
 
 WIRINGS = {"serial": "--serial_mode=True", "parallel": "--serial_mode=False"}
@@ -460,7 +460,7 @@ def test_shared_memory_that_a_worker_has_told_of_is_removed_in_the_end(module_re
     path = Path(make_shared_name())
 
     def hook(*_):
-        from sample_profiler.runtime.child import report_shared_memory
+        from sample_profiler.runtime.processes.child import report_shared_memory
 
         path.touch()
         report_shared_memory([str(path)])

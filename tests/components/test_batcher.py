@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sample_profiler.components.batcher import Batcher, BatcherPorts
-from sample_profiler.runtime.channels import LocalChannel
-from sample_profiler.runtime.event_loop import EventLoop, LocalWaiter, StalledError
+from sample_profiler.runtime.loop.event_loop import EventLoop, LocalWaiter, StalledError
+from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
 SLOTS = ((range(8, 9), range(3)), (range(0), range(3, 6)), (range(0), range(6, 8)))  # by worker and policy

@@ -20,7 +20,7 @@ from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError
 from sample_profiler.model import make_actor_critic
-from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.storage.policy_weights import PolicyWeights
 
 PLAYED = BadNumbers("push", stops=False, is_training=False)

@@ -8,7 +8,7 @@ import torch
 
 from sample_profiler.components.messages import TargetReached, TrainingStatistics
 from sample_profiler.errors import TrainingError
-from sample_profiler.runtime.event_loop import EventLoop, PipeWaiter
+from sample_profiler.runtime.loop.event_loop import EventLoop, PipeWaiter
 
 
 def test_it_begins_with_weights_for_everybody_and_a_checkpoint(make_learner):

@@ -11,8 +11,8 @@ import torch
 
 from sample_profiler.components.messages import TargetReached
 from sample_profiler.errors import CheckpointError
-from sample_profiler.runtime import heartbeats
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.messages import heartbeats
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.storage.checkpoints import CheckpointFolder
 
 

@@ -29,8 +29,8 @@ from sample_profiler.run.env_probe import begin_local_probe
 from sample_profiler.run.layout.blueprint import make_blueprint
 from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.run.run import RunResult, execute_run
-from sample_profiler.runtime.channels import LocalChannel
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.messages.channels import LocalChannel
+from sample_profiler.runtime.processes.failure import Failure
 from sf_examples.gym.gym_env import find_gym_env, gym_env_names
 from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
 

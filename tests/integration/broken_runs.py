@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler import RunObserver, register_env
-from sample_profiler.runtime.child import report_shared_memory
+from sample_profiler.runtime.processes.child import report_shared_memory
 
 BREAK = os.environ.get("BREAK", "")
 

@@ -9,9 +9,9 @@ from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.processes import NoProcesses
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import RunnerLinks
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.event_loop import LoopControl
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.loop.event_loop import LoopControl
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.processes.failure import Failure
 
 FAILURE = Failure("RolloutWorker_w1", "EnvError: environment 3 broke", "Traceback ...\nEnvError: environment 3 broke\n")
 

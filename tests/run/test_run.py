@@ -33,10 +33,10 @@ from sample_profiler.run.run import (
 )
 from sample_profiler.run.wiring import SerialWiring
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime import ending_signals
-from sample_profiler.runtime.ending_signals import signals_calling
-from sample_profiler.runtime.event_loop import EventLoop
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.loop.event_loop import EventLoop
+from sample_profiler.runtime.processes.supervisor import Supervisor
+from sample_profiler.runtime.signals import ending_signals
+from sample_profiler.runtime.signals.ending_signals import signals_calling
 from sample_profiler.timers import hierarchical_timer
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

@@ -23,9 +23,9 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.runner import Runner
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.child import Finished, SharedMemoryNames
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
+from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
 from tests.run.runner_doubles import FakeChild, FakeProcesses, make_links, take_turn
 
 

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from sample_profiler.components.messages import TargetReached
-from sample_profiler.runtime.child import Finished
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.heartbeats import Heartbeat
-from sample_profiler.runtime.standstill import StoodStill
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
+from sample_profiler.runtime.processes.child import Finished
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.signals.standstill import StoodStill
 from tests.run.runner_doubles import FAILURE, EndedChild
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from sample_profiler.components.messages import TargetReached
 from sample_profiler.errors import CommandError, ComponentLostError
-from sample_profiler.runtime.child import Finished
-from sample_profiler.runtime.commands import CommandResult
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
+from sample_profiler.runtime.processes.child import Finished
+from sample_profiler.runtime.processes.failure import Failure
 from tests.run.runner_doubles import FAILURE, FakeChild, FakeProcesses, FakeRescue
 
 

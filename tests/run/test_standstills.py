@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.run.standstills import Standstills
-from sample_profiler.runtime.standstill import StandstillWatch, StoodStill
+from sample_profiler.runtime.signals.standstill import StandstillWatch, StoodStill
 
 
 class Clock:

@@ -22,10 +22,10 @@ from typing import Any
 import psutil
 
 from sample_profiler.profiling import Timing, get_timing
-from sample_profiler.runtime.channels import PipeChannel, PipeReports
-from sample_profiler.runtime.child import report_shared_memory
-from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.shared_memory import SharedArrays, SharedBlock
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.messages.channels import PipeChannel, PipeReports
+from sample_profiler.runtime.messages.shared_memory import SharedArrays, SharedBlock
+from sample_profiler.runtime.processes.child import report_shared_memory
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(300)")
 

@@ -17,7 +17,7 @@ import pytest
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
-from sample_profiler.runtime.orphans import mapped_shared_memory
+from sample_profiler.runtime.processes.orphans import mapped_shared_memory
 from sample_profiler.spaces import action_parts
 from sf_examples.vizdoom import doom_env
 from sf_examples.vizdoom.doom_env import DoomEnv

@@ -16,11 +16,11 @@ import psutil
 import pytest
 import stuck_player
 
-from sample_profiler.runtime.child import ChildSettings, SharedMemoryNames
-from sample_profiler.runtime.event_loop import PipeWaiter
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.orphans import mapped_shared_memory
-from sample_profiler.runtime.supervisor import Supervisor
+from sample_profiler.runtime.loop.event_loop import PipeWaiter
+from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.processes.orphans import mapped_shared_memory
+from sample_profiler.runtime.processes.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
 from tests.shared_names import make_shared_name
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.rollout_worker.worker import RolloutWorker
-from sample_profiler.runtime.event_loop import Input, Timer
+from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.vocabulary import WAIT_FOR_TRAJECTORIES, WAIT_POLICY
 
 __all__ = ["SelfServingWorker"]

@@ -35,11 +35,11 @@ from sample_profiler.profiling.captures.rollouts.profiler import (
 )
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
-from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.children_time import ChildrenTime
-from sample_profiler.runtime.event_loop import Input, Timer
-from sample_profiler.runtime.heartbeats import Pulse
-from sample_profiler.runtime.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
+from sample_profiler.runtime.machine.children_time import ChildrenTime
+from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
 from sample_profiler.vocabulary import (

@@ -18,8 +18,8 @@ from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.run.commands.selection import KINDS, choose_components
 from sample_profiler.run.commands.sender import Crew
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.control_socket import ControlSocket
-from sample_profiler.runtime.slowdown import MOST_SECONDS, MOST_SHARE
+from sample_profiler.runtime.commands.control_socket import ControlSocket
+from sample_profiler.runtime.loop.slowdown import MOST_SECONDS, MOST_SHARE
 
 __all__ = ["Control"]
 

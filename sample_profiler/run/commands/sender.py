@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
-from sample_profiler.runtime.channels import LocalReports
-from sample_profiler.runtime.commands import CAPTURE_COMMANDS, Command, Commanded, CommandResult, run_command
-from sample_profiler.runtime.heartbeats import CAPTURE_S
+from sample_profiler.runtime.commands.commands import CAPTURE_COMMANDS, Command, Commanded, CommandResult, run_command
+from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.messages.heartbeats import CAPTURE_S
 from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
 __all__ = ["Crew", "CrewMember", "LocalMember"]

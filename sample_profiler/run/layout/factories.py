@@ -24,10 +24,10 @@ from sample_profiler.model.registry import ModelParts, import_model_parts, regis
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
-from sample_profiler.runtime.channels import Channel, Reports
-from sample_profiler.runtime.child import is_runner_gone
-from sample_profiler.runtime.folder_lock import lock_until_exit
-from sample_profiler.runtime.machine import choose_training_threads, derive_seed, keep_freed_memory
+from sample_profiler.runtime.machine.machine import choose_training_threads, derive_seed, keep_freed_memory
+from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.processes.child import is_runner_gone
+from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from sample_profiler.run.layout.factories import (
     make_self_serving_worker,
 )
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.channels import Reports
-from sample_profiler.runtime.child import ChildSettings, TellsChanges
-from sample_profiler.runtime.event_loop import Component
-from sample_profiler.runtime.machine import (
+from sample_profiler.runtime.loop.event_loop import Component
+from sample_profiler.runtime.loop.recording import RecordingOptions
+from sample_profiler.runtime.machine.machine import (
     choose_cpus,
     choose_inference_threads,
     choose_learner_threads,
     choose_worker_threads,
 )
-from sample_profiler.runtime.recording import RecordingOptions
+from sample_profiler.runtime.messages.channels import Reports
+from sample_profiler.runtime.processes.child import ChildSettings, TellsChanges
 
 __all__ = [
     *("ComponentPlan", "describe_processes", "plan_components", "plan_rollout_worker", "plan_sampling"),

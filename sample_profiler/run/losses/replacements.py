@@ -10,7 +10,7 @@ from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import FaultOptions
 from sample_profiler.errors import EnvContractError
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
 __all__ = ["Replacements"]

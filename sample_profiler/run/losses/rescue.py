@@ -17,9 +17,9 @@ from sample_profiler.run.layout.topology import plan_rollout_worker, recording_o
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs, describe_refusal, name_with
 from sample_profiler.run.losses.replacements import Replacements
 from sample_profiler.run_folder import LiveFolder
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
-from sample_profiler.runtime.supervisor import Child, Supervisor
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.processes.supervisor import Child, Supervisor
 
 __all__ = ["Rescue"]
 

@@ -18,9 +18,9 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import EnvError
 from sample_profiler.profiling.record.flows import REQUEST, STEP, flow_point
-from sample_profiler.runtime.channels import LocalChannel, LocalReports
-from sample_profiler.runtime.children_time import ChildrenTime
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.machine.children_time import ChildrenTime
+from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
 
 
 class LocalRun:

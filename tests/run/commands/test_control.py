@@ -14,8 +14,8 @@ from sample_profiler.run.commands import control as control_module
 from sample_profiler.run.commands.control import Control
 from sample_profiler.run.commands.sender import Crew
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.commands import CommandResult
-from sample_profiler.runtime.control_socket import ControlClient
+from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.commands.control_socket import ControlClient
 
 NAMES = (
     *("Runner", "Learner_0", "Batcher_0", "InferenceWorker_p0-w0"),

@@ -15,7 +15,7 @@ from sample_profiler.errors import CommandError
 from sample_profiler.run.commands.sender import LocalMember
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.runner import Runner
-from sample_profiler.runtime.channels import LocalReports
+from sample_profiler.runtime.messages.channels import LocalReports
 from tests.run.runner_doubles import FakeProcesses, make_links
 
 DEFAULTS = {

@@ -9,7 +9,7 @@ import pytest
 from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.run.commands.sender import Crew
-from sample_profiler.runtime.commands import CommandResult
+from sample_profiler.runtime.commands.commands import CommandResult
 
 LONG_S = 1e9
 

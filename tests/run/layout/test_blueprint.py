@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.run.layout.blueprint import frames_per_step
-from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.messages.channels import LocalChannel
 
 
 def test_there_is_a_channel_for_every_arrow_and_none_twice(make_blueprint):

@@ -12,7 +12,7 @@ from sample_profiler.envs import registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model.kernels import KERNELS
 from sample_profiler.run.layout import factories as making
-from sample_profiler.runtime import machine
+from sample_profiler.runtime.machine import machine
 
 
 def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):

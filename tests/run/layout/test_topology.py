@@ -6,7 +6,7 @@ import pickle
 
 from sample_profiler.run.layout import topology
 from sample_profiler.run.layout.topology import plan_components
-from sample_profiler.runtime.channels import LocalChannel
+from sample_profiler.runtime.messages.channels import LocalChannel
 
 
 def names(blueprint):

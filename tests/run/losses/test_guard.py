@@ -9,8 +9,8 @@ import pytest
 
 from sample_profiler.config import parse_config
 from sample_profiler.run.losses.guard import Guard
-from sample_profiler.runtime.failure import Failure, FailureLog
-from sample_profiler.runtime.heartbeats import Heartbeat
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
+from sample_profiler.runtime.processes.failure import Failure, FailureLog
 
 FAILURE = Failure("RolloutWorker_w0", "EnvError: broke", "Traceback")
 

@@ -11,8 +11,8 @@ from sample_profiler.run.losses.memory_losses import (
     describe_whole,
     name_with,
 )
-from sample_profiler.runtime.memory_limits import MemoryLimit
-from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryUse
+from sample_profiler.runtime.machine.memory_limits import MemoryLimit
+from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryUse
 
 MIB = 1 << 20
 GROUP = MemoryLimit(2048 * MIB, "of the control group /x")

@@ -11,7 +11,7 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
 from sample_profiler.run.losses import replacements as replacements_module
 from sample_profiler.run.losses.replacements import Replacements
-from sample_profiler.runtime.failure import Failure
+from sample_profiler.runtime.processes.failure import Failure
 
 KILLED = Failure("RolloutWorker_w1", "its process was killed by signal 9 (SIGKILL)", "")
 RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "", was_raised=True)

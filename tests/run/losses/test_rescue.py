@@ -16,11 +16,11 @@ from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.run.losses import rescue as rescue_module
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.channels import LocalChannel
-from sample_profiler.runtime.failure import Failure
-from sample_profiler.runtime.heartbeats import FIRST_SIGN_S
-from sample_profiler.runtime.memory_limits import MemoryLimit
-from sample_profiler.runtime.memory_watch import LackOfMemory, MemoryUse
+from sample_profiler.runtime.machine.memory_limits import MemoryLimit
+from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryUse
+from sample_profiler.runtime.messages.channels import LocalChannel
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.processes.failure import Failure
 
 LACK = LackOfMemory(
     by_kernel=True,

@@ -1,0 +1,1 @@
+"""The loop that every process runs, whose turn it is in it, and what it records."""

@@ -1,0 +1,1 @@
+"""The machine and what processes take of it: cores, memory, open files."""

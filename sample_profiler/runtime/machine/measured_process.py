@@ -1,0 +1,54 @@
+"""Owns a process of which it is known, when it has ended, how much memory it had at most.
+
+The kernel tells that once, to whoever takes notice of the end; afterwards nobody can ask for it.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.context import SpawnProcess
+from multiprocessing.popen_spawn_posix import Popen
+from multiprocessing.process import BaseProcess
+
+from sample_profiler.runtime.machine.memory_limits import read_process_memory
+
+__all__ = ["MeasuredProcess"]
+
+_BYTES_PER_KIB = 1024
+
+
+class _MeasuredPopen(Popen):
+    """Starts the process, and takes notice of its end."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self.most_bytes = 0
+        own = read_process_memory(os.getpid())
+        # A process begins as a copy of the one that starts it, whose memory counts for the most that it ever had.
+        self._inherited_bytes = own.resident if own else 0
+        super().__init__(process)
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        """Return the exit status, negative for a signal; None: it runs, or somebody else has taken notice."""
+        if self.returncode is None:
+            try:
+                pid, status, usage = os.wait4(self.pid, flag)
+            except OSError:
+                return None
+            if pid == self.pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                most_bytes = usage.ru_maxrss * _BYTES_PER_KIB
+                self.most_bytes = most_bytes if most_bytes > self._inherited_bytes else 0
+        return self.returncode
+
+
+class MeasuredProcess(SpawnProcess):
+    """A spawned process."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Popen:  # noqa: N802 (multiprocessing's own name for how a process starts)
+        return _MeasuredPopen(process_obj)
+
+    @property
+    def most_bytes(self) -> int:
+        """What was resident at most, of the process or one that it has waited for; 0: it runs, or that is not known."""
+        return getattr(self._popen, "most_bytes", 0)  # type: ignore[attr-defined]

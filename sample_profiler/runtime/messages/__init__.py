@@ -1,0 +1,1 @@
+"""How processes tell each other something: channels, shared memory, signs of life."""

@@ -1,0 +1,1 @@
+"""Child processes: started, watched from both sides, ended, and cleaned up after."""

@@ -1,0 +1,458 @@
+"""Owns the child processes: starts them, notices their ends, stops them, and cleans up what they leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from multiprocessing import process as processes
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+
+from sample_profiler.runtime.commands.commands import Command, Patience, portable
+from sample_profiler.runtime.machine.measured_process import MeasuredProcess
+from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryWatch
+from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, make_pipe
+from sample_profiler.runtime.messages.heartbeats import SAVE_S, RunnerPulse
+from sample_profiler.runtime.messages.shared_memory import make_anonymous_file
+from sample_profiler.runtime.messages.spawn_payload import Handover
+from sample_profiler.runtime.processes.child import (
+    FILES_CLOSED,
+    STACKS_SIGNAL,
+    STOP,
+    ChildLinks,
+    ChildSettings,
+    MakeComponent,
+    SharedMemoryNames,
+    run_child,
+)
+from sample_profiler.runtime.processes.main_module import IMPORTED_UNGUARDED, NO_GUARD, OWN_PROCESS
+from sample_profiler.runtime.processes.orphans import (
+    become_subreaper,
+    descendants_of,
+    end_sessions,
+    is_subreaper,
+    list_shared_memory,
+    mapped_shared_memory,
+    resign_as_subreaper,
+    unlink_unused,
+)
+from sample_profiler.runtime.signals.ending_signals import signals_held
+
+__all__ = ["GRACE_AFTER_FAILURE_S", "Child", "Supervisor"]
+
+logger = logging.getLogger(__name__)
+
+GRACE_AFTER_FAILURE_S = 4.0
+"""What children have to finish where one has failed: others may wait for it for ever."""
+
+_POLL_S = 0.01
+_NOTE_INTERVAL_S = 2.0
+_STACKS_S = 1.0
+_END_S = 3.0
+_SAME_MOMENT_S = 0.1  # whoever ends several processes, as a loop in a shell
+_KILLING_S = 1.0  # the kernel looks for memory elsewhere before it ends another one, and takes time to end a large one
+_MEANINGS = {
+    IMPORTED_UNGUARDED: NO_GUARD,
+    FILES_CLOSED: "its files were closed: an environment, or what it uses, closes some that are not its own",
+}
+"""Of exit statuses of a child."""
+_THIS_PROCESS = "the main process"
+_MOST_STACKS_BYTES = 1 << 18
+
+
+def _run_handed(handed: tuple[ChildSettings, MakeComponent, ChildLinks]) -> None:
+    run_child(*handed)
+
+
+class _ExitWatch:
+    """Becomes readable when a process ends.
+
+    Not the process's own sentinel: that is a pipe whose write end the games of a worker inherit, so that it stays open
+    after the worker has been killed.
+    """
+
+    def __init__(self, child: Child, descriptor: int) -> None:
+        # A cycle would keep a lost child's descriptors open until Python happens to collect its garbage.
+        self._child = weakref.ref(child)
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def receive(self) -> list[Child]:
+        child = self._child()
+        return [] if child is None else [child]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):  # an environment may have closed all files of the process
+            os.close(self._descriptor)
+
+
+class Child:
+    """One component in a process of its own, as its parent sees it."""
+
+    def __init__(self, settings: ChildSettings, process: BaseProcess, links: ChildLinks) -> None:
+        self.name = settings.name
+        self._patience = Patience(settings.patience_s)
+        self.reports = links.reports
+        self._process = process
+        self._control = links.control
+        self._stacks = links.stacks
+        self._was_killed_by_parent = False
+        try:
+            process.start()
+            assert process.pid is not None
+            self.pid: int = process.pid
+            self.exit = _ExitWatch(self, os.pidfd_open(self.pid))
+        except BaseException:  # a second Ctrl+C, too: nobody else knows of the process yet
+            _end_unknown(process)
+            raise
+
+    def stop(self) -> None:
+        """Ask the component to finish."""
+        self._control.post(STOP)
+
+    def send_command(self, command: Command) -> None:
+        """Ask the component for something; the answer is one of its reports.
+
+        Waits for nobody: a component that hangs, or is gone, would keep this process from noticing. See `flush`.
+
+        Raises:
+            ValueError: the arguments cannot be sent.
+        """
+        self._control.post(portable(command))
+        self._patience.note(command)
+
+    def flush(self) -> bool:
+        """Send on what the component was asked and there was no room for; tell whether nobody has to wait for that.
+
+        What a process has not read before its end goes with it.
+        """
+        return self._control.flush() or not self.is_alive()
+
+    @property
+    def patience_s(self) -> float:
+        """What it is given to finish."""
+        return self._patience.seconds
+
+    def kill(self) -> None:
+        """End the process now, also when it is stopped or hangs."""
+        self._was_killed_by_parent |= self.is_alive()
+        self._process.kill()
+
+    def suspend(self) -> None:
+        """Have the process stand still, if it is alive, until it is killed."""
+        if self.is_alive():  # else another one may have its number
+            os.kill(self.pid, signal.SIGSTOP)
+
+    def let_go_if_alive(self) -> None:
+        """Have Python's exit not wait for a process that was killed and does not end."""
+        if self.is_alive():
+            logger.warning(
+                "%s (process %d) cannot be killed%s: left behind", self.name, self.pid, self.describe_obstacle()
+            )
+            processes._children.discard(self._process)  # type: ignore[attr-defined]
+
+    def is_alive(self) -> bool:
+        """Tell whether the process runs."""
+        return self._process.is_alive()
+
+    def describe_obstacle(self) -> str:
+        """Say it in parentheses if the kernel keeps the process from running; else nothing."""
+        states = {psutil.STATUS_STOPPED: "stopped by a signal", psutil.STATUS_DISK_SLEEP: "waiting for a device"}
+        try:
+            state = states.get(psutil.Process(self.pid).status())
+        except psutil.Error:
+            return ""
+        return f" (its process was {state})" if state else ""
+
+    def dump_stacks(self) -> str:
+        """Return where all threads of the process are, as Python sees it; empty if it cannot say, as when stopped."""
+        try:
+            if not _catches(self.pid, STACKS_SIGNAL):
+                return ""  # it would die of it
+            os.kill(self.pid, STACKS_SIGNAL)
+        except OSError:  # it is gone
+            return ""
+        text = ""
+        deadline_s = time.monotonic() + _STACKS_S
+        while time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            previous, text = text, os.pread(self._stacks.fileno(), _MOST_STACKS_BYTES, 0).decode(errors="replace")
+            if text and text == previous:
+                break
+        return text
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    @property
+    def was_asked_to_end(self) -> bool:
+        """Whether it has died of a signal that usually goes to all processes of a job."""
+        return self.exit_code in (-signal.SIGTERM, -signal.SIGHUP)
+
+    @property
+    def was_killed_by_others(self) -> bool:
+        """Whether it has died of SIGKILL, and not that of its parent."""
+        return self.exit_code == -signal.SIGKILL and not self._was_killed_by_parent
+
+    @property
+    def has_broken_off(self) -> bool:
+        """Whether it has ended in another way than in order, or by a signal that ends processes in order."""
+        return bool(self.exit_code) and not self.was_asked_to_end and self.exit_code != -signal.SIGKILL
+
+    @property
+    def most_memory_bytes(self) -> int:
+        """What was resident at most; 0: it runs, or that is not known."""
+        return self._process.most_bytes if isinstance(self._process, MeasuredProcess) else 0
+
+    def describe_exit(self) -> str:
+        """Say in words how the process ended."""
+        code = self.exit_code
+        if code is None:
+            return "is still running"
+        if code < 0:
+            return f"was killed by signal {-code} ({_name_of(-code)})"
+        told = f"exited with status {code}"
+        return f"{told} ({_MEANINGS[code]})" if code in _MEANINGS else told
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for a signal.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (number - 1) & 1)
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of the real-time signals Python knows the first and the last
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+def _end_unknown(process: BaseProcess) -> None:
+    """End a process that has no Child, if it has begun at all."""
+    if process.pid is not None:
+        process.kill()
+        process.join(_END_S)
+
+
+class Supervisor:
+    """Starts children and answers for them until none of them, and nothing that they started, is left.
+
+    Creating one makes this process the subreaper of its descendants, until the last one has let go of its children.
+    """
+
+    _active: ClassVar[set[int]] = set()
+    _was_subreaper: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        if not self._active:
+            type(self)._was_subreaper = is_subreaper()
+        self._active.add(id(self))
+        become_subreaper()
+        self.children: list[Child] = []
+        self._lifeline, self._lifeline_write = make_pipe()
+        self._pulse = RunnerPulse()
+        self._shared_memory: defaultdict[int, set[str]] = defaultdict(set)
+        self._descendants: dict[int, set[psutil.Process]] = {}
+        self._existed_before = list_shared_memory()
+        self._next_note_s = 0.0
+        self._memory = MemoryWatch()
+
+    def spawn(self, settings: ChildSettings, make_component: MakeComponent) -> Child:
+        """Start a process that builds and runs a component.
+
+        Args:
+            settings: what the process is like.
+            make_component: a picklable callable; runs in the child.
+        """
+        stacks = PipeEnd(make_anonymous_file())
+        links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
+        handover = Handover((settings, make_component, links))
+        name = OWN_PROCESS + settings.name
+        process = MeasuredProcess(target=_run_handed, args=(handover,), name=name, daemon=False)
+        self._pulse.beat()
+        with signals_held():  # by the child, too, until it is ready for them
+            child = Child(settings, process, links)
+            self.children.append(child)
+        self._memory.begin(child.pid, child.name)
+        return child
+
+    def kill_now(self, children: Sequence[Child]) -> None:
+        """Kill some of the children; whoever stops or kills all of them ends what these have started, too."""
+        # A game that starts makes named memory, and so does who starts it: nothing shall be new after the last look.
+        for child in children:
+            child.suspend()
+        self.note_belongings(children)
+        for child in children:
+            for process in self._descendants.get(child.pid, ()):
+                with contextlib.suppress(psutil.Error):  # it has ended
+                    process.suspend()
+        self.note_belongings(children)  # again: somebody in between who ends during one look hides what it had started
+        for child in children:
+            # A game may end with its worker, and nobody would see any more what it has mapped.
+            games = [process.pid for process in self._descendants.get(child.pid, ())]
+            self._shared_memory[child.pid] |= mapped_shared_memory(games)
+            child.kill()
+
+    def bury(self, child: Child) -> None:
+        """End a child that is lost with everything that it has started and left behind; the others go on."""
+        self.kill_now([child])
+        child._process.join(_END_S)
+        self._memory.note_end(child.pid, child.most_memory_bytes)
+        self.children.remove(child)
+        left = mapped_shared_memory([child.pid]) | end_sessions([child.pid], self._descendants.pop(child.pid, ()))
+        left |= self._shared_memory.pop(child.pid, set())
+        # What others have used they may open again, although nobody maps it now.
+        left = left.difference(*self._shared_memory.values())
+        self._unlink(left)
+        if still_used := set(filter(os.path.exists, left)):  # by who takes long to die: `kill` tries again
+            self._shared_memory[child.pid] = still_used
+
+    def note_belongings(self, children: Iterable[Child]) -> None:
+        """Remember what children have started and what named shared memory they use, should they be killed."""
+        pids = [child.pid for child in children if child.is_alive()]
+        for pid in pids:
+            self._shared_memory[pid] |= mapped_shared_memory([pid])
+        for pid, found in descendants_of(pids).items():
+            # Somebody in between may have ended, and what it had started has another parent now.
+            earlier = self._descendants.get(pid, set())
+            self._descendants[pid] = found | {process for process in earlier - found if process.is_running()}
+
+    def note_shared_memory(self, told: SharedMemoryNames) -> None:
+        """Remember named shared memory that a child has told of: a game may begin and be gone between two looks."""
+        self._shared_memory[told.pid] |= told.names
+
+    def beat(self) -> None:
+        """Show the children that this process goes on, and look after them from time to time; call it often."""
+        self._pulse.beat()
+        self.flush()
+        if time.monotonic() >= self._next_note_s:
+            self._next_note_s = time.monotonic() + _NOTE_INTERVAL_S
+            self.note_belongings(self.children)
+            self._look_at_memory()
+
+    def await_ends(self, ended: Sequence[Child]) -> list[Child]:
+        """Return children that have ended, and those that end in the same moment: what ends several ends them at once.
+
+        Args:
+            ended: just now.
+        """
+        found = list(ended)
+        lacked_memory = any(self._memory.has_new_kills(child.pid) for child in found)
+        deadline_s = time.monotonic() + (_KILLING_S if lacked_memory else _SAME_MOMENT_S)
+        while time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            self._pulse.beat()
+            found += [child for child in self.children if child not in found and not child.is_alive()]
+        return found
+
+    def explain_end(self, child: Child) -> LackOfMemory | None:
+        """Return what a child lacked that has ended, if want of memory is why; else None."""
+        if not (child.was_killed_by_others or child.has_broken_off):
+            return None
+        self._look_at_memory()
+        return self._memory.explain_end(child.pid, was_killed=child.was_killed_by_others)
+
+    def explain_refusal(self, child: Child, *, was_refused: bool) -> LackOfMemory | None:
+        """Return what a child lacks that has failed, if want of memory is why; else None.
+
+        Args:
+            child: that has failed.
+            was_refused: whether it was refused memory; else the kernel may have ended what it had started.
+        """
+        self._look_at_memory()
+        return self._memory.explain_refusal(child.pid, was_refused=was_refused)
+
+    def _look_at_memory(self) -> None:
+        names = {child.pid: child.name for child in self.children if child.is_alive()}
+        started = {pid: [process.pid for process in self._descendants.get(pid, ())] for pid in names}
+        self._memory.look({os.getpid(): _THIS_PROCESS, **names}, started)
+        for child in self.children:
+            if child.pid not in names:
+                self._memory.note_end(child.pid, child.most_memory_bytes)
+
+    def beating(self) -> AbstractContextManager[None]:
+        """Show the children meanwhile that this process goes on, although it may have to wait for a file system."""
+        return self._pulse.beating(SAVE_S)
+
+    def flush(self) -> bool:
+        """Send on what the children were asked and there was no room for; tell whether all are asked that live."""
+        return all([child.flush() for child in self.children])
+
+    def stop(
+        self,
+        grace_s: float,
+        while_waiting: Callable[[], None],
+        before_kill: Callable[[Child], None] = lambda _: None,
+    ) -> list[Child]:
+        """Ask all children to finish, kill those that have not after their time, and clean up.
+
+        Args:
+            grace_s: at most, whatever the children's own patience is.
+            while_waiting: is called again and again until all are gone: takes what the children still report.
+            before_kill: is called with each child that is going to be killed.
+
+        Returns:
+            The children that had to be killed.
+        """
+        try:
+            self._wait_for_ends(grace_s, while_waiting)
+            for child in self.children:
+                if child.is_alive():
+                    before_kill(child)
+        finally:
+            killed = self.kill()
+        while_waiting()
+        return killed
+
+    def _wait_for_ends(self, grace_s: float, while_waiting: Callable[[], None]) -> None:
+        self.note_belongings(self.children)
+        for child in self.children:
+            if child.is_alive():
+                child.stop()
+        begin_s = time.monotonic()
+        while any(
+            child.is_alive() and time.monotonic() < begin_s + min(grace_s, child.patience_s) for child in self.children
+        ):
+            self._pulse.beat()
+            self.flush()
+            while_waiting()
+            time.sleep(_POLL_S)
+
+    def kill(self) -> list[Child]:
+        """Kill the children that still live and everything that any child has left behind; return who was killed."""
+        killed = [child for child in self.children if child.is_alive()]
+        self.kill_now(killed)
+        for child in killed:
+            child._process.join(_END_S)
+            child.let_go_if_alive()
+        noted = set().union(*self._descendants.values())
+        left = end_sessions((child.pid for child in self.children), noted)
+        self._unlink(left.union(*self._shared_memory.values()))
+        self._active.discard(id(self))
+        if not self._active and not self._was_subreaper:
+            resign_as_subreaper()
+        return killed
+
+    def _unlink(self, names: set[str]) -> None:
+        if unlinked := unlink_unused(names, self._existed_before):
+            logger.info("Removed the shared memory of ended processes: %s", ", ".join(sorted(unlinked)))

@@ -1,0 +1,1 @@
+"""Signals that interrupt, end, suspend and resume a process."""
