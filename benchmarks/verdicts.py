@@ -29,8 +29,8 @@ from typing import Any
 from benchmarks.measuring.kept_runs import KeptRuns
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.cli.report import load_report
-from sample_profiler.reports.run_report import RunReport
-from sample_profiler.reports.verdict import verdict_to_dict
+from sample_profiler.reports.run_report.report import RunReport
+from sample_profiler.reports.sections.verdict import verdict_to_dict
 
 RESULTS = Path(__file__).parent / "results"
 _FLAGS = ("--num_workers=2", "--num_envs_per_worker=16", "--batch_size=1024", "--rollout=32")

@@ -42,9 +42,9 @@ def merge_parts(
         ValueError: a part is not what the tool writes.
     """
     # Only now: most command lines need only one of them, and `status` none.
-    from sample_profiler.reports.merged_pstats import merge_pstats
-    from sample_profiler.reports.merged_speedscope import merge_speedscope
-    from sample_profiler.reports.merged_traces import merge_chrome_traces
+    from sample_profiler.reports.merged.pstats import merge_pstats
+    from sample_profiler.reports.merged.speedscope import merge_speedscope
+    from sample_profiler.reports.merged.traces import merge_chrome_traces
 
     if tool == "torch":
         windows = {name: (fact["start_ns"], fact["end_ns"]) for name, fact in facts.items()}
@@ -72,7 +72,7 @@ def write_timeline(
         CaptureError: the run is not there, or has ended.
         OSError: the document cannot be written.
     """
-    from sample_profiler.reports.timeline_capture import capture_timeline
+    from sample_profiler.reports.timeline.follow import capture_timeline
 
     try:
         session = read_session(run_dir, with_events=False, with_histograms=False)

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 from sample_profiler.cli.problems import note
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import Session, read_session
-from sample_profiler.reports.distance import describe_hosts, is_running
+from sample_profiler.reports.sections.distance import describe_hosts, is_running
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands.control_socket import ControlClient, foreign_answer
 

@@ -13,9 +13,9 @@ from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.render import printable
-from sample_profiler.reports.html_report import format_html
-from sample_profiler.reports.run_report import RunReport, make_report, report_to_dict
-from sample_profiler.reports.text_report import format_text
+from sample_profiler.reports.run_report.page import format_html
+from sample_profiler.reports.run_report.report import RunReport, make_report, report_to_dict
+from sample_profiler.reports.run_report.text import format_text
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["add_parser", "load_report", "report", "run", "write_page"]

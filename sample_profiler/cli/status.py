@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sample_profiler.cli.arguments import Commands, add_run_dir
 from sample_profiler.profiling.session.session import read_session
-from sample_profiler.reports.distance import DistantRun
+from sample_profiler.reports.sections.distance import DistantRun
 from sample_profiler.reports.status import format_status
 
 __all__ = ["add_parser", "run", "status"]

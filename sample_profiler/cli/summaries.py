@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.components.messages import EvaluationFinished
+from sample_profiler.reports.sections.verdict import verdict_to_markdown
 from sample_profiler.reports.tensorboard import SummaryFile
-from sample_profiler.reports.verdict import verdict_to_markdown
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.statistics import RunStatus
 from sample_profiler.run.runner import Runner

@@ -11,10 +11,10 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.session.session import read_session
 from sample_profiler.profiling.tree.render import printable
-from sample_profiler.reports.distance import describe_distance
-from sample_profiler.reports.timeline import Timeline
-from sample_profiler.reports.timeline_captures import find_captures
-from sample_profiler.reports.timeline_counters import run_counters
+from sample_profiler.reports.sections.distance import describe_distance
+from sample_profiler.reports.timeline.captured_operators import find_captures
+from sample_profiler.reports.timeline.counters import run_counters
+from sample_profiler.reports.timeline.timeline import Timeline
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["add_parser", "run", "trace"]

@@ -20,10 +20,10 @@ from sample_profiler.cli.arguments import Commands, add_run_dir, as_seconds
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session.session import Session, read_live, read_session
 from sample_profiler.profiling.tree.render import printable, printable_text
-from sample_profiler.reports.accounts import format_accounts
-from sample_profiler.reports.distance import DistantRun, describe_distance, is_running
-from sample_profiler.reports.tables import format_duration
-from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.reports.sections.accounts import format_accounts
+from sample_profiler.reports.sections.distance import DistantRun, describe_distance, is_running
+from sample_profiler.reports.sections.tables import format_duration
+from sample_profiler.reports.sections.verdict import format_verdict
 
 __all__ = ["add_parser", "run", "watch"]
 

@@ -15,8 +15,8 @@ from sample_profiler.cli.arguments import Commands, add_run_dir, as_count, as_na
 from sample_profiler.cli.slowing import SHORT_S, SPARE_S, STAGES, Pair, choose_lengths, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError, UsageError
 from sample_profiler.profiling.session.session import read_live
-from sample_profiler.reports.distance import describe_hosts
-from sample_profiler.reports.tables import format_table
+from sample_profiler.reports.sections.distance import describe_hosts
+from sample_profiler.reports.sections.tables import format_table
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands.control_socket import ControlClient
 from sample_profiler.runtime.loop.slowdown import MOST_SECONDS, MOST_SHARE

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sample_profiler.analysis.comparison import MOST_EXACT, PairedComparison
 from sample_profiler.analysis.cost_changes import CountChange
-from sample_profiler.reports.tables import format_table
+from sample_profiler.reports.sections.tables import format_table
 
 __all__ = ["describe_throughput", "format_block_changes", "format_counts"]
 

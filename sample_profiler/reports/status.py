@@ -9,9 +9,9 @@ from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, TIME
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.accounts import describe_parts
-from sample_profiler.reports.distance import describe_distance, is_running
-from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten
+from sample_profiler.reports.sections.accounts import describe_parts
+from sample_profiler.reports.sections.distance import describe_distance, is_running
+from sample_profiler.reports.sections.tables import format_duration, format_percent, format_table, shorten
 from sample_profiler.vocabulary import MAIN_LOOP
 
 __all__ = ["format_status"]

@@ -26,7 +26,7 @@ from sample_profiler.model.convolutions import (
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.profiling.record.reader import read_record_file
-from sample_profiler.reports.hang import describe_latest_place
+from sample_profiler.reports.sections.hang import describe_latest_place
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
 from sample_profiler.run.layout.topology import describe_processes, recording_options

@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.analysis.verdict import Cause
 from sample_profiler.config import parse_config
-from sample_profiler.reports.verdict import format_verdict, verdict_to_dict
+from sample_profiler.reports.sections.verdict import format_verdict, verdict_to_dict
 from tests.analysis.made_runs import batcher, inference, judge_run, learner, load, worker
 
 RUNS = {

@@ -23,7 +23,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session.session import read_live
 from sample_profiler.profiling.tree.gauges import GaugeNode
-from sample_profiler.reports.merged_traces import merge_chrome_traces
+from sample_profiler.reports.merged.traces import merge_chrome_traces
 from sample_profiler.run_folder import RunFolder
 from tests.faults.fuzzing import fuzzed, spoil, spoiled_bytes
 

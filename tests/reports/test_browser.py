@@ -15,8 +15,8 @@ import pytest
 
 from harness.runs import DOOM, live_run
 from sample_profiler.profiling.session.session import Session, read_session
-from sample_profiler.reports.html_report import format_html
-from sample_profiler.reports.run_report import make_report
+from sample_profiler.reports.run_report.page import format_html
+from sample_profiler.reports.run_report.report import make_report
 from sample_profiler.run_folder import RunFolder
 from tests.reports.browser import needs_browser, open_page
 

@@ -8,7 +8,7 @@ from sample_profiler.profiling.record.process_record import Anchor, OpenBlock, P
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.gauges import GaugeNode
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.distance import is_running
+from sample_profiler.reports.sections.distance import is_running
 from sample_profiler.reports.status import format_status
 
 S = 1_000_000_000

@@ -11,7 +11,7 @@ from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, ComponentId,
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.record.reader import read_record_file
-from sample_profiler.reports.hang import describe_hang, describe_place
+from sample_profiler.reports.sections.hang import describe_hang, describe_place
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_rollout_worker, recording_options
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs, describe_refusal, name_with

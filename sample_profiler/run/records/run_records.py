@@ -31,7 +31,7 @@ from sample_profiler.profiling.tree.gauges import GaugeNode
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.reports.timeline_capture import TimelineRecorder
+from sample_profiler.reports.timeline.follow import TimelineRecorder
 from sample_profiler.run.records.history import History
 from sample_profiler.run.records.lost_records import LostRecords
 from sample_profiler.run_folder import EARLIER, RunFolder

@@ -14,7 +14,7 @@ from typing import Any
 
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 from sample_profiler.config import SavingOptions
-from sample_profiler.reports.history import EPISODE_LENGTH, EPISODE_RETURN, name_deviation, name_figure
+from sample_profiler.reports.sections.history import EPISODE_LENGTH, EPISODE_RETURN, name_deviation, name_figure
 
 __all__ = ["RunStatistics", "RunStatus", "Throughput"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.config import parse_config
-from sample_profiler.reports.verdict import format_verdict
+from sample_profiler.reports.sections.verdict import format_verdict
 from tests.analysis.made_runs import inference, judge_run, learner, load, most_fps, self_serving_worker, worker
 
 

@@ -16,9 +16,9 @@ from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.merged_pstats import merge_pstats
-from sample_profiler.reports.merged_speedscope import merge_speedscope
-from sample_profiler.reports.merged_traces import merge_chrome_traces
+from sample_profiler.reports.merged.pstats import merge_pstats
+from sample_profiler.reports.merged.speedscope import merge_speedscope
+from sample_profiler.reports.merged.traces import merge_chrome_traces
 from tests.reports.records import make_record
 
 NAMES = ("RolloutWorker_w0", "Learner_0")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER, ComponentId
-from sample_profiler.reports.chrome_trace import NS_PER_US, named
-from sample_profiler.reports.timeline_lanes import MAX_LANES, Lanes, OpenPasses
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, named
+from sample_profiler.reports.timeline.lanes import MAX_LANES, Lanes, OpenPasses
 
 __all__ = ["MAX_THREAD", "TIMERS_OF_THREAD", "Tracks", "track_name"]
 

@@ -14,11 +14,11 @@ from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S, DeviceStatistics, Statistics
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.distance import describe_distance, is_running
-from sample_profiler.reports.history import read_history
-from sample_profiler.reports.tables import format_duration
-from sample_profiler.reports.verdict import verdict_to_dict
-from sample_profiler.reports.workers import WorkerFigures, worker_figures
+from sample_profiler.reports.sections.distance import describe_distance, is_running
+from sample_profiler.reports.sections.history import read_history
+from sample_profiler.reports.sections.tables import format_duration
+from sample_profiler.reports.sections.verdict import verdict_to_dict
+from sample_profiler.reports.sections.workers import WorkerFigures, worker_figures
 from sample_profiler.vocabulary import MAIN_LOOP, WAIT
 
 __all__ = ["BlockFigures", "PassFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]

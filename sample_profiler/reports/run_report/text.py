@@ -9,12 +9,12 @@ from statistics import median
 from sample_profiler.config import show_value
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import format_tree, printable_text
-from sample_profiler.reports.accounts import format_accounts
-from sample_profiler.reports.history import describe_figure
-from sample_profiler.reports.run_report import RunReport, describe_run
-from sample_profiler.reports.tables import format_seconds, format_table, format_value
-from sample_profiler.reports.verdict import format_verdict
-from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
+from sample_profiler.reports.run_report.report import RunReport, describe_run
+from sample_profiler.reports.sections.accounts import format_accounts
+from sample_profiler.reports.sections.history import describe_figure
+from sample_profiler.reports.sections.tables import format_seconds, format_table, format_value
+from sample_profiler.reports.sections.verdict import format_verdict
+from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 
 __all__ = ["format_text"]
 

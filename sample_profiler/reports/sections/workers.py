@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
-from sample_profiler.reports.tables import format_percent, format_seconds
+from sample_profiler.reports.sections.tables import format_percent, format_seconds
 from sample_profiler.vocabulary import ENV_STEP, FOR_INFERENCE, FOR_LEARNER, SLOWEST_ENV, SLOWEST_ENV_RATIO
 
 __all__ = ["WORKER_TITLES", "WorkerFigures", "worker_figures", "worker_rows"]

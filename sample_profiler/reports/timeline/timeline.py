@@ -23,11 +23,11 @@ import numpy.typing as npt
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.format import FLOW_POINT
 from sample_profiler.profiling.record.process_record import TIMERS, ProcessRecord, is_timers
-from sample_profiler.reports.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
-from sample_profiler.reports.timeline_captures import CapturedTraces
-from sample_profiler.reports.timeline_counters import RUN, Counter, gauge_events
-from sample_profiler.reports.timeline_flows import FlowPoints
-from sample_profiler.reports.timeline_tracks import MAX_THREAD, TIMERS_OF_THREAD, Tracks, track_name
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
+from sample_profiler.reports.timeline.captured_operators import CapturedTraces
+from sample_profiler.reports.timeline.counters import RUN, Counter, gauge_events
+from sample_profiler.reports.timeline.flows import FlowPoints
+from sample_profiler.reports.timeline.tracks import MAX_THREAD, TIMERS_OF_THREAD, Tracks, track_name
 
 __all__ = ["Timeline"]
 

@@ -10,10 +10,10 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session.session import Session, read_live
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.html_charts import format_charts
-from sample_profiler.reports.html_report import format_html
-from sample_profiler.reports.run_report import make_report, report_to_dict
-from sample_profiler.reports.text_report import format_text
+from sample_profiler.reports.run_report.charts import format_charts
+from sample_profiler.reports.run_report.page import format_html
+from sample_profiler.reports.run_report.report import make_report, report_to_dict
+from sample_profiler.reports.run_report.text import format_text
 from sample_profiler.run_folder import RunFolder
 from tests.reports.records import make_record
 

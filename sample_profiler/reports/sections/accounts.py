@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sample_profiler.analysis.accounts import ComponentAccount
-from sample_profiler.reports.tables import format_percent, format_table
+from sample_profiler.reports.sections.tables import format_percent, format_table
 
 __all__ = ["describe_parts", "format_accounts"]
 

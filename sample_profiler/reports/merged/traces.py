@@ -12,7 +12,7 @@ from typing import Any
 
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
 
 __all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.history import read_history
-from sample_profiler.reports.timeline_tracks import Tracks
+from sample_profiler.reports.sections.history import read_history
+from sample_profiler.reports.timeline.tracks import Tracks
 
 __all__ = ["RUN", "Counter", "gauge_events", "run_counters"]
 

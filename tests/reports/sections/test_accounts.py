@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sample_profiler.analysis.accounts import ComponentAccount
-from sample_profiler.reports.accounts import format_accounts
-from sample_profiler.reports.tables import format_duration, format_percent, format_table, shorten
+from sample_profiler.reports.sections.accounts import format_accounts
+from sample_profiler.reports.sections.tables import format_duration, format_percent, format_table, shorten
 
 S = 1_000_000_000
 

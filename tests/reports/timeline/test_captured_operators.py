@@ -10,11 +10,11 @@ import pytest
 from sample_profiler.profiling.record.process_record import Anchor
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S as S
-from sample_profiler.reports import chrome_trace
-from sample_profiler.reports.chrome_trace import ChromeTrace
-from sample_profiler.reports.timeline import Timeline
-from sample_profiler.reports.timeline_captures import find_captures
-from sample_profiler.reports.timeline_counters import run_counters
+from sample_profiler.reports.merged import chrome_trace
+from sample_profiler.reports.merged.chrome_trace import ChromeTrace
+from sample_profiler.reports.timeline.captured_operators import find_captures
+from sample_profiler.reports.timeline.counters import run_counters
+from sample_profiler.reports.timeline.timeline import Timeline
 from tests.reports.records import make_record, of_phase
 
 BEGAN_S = 1_700_000_000

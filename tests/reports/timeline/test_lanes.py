@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from sample_profiler.reports import timeline_lanes
-from sample_profiler.reports.timeline_lanes import MAX_LANES, Lanes, OpenPasses
+from sample_profiler.reports.timeline import lanes as timeline_lanes
+from sample_profiler.reports.timeline.lanes import MAX_LANES, Lanes, OpenPasses
 
 
 def find_plainly(passes):

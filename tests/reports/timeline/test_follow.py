@@ -12,7 +12,7 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record.header import OpenRecord
 from sample_profiler.profiling.recording.file import RecordFile
-from sample_profiler.reports.timeline_capture import TimelineRecorder, capture_timeline
+from sample_profiler.reports.timeline.follow import TimelineRecorder, capture_timeline
 
 
 @pytest.fixture

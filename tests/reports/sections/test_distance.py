@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sample_profiler.profiling.session.session import Session
-from sample_profiler.reports import distance
-from sample_profiler.reports.distance import DistantRun, describe_distance, describe_hosts, is_running
-from sample_profiler.reports.run_report import describe_run, make_report
+from sample_profiler.reports.run_report.report import describe_run, make_report
+from sample_profiler.reports.sections import distance
+from sample_profiler.reports.sections.distance import DistantRun, describe_distance, describe_hosts, is_running
 from sample_profiler.reports.status import format_status
 from tests.reports.records import make_record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sample_profiler.profiling.record.process_record import OpenBlock, ProcessRecord
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.tables import format_duration
+from sample_profiler.reports.sections.tables import format_duration
 
 __all__ = ["describe_hang", "describe_latest_place", "describe_place"]
 

@@ -15,7 +15,7 @@ from sample_profiler.errors import RecordError, SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.record.reader import EventFollower, is_written, read_followed
-from sample_profiler.reports.timeline import Timeline
+from sample_profiler.reports.timeline.timeline import Timeline
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TimelineCapture", "TimelineRecorder", "capture_timeline"]

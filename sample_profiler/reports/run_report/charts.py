@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from sample_profiler.reports.history import describe_figure, name_deviation
-from sample_profiler.reports.tables import format_duration, format_value
+from sample_profiler.reports.sections.history import describe_figure, name_deviation
+from sample_profiler.reports.sections.tables import format_duration, format_value
 
 __all__ = ["COLORS", "UNACCOUNTED", "WAIT_COLORS", "assign_colors", "format_charts"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.profiling.record.process_record import ProcessRecord
-from sample_profiler.reports.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
-from sample_profiler.reports.merged_traces import BLOCK_CATEGORY
-from sample_profiler.reports.timeline_tracks import Tracks
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
+from sample_profiler.reports.merged.traces import BLOCK_CATEGORY
+from sample_profiler.reports.timeline.tracks import Tracks
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CapturedTraces", "find_captures"]

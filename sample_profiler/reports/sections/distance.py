@@ -8,7 +8,7 @@ import time
 from sample_profiler.analysis.window import process_identity
 from sample_profiler.profiling.record.process_record import SILENT_S
 from sample_profiler.profiling.session.session import Session
-from sample_profiler.reports.tables import format_duration
+from sample_profiler.reports.sections.tables import format_duration
 
 __all__ = ["DistantRun", "describe_distance", "describe_hosts", "is_running"]
 

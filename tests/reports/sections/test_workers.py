@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sample_profiler.reports.workers import WORKER_TITLES, worker_figures, worker_rows
+from sample_profiler.reports.sections.workers import WORKER_TITLES, worker_figures, worker_rows
 from tests.analysis.made_runs import worker
 
 

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, WEIGHTS, read_flow_point
-from sample_profiler.reports.chrome_trace import NS_PER_US
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US
 
 __all__ = ["FlowPoints"]
 

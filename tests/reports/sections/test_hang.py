@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sample_profiler.profiling.record.format import FLOW_POINT
 from sample_profiler.profiling.record.process_record import Anchor, Event, OpenBlock, ProcessRecord
-from sample_profiler.reports.hang import describe_hang, describe_place
+from sample_profiler.reports.sections.hang import describe_hang, describe_place
 
 S = 10**9
 

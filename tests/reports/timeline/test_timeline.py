@@ -17,8 +17,8 @@ from sample_profiler.profiling.record.process_record import OpenBlock
 from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.tree.gauges import GaugeNode
-from sample_profiler.reports.chrome_trace import write_chrome_trace
-from sample_profiler.reports.timeline import Timeline
+from sample_profiler.reports.merged.chrome_trace import write_chrome_trace
+from sample_profiler.reports.timeline.timeline import Timeline
 from tests.reports.records import PATHS, US, make_record, of_phase
 
 

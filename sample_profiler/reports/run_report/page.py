@@ -9,10 +9,10 @@ from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
 from sample_profiler.profiling.tree.render import format_device
-from sample_profiler.reports.html_charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
-from sample_profiler.reports.run_report import BlockFigures, RunReport, describe_run
-from sample_profiler.reports.tables import format_duration, format_percent, format_seconds
-from sample_profiler.reports.workers import WORKER_TITLES, WorkerFigures, worker_rows
+from sample_profiler.reports.run_report.charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
+from sample_profiler.reports.run_report.report import BlockFigures, RunReport, describe_run
+from sample_profiler.reports.sections.tables import format_duration, format_percent, format_seconds
+from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
 
 __all__ = ["format_html"]

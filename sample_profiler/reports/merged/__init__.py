@@ -1,0 +1,1 @@
+"""What captures of several processes left, as one document."""

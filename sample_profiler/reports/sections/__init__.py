@@ -1,0 +1,1 @@
+"""Parts that reports, status and log have in common: tables, accounts, workers, the verdict."""

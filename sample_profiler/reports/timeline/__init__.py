@@ -1,0 +1,1 @@
+"""Timelines: what every process did when, as one trace."""
