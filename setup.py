@@ -23,8 +23,8 @@ EXTENSIONS = [
         optional=_OPTIONAL,
     ),
     Extension(
-        "sample_profiler.model._kernels",
-        ["sample_profiler/model/_kernels.c"],
+        "sample_profiler.model.kernels._kernels",
+        ["sample_profiler/model/kernels/_kernels.c"],
         extra_compile_args=_VECTORIZING,
         optional=_OPTIONAL,
     ),

@@ -336,11 +336,11 @@ def test_a_rollout_worker_and_the_runner_do_without_torch():
 def test_what_every_process_of_a_run_imports_with_its_main_script_is_little():
     loaded = modules_after("import sample_profiler.cli.train")
     assert "sample_profiler.cli.train" in loaded
-    assert not loaded & {"torch", "tensorboard", "rich", "vizdoom", "sample_profiler.cli.training"}
+    assert not loaded & {"torch", "tensorboard", "rich", "vizdoom", "sample_profiler.cli.training.training"}
 
 
 def test_train_and_enjoy_do_without_torch_until_flags_are_known_to_be_good():
-    for command in ("sample_profiler.cli.training", "sample_profiler.cli.playing"):
+    for command in ("sample_profiler.cli.training.training", "sample_profiler.cli.playing"):
         loaded = modules_after(f"import {command}")
         assert command in loaded
         assert "torch" not in loaded, command

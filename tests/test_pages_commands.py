@@ -54,7 +54,7 @@ def understand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Cal
     def check(main: Callable[..., Any], argv: Sequence[str]) -> None:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
-        for name in ("sample_profiler.cli.training", "sample_profiler.cli.playing"):
+        for name in ("sample_profiler.cli.training.training", "sample_profiler.cli.playing"):
             monkeypatch.setattr(importlib.import_module(name), "parse_run_config", parse_run_only)
         # It parses twice: its own flags, and those of the family of the environment.
         monkeypatch.setattr(importlib.import_module("benchmarks.env_alone"), "measure_alone", measure_nothing)

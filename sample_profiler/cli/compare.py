@@ -17,7 +17,7 @@ from sample_profiler.analysis.cost_changes import (
     seconds_of,
 )
 from sample_profiler.analysis.costs import RunCosts
-from sample_profiler.cli.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
+from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
 from sample_profiler.cli.compared_runs import ComparedRuns, CompareRequest
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import written_whole

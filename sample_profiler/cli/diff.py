@@ -17,7 +17,7 @@ from sample_profiler.analysis.cost_changes import (
     largest_blocks,
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
-from sample_profiler.cli.arguments import Commands, add_allow_different_machines, as_share
+from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_share
 from sample_profiler.errors import SessionError, TooSlowError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.render import printable, printable_text

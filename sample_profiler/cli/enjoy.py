@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sample_profiler.cli.program import Program, gymnasium_program
+from sample_profiler.cli.common.program import Program, gymnasium_program
 from sample_profiler.config.parts import EvaluationOptions
 
 if TYPE_CHECKING:
     import argparse
 
-    from sample_profiler.cli.arguments import Commands
+    from sample_profiler.cli.common.arguments import Commands
 
 __all__ = ["add_parser", "enjoy", "run"]
 
@@ -31,7 +31,7 @@ examples:
 
 def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like: its words are those of an `enjoy_*` program, but for the first one."""
-    from sample_profiler.cli.arguments import taken_literally
+    from sample_profiler.cli.common.arguments import taken_literally
 
     parser = commands.add_parser(
         "enjoy", help="watch a policy play that was trained so", add_help=False, prepare=taken_literally

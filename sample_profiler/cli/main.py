@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sample_profiler.cli import capture, compare, diff, enjoy, report, status, trace, train, watch, whatif
-from sample_profiler.cli.arguments import CommandParser
-from sample_profiler.cli.problems import note
-from sample_profiler.cli.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
+from sample_profiler.cli import compare, diff, enjoy, report, status, trace, train, watch, whatif
+from sample_profiler.cli.capture import capture
+from sample_profiler.cli.common.arguments import CommandParser
+from sample_profiler.cli.common.problems import note
+from sample_profiler.cli.common.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
 from sample_profiler.runtime.signals.ending_signals import write_to_nowhere

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sample_profiler.cli.problems import note
-from sample_profiler.cli.program import Program
-from sample_profiler.cli.statuses import BAD_USAGE, status_of_interrupt
+from sample_profiler.cli.common.problems import note
+from sample_profiler.cli.common.program import Program
+from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler.cli.arguments import Commands, as_output_file
-from sample_profiler.cli.problems import files_told_of
+from sample_profiler.cli.common.arguments import Commands, as_output_file
+from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.session.session import Session, read_session

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.window import window
-from sample_profiler.cli.problems import note
+from sample_profiler.cli.common.problems import note
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import Session, read_live
 from sample_profiler.runtime.commands.control_socket import ControlClient

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from sample_profiler.cli.arguments import Commands, add_run_dir
+from sample_profiler.cli.common.arguments import Commands, add_run_dir
 from sample_profiler.profiling.session.session import read_session
 from sample_profiler.reports.sections.distance import DistantRun
 from sample_profiler.reports.status import format_status

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sample_profiler.cli.arguments import Commands, add_run_dir, as_output_file, as_seconds
-from sample_profiler.cli.problems import files_told_of, note
+from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file, as_seconds
+from sample_profiler.cli.common.problems import files_told_of, note
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.session.session import read_session

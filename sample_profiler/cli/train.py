@@ -11,14 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sample_profiler.cli.program import Program, gymnasium_program
+from sample_profiler.cli.common.program import Program, gymnasium_program
 from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.run.observers import RunObserver, check_observers
 
 if TYPE_CHECKING:
     import argparse
 
-    from sample_profiler.cli.arguments import Commands
+    from sample_profiler.cli.common.arguments import Commands
 
 __all__ = ["add_parser", "run", "train"]
 
@@ -37,7 +37,7 @@ examples:
 
 def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like: its words are those of a `train_*` program, but for the first one."""
-    from sample_profiler.cli.arguments import taken_literally
+    from sample_profiler.cli.common.arguments import taken_literally
 
     parser = commands.add_parser(
         "train", help="train on any environment that Gymnasium knows", add_help=False, prepare=taken_literally
@@ -83,6 +83,6 @@ def train(
 def _train(program: Program, observers: Sequence[RunObserver], started_ns: int) -> int:
     if program.has_shown_help():
         return 0
-    from sample_profiler.cli.training import train_as_told
+    from sample_profiler.cli.training.training import train_as_told
 
     return train_as_told(program, observers, started_ns)

@@ -16,7 +16,7 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
-from sample_profiler.cli.arguments import Commands, add_run_dir, as_seconds
+from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_seconds
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session.session import Session, read_live, read_session
 from sample_profiler.profiling.tree.render import printable, printable_text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import StageWeight, gain, median_ceiling, stage_weight
-from sample_profiler.cli.arguments import Commands, add_run_dir, as_count, as_names, as_seconds, as_share
+from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_count, as_names, as_seconds, as_share
 from sample_profiler.cli.slowing import SHORT_S, SPARE_S, STAGES, Pair, choose_lengths, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError, UsageError
 from sample_profiler.profiling.session.session import read_live

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError, EnvContractError
 from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
-from sample_profiler.model.linear import Linear
+from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.spaces import action_parts, part_width
 
 __all__ = ["ActionHead", "DiscreteHead", "GaussianHead", "PartsHead", "make_action_head"]

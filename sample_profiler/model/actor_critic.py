@@ -17,9 +17,9 @@ from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
-from sample_profiler.model.kernels import Activation, is_traced, make_fused_mlp
+from sample_profiler.model.kernels.kernels import Activation, is_traced, make_fused_mlp
+from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights
-from sample_profiler.model.linear import Linear
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.fragments import EpisodeFragments
-from sample_profiler.model.gru import GruWeights, PackedGruWeights, gru_layer
-from sample_profiler.model.linear import can_multiply
+from sample_profiler.model.kernels.fragments import EpisodeFragments
+from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer
+from sample_profiler.model.kernels.linear import can_multiply
 
 __all__ = ["Core", "IdentityCore", "RecurrentCore", "make_core"]
 
@@ -97,7 +97,7 @@ class RecurrentCore(nn.Module):
         return fragments.unpack(output.data, len(head))
 
     def _computes_itself(self, values: Tensor) -> bool:
-        """Tell whether this is a GRU on a processor, which :mod:`sample_profiler.model.gru` computes."""
+        """Tell whether this is a GRU on a processor, which :mod:`sample_profiler.model.kernels.gru` computes."""
         is_possible = not self._is_lstm and not torch.compiler.is_compiling()
         return is_possible and can_multiply(values, self._computing_dtype(values))
 

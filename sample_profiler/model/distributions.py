@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sample_profiler.errors import ConfigError
-from sample_profiler.model.kernels import draw, draw_normal
+from sample_profiler.model.kernels.kernels import draw, draw_normal
 
 __all__ = ["MASKED_LOGIT", "ActionDistribution", "Categorical", "DiagonalGaussian", "IndependentParts"]
 

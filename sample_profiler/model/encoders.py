@@ -23,7 +23,7 @@ from sample_profiler.model.convolutions import (
     find_problem_of_image,
     is_image,
 )
-from sample_profiler.model.kernels import Activation, to_pixels
+from sample_profiler.model.kernels.kernels import Activation, to_pixels
 from sample_profiler.model.layers import Mlp, make_activation
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder", "to_rows"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.kernels import Activation, Elu, has_kernels_for
-from sample_profiler.model.linear import Linear
+from sample_profiler.model.kernels.kernels import Activation, Elu, has_kernels_for
+from sample_profiler.model.kernels.linear import Linear
 
 __all__ = ["Mlp", "initialize_weights", "make_activation"]
 

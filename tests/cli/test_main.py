@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.cli.live_capture import CaptureRequest
+from sample_profiler.cli.capture.live import CaptureRequest
 from sample_profiler.cli.main import main
 from sample_profiler.errors import ConfigError, SessionError, TooSlowError, UsageError
 from sample_profiler.version import __version__
@@ -20,7 +20,7 @@ COMMANDS = ("capture", "compare", "diff", "enjoy", "report", "status", "trace", 
 def asked(monkeypatch):
     """What the command line asked for, instead of doing it."""
     asked = []
-    monkeypatch.setattr("sample_profiler.cli.capture.capture", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr("sample_profiler.cli.capture.capture.capture", lambda *arguments: asked.append(arguments))
     monkeypatch.setattr(
         "sample_profiler.cli.status.status", lambda *arguments, **named: asked.append((*arguments, named))
     )

@@ -19,10 +19,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from sample_profiler.cli import folder_taking as folder_taking_module
-from sample_profiler.cli import training as training_module
-from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
+from sample_profiler.cli.training import folder_taking as folder_taking_module
+from sample_profiler.cli.training import training as training_module
+from sample_profiler.cli.training import training_run as training_run_module
 from sample_profiler.config import load_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError

@@ -17,9 +17,9 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sample_profiler.cli import training as training_module
-from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train as train_command
+from sample_profiler.cli.training import training as training_module
+from sample_profiler.cli.training import training_run as training_run_module
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.envs import export_registration, register_env, register_env_fallback, registry

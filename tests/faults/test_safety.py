@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from harness.runs import CARTPOLE, SMALL, run
-from sample_profiler.cli import training as training_module
-from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.main import main
 from sample_profiler.cli.train import train
+from sample_profiler.cli.training import training as training_module
+from sample_profiler.cli.training import training_run as training_run_module
 from sample_profiler.config import parse_config, save_config
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session, Timing

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs import CARTPOLE, SMALL, command, load_latest_checkpoint, run
-from sample_profiler.cli.logs import log_to_file
+from sample_profiler.cli.training.logs import log_to_file
 from sample_profiler.files import read_small_text, remove_partials, written_whole
 from sample_profiler.reports.tensorboard import SummaryFile
 

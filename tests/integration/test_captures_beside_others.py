@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs import SMALL, LiveRun, live_run
-from sample_profiler.cli.capture import CAPTURE_TOOLS
+from sample_profiler.cli.capture.capture import CAPTURE_TOOLS
 from sample_profiler.cli.main import main
 from tests.integration.self_profiling import usable_profilers
 from tests.integration.self_profiling_run import END, NOBODY

@@ -8,7 +8,7 @@ import torch
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.cores import make_core
-from sample_profiler.model.fragments import EpisodeFragments
+from sample_profiler.model.kernels.fragments import EpisodeFragments
 
 KINDS = [("gru", 1), ("gru", 2), ("lstm", 1), ("lstm", 2)]
 

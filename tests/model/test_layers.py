@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model import kernels
-from sample_profiler.model.kernels import KERNELS, Elu
+from sample_profiler.model.kernels import kernels
+from sample_profiler.model.kernels.kernels import KERNELS, Elu
+from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights, make_activation
-from sample_profiler.model.linear import Linear
 
 
 @pytest.mark.parametrize(("nonlinearity", "kind"), [("elu", Elu), ("relu", nn.ReLU), ("tanh", nn.Tanh)])

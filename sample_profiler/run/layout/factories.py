@@ -208,7 +208,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     import torch
 
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
-    from sample_profiler.model.kernels import KERNELS
+    from sample_profiler.model.kernels.kernels import KERNELS
     from sample_profiler.ppo.optimizers import make_optimizer
     from sample_profiler.ppo.schedules import make_schedule
     from sample_profiler.ppo.trainer import Trainer, TrainerOptions

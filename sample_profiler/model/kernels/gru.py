@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sample_profiler.model.linear import affine, can_multiply, pack
+from sample_profiler.model.kernels.linear import affine, can_multiply, pack
 
 __all__ = ["GruWeights", "PackedGruWeights", "gru_layer"]
 
@@ -45,7 +45,7 @@ class GruWeights(NamedTuple):
 
 
 class PackedGruWeights(NamedTuple):
-    """What :func:`sample_profiler.model.linear.pack` made of the matrices of a layer."""
+    """What :func:`sample_profiler.model.kernels.linear.pack` made of the matrices of a layer."""
 
     inputs: Tensor
     hidden: Tensor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.cli.live_capture import _explain
+from sample_profiler.cli.capture.live import _explain
 from sample_profiler.cli.main import main
 
 

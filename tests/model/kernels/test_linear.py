@@ -12,8 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model import kernels, linear
-from sample_profiler.model.linear import Linear, affine, can_multiply, multiply, pack
+from sample_profiler.model.kernels import kernels, linear
+from sample_profiler.model.kernels.linear import Linear, affine, can_multiply, multiply, pack
 
 needs_onednn = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
 
@@ -203,7 +203,7 @@ import torch, numpy as np
 from gymnasium import spaces
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.model import make_actor_critic
-from sample_profiler.model.linear import can_multiply
+from sample_profiler.model.kernels.linear import can_multiply
 from sample_profiler.model.precision import InferenceNetwork, computing_in
 space = spaces.Dict({{"obs": spaces.Box(-1, 1, (64,), np.float32)}})
 model = make_actor_critic(ModelOptions(use_rnn={with_rnn}), ObservationOptions(), space, spaces.Discrete(3))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from sample_profiler.model.gru import GruWeights, PackedGruWeights, gru_layer
-from sample_profiler.model.linear import can_multiply
+from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer
+from sample_profiler.model.kernels.linear import can_multiply
 
 pytestmark = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
 

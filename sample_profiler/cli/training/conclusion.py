@@ -6,9 +6,9 @@ import json
 import logging
 from pathlib import Path
 
+from sample_profiler.cli.common.statuses import FAILED, status_of_signal
 from sample_profiler.cli.report import write_page
-from sample_profiler.cli.statuses import FAILED, status_of_signal
-from sample_profiler.cli.summaries import write_verdict
+from sample_profiler.cli.training.summaries import write_verdict
 from sample_profiler.config import Config
 from sample_profiler.files import written_whole
 from sample_profiler.reports.run_report.report import RunReport, make_report

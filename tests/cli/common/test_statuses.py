@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from sample_profiler.cli.statuses import status_of_interrupt, status_of_signal
+from sample_profiler.cli.common.statuses import status_of_interrupt, status_of_signal
 from sample_profiler.runtime.signals.ending_signals import EndedBySignal
 
 

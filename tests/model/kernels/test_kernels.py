@@ -14,8 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model import kernels
-from sample_profiler.model.kernels import (
+from sample_profiler.model.kernels import kernels
+from sample_profiler.model.kernels.kernels import (
     Activation,
     Elu,
     activate_in_place,
@@ -40,7 +40,7 @@ def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_kernels_are_there_where_they_were_built() -> None:
-    is_built = importlib.util.find_spec("sample_profiler.model._kernels") is not None
+    is_built = importlib.util.find_spec("sample_profiler.model.kernels._kernels") is not None
 
     assert (kernels.KERNELS == "compiled") == is_built
 

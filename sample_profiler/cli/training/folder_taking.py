@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
-from sample_profiler.cli.folder_checks import check_access, describe_refused, find_link_to
+from sample_profiler.cli.training.folder_checks import check_access, describe_refused, find_link_to
 from sample_profiler.config import Config, save_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home, make_folder, remove_partials, sync, written_whole

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from sample_profiler.cli import progress
-from sample_profiler.cli.progress import LogProgress, TerminalProgress, describe_status, make_progress
+from sample_profiler.cli.training import progress
+from sample_profiler.cli.training.progress import LogProgress, TerminalProgress, describe_status, make_progress
 
 
 @pytest.fixture

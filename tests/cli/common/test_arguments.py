@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.cli.arguments import (
+from sample_profiler.cli.common.arguments import (
     CommandParser,
     as_count,
     as_names,

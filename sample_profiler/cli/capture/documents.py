@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.cli.live_capture import CaptureRequest, Interruption, describe_obstacle
+from sample_profiler.cli.capture.live import CaptureRequest, Interruption, describe_obstacle
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import read_session
 from sample_profiler.run.commands.selection import choose_components

@@ -12,8 +12,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from sample_profiler.cli import logs
-from sample_profiler.cli.logs import RunFormatter, RunLog, log_to_console, log_to_file, make_console
+from sample_profiler.cli.training import logs
+from sample_profiler.cli.training.logs import RunFormatter, RunLog, log_to_console, log_to_file, make_console
 
 
 def make_record(level, message, *args):

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sample_profiler.cli.folder_checks import describe_refused
-from sample_profiler.cli.logs import RunLog
-from sample_profiler.cli.program import Program
-from sample_profiler.cli.statuses import BAD_USAGE, status_of_interrupt
+from sample_profiler.cli.common.program import Program
+from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
+from sample_profiler.cli.training.folder_checks import describe_refused
+from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
@@ -76,7 +76,7 @@ def _train(
     # What an earlier run has left is not touched for an environment that cannot be used.
     probe = _begin_probe(config, stack, takes_step=not is_new)
     # Not before: it takes as long as the process needs that tries the environment meanwhile.
-    from sample_profiler.cli.training_run import train_with
+    from sample_profiler.cli.training.training_run import train_with
 
     left_behind.exit_status = train_with(config, probe, observers, log, stack, started_ns, is_new=is_new)
     return left_behind.exit_status

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.cli import capture as capture_module
-from sample_profiler.cli import live_capture
-from sample_profiler.cli.live_capture import CaptureRequest
+from sample_profiler.cli.capture import capture as capture_module
+from sample_profiler.cli.capture import live as live_capture
+from sample_profiler.cli.capture.live import CaptureRequest
 from sample_profiler.cli.main import main
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.session.session import Session

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from sample_profiler.cli import playing as playing_module
-from sample_profiler.cli import program as program_module
-from sample_profiler.cli import training as training_module
+from sample_profiler.cli.common import program as program_module
+from sample_profiler.cli.common.program import gymnasium_program
 from sample_profiler.cli.main import main
-from sample_profiler.cli.program import gymnasium_program
+from sample_profiler.cli.training import training as training_module
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import registry
 from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, find_gym_env, make_gym_env

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeGuard
 
-from sample_profiler.cli.problems import note
+from sample_profiler.cli.common.problems import note
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.reports.sections.distance import describe_hosts, is_running

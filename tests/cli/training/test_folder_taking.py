@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.cli import training as training_module
-from sample_profiler.cli import training_run as training_run_module
 from sample_profiler.cli.train import train
+from sample_profiler.cli.training import training as training_module
+from sample_profiler.cli.training import training_run as training_run_module
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session
 from sample_profiler.run.env_probe import begin_local_probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.cli.problems import files_told_of, note
+from sample_profiler.cli.common.problems import files_told_of, note
 from sample_profiler.errors import SessionError, UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sample_profiler.analysis.verdict import Advice, Verdict
-from sample_profiler.cli.summaries import TensorBoardSummaries, write_verdict
+from sample_profiler.cli.training.summaries import TensorBoardSummaries, write_verdict
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.config import parse_config
 from sample_profiler.run.observers import RunObserver

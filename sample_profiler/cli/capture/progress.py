@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from sample_profiler.cli.live_capture import CaptureRequest
+from sample_profiler.cli.capture.live import CaptureRequest
 
 __all__ = ["progress_shown"]
 

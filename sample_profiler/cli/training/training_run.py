@@ -7,12 +7,12 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler.cli.conclusion import conclude, exit_status
-from sample_profiler.cli.folder_checks import check_links
-from sample_profiler.cli.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
-from sample_profiler.cli.logs import RunLog
-from sample_profiler.cli.progress import make_progress
-from sample_profiler.cli.summaries import TensorBoardSummaries
+from sample_profiler.cli.training.conclusion import conclude, exit_status
+from sample_profiler.cli.training.folder_checks import check_links
+from sample_profiler.cli.training.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
+from sample_profiler.cli.training.logs import RunLog
+from sample_profiler.cli.training.progress import make_progress
+from sample_profiler.cli.training.summaries import TensorBoardSummaries
 from sample_profiler.config import Config
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.layout.factories import check_own_parts

@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sample_profiler.cli.arguments import Commands, add_run_dir, as_names, as_output_file, as_seconds
-from sample_profiler.cli.capture_documents import HOW_TO_OPEN, merge_parts, write_timeline
-from sample_profiler.cli.live_capture import (
+from sample_profiler.cli.capture.documents import HOW_TO_OPEN, merge_parts, write_timeline
+from sample_profiler.cli.capture.live import (
     CaptureOutcome,
     CaptureRequest,
     Interruption,
     capture_live,
     interruption,
 )
-from sample_profiler.cli.problems import note
+from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_names, as_output_file, as_seconds
+from sample_profiler.cli.common.problems import note
 from sample_profiler.errors import CaptureError, UsageError
 from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.profiling.tree.render import printable, printable_text
@@ -122,7 +122,7 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         CaptureError: nothing was captured.
         UsageError: the document cannot be written.
     """
-    from sample_profiler.cli.capture_progress import progress_shown  # only now: no other command needs rich
+    from sample_profiler.cli.capture.progress import progress_shown  # only now: no other command needs rich
 
     try:
         if output is not None and output.is_dir():

@@ -1,0 +1,1 @@
+"""What the `train_*` commands do, from the command line to the exit status."""

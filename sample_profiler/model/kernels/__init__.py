@@ -1,0 +1,1 @@
+"""Arithmetic of our own for networks on processors."""
