@@ -15,16 +15,8 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
-from sample_profiler.analysis.rules import (
-    extent,
-    observers,
-    processors,
-    sampling,
-    stragglers,
-    training,
-    trajectories,
-    transfer,
-)
+from sample_profiler.analysis.rules import enough_data as extent
+from sample_profiler.analysis.rules import observers, processors, sampling, stragglers, training, trajectories, transfer
 
 __all__ = ["Advice", "Cause", "Verdict", "judge"]
 

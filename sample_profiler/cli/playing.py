@@ -274,7 +274,7 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
 
     from sample_profiler.components.evaluation import Player
     from sample_profiler.storage.checkpoints import CheckpointFolder
-    from sample_profiler.storage.misfit import describe_misfit
+    from sample_profiler.storage.mismatch import describe_mismatch
 
     options = config.part(EvaluationOptions)
     if problems := find_problems_of_network(config, spec, num_policies=1, num_copies=1):
@@ -291,7 +291,7 @@ def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
         model.load_state_dict(state["model"])
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"the checkpoint in {folder.path} is not of this network ({describe_misfit(error)}): leave out flags of "
+            f"the checkpoint in {folder.path} is not of this network ({describe_mismatch(error)}): leave out flags of "
             "the network that it was not trained with, and register the same encoder, core and decoder as for training"
         ) from None
     generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)

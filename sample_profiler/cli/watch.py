@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.analysis.facts import RunFacts, run_facts
-from sample_profiler.analysis.rules.extent import MIN_DATASETS, MIN_SECONDS
+from sample_profiler.analysis.rules.enough_data import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_seconds

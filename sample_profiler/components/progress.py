@@ -20,7 +20,7 @@ from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.loop.event_loop import Timer
 from sample_profiler.runtime.messages.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
-from sample_profiler.storage.misfit import describe_misfit
+from sample_profiler.storage.mismatch import describe_mismatch
 from sample_profiler.vocabulary import LOAD_CHECKPOINT, SAVE_CHECKPOINT
 
 __all__ = ["RunCourse", "TrainingProgress"]
@@ -216,10 +216,10 @@ class TrainingProgress:
             if first is not None:
                 self._trainer.load_state_dict(first)  # some of it has been replaced
                 self._best_metric = -math.inf
-                self._checkpoints.set_aside(f"the checkpoint is not of this network ({describe_misfit(error)})")
+                self._checkpoints.set_aside(f"the checkpoint is not of this network ({describe_mismatch(error)})")
                 return
             raise CheckpointError(
-                f"the checkpoint in {self._checkpoints.path} is not of this network ({describe_misfit(error)}): use "
+                f"the checkpoint in {self._checkpoints.path} is not of this network ({describe_mismatch(error)}): use "
                 "the flags and the registered encoder, core and decoder that it was trained with, or another "
                 "--experiment; --restart_behavior=overwrite deletes the earlier run and begins anew"
             ) from error

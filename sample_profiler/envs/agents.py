@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from sample_profiler.envs.blame import blames_contracts
+from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.contract import (
     EnvSpec,
     check_begun_episodes,
@@ -100,7 +100,7 @@ class AgentsEnv:
             self._flatten = flatten_observation
 
     @profile_range("AgentsEnv.reset")
-    @blames_contracts
+    @checks_contract_on_error
     def reset(self) -> Observations:
         """Begin an episode and return the first observation of each agent."""
         with self._named("reset"):
@@ -140,7 +140,7 @@ class AgentsEnv:
         if GENERATION[0] != self._generation:
             end_copy()
         self._returned["step"] = result
-        try:  # not `blames_contracts`, as above
+        try:  # not `checks_contract_on_error`, as above
             if not self._is_step_checked:
                 self._check("step", self._name)
                 self._is_step_checked = True
@@ -196,7 +196,7 @@ class AgentsEnv:
                 )
         return ()
 
-    @blames_contracts
+    @checks_contract_on_error
     def begin_episodes(self, agents: Sequence[int]) -> Observations:
         """Begin the next episode of agents whose episode has ended, and return the first observation of each.
 

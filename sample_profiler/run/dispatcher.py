@@ -26,7 +26,7 @@ from sample_profiler.runtime.processes.failure import HangError
 if TYPE_CHECKING:
     from sample_profiler.run.runner import Runner
 
-__all__ = ["Audience", "MessageHandler"]
+__all__ = ["Dispatcher", "MessageHandler"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Owed(LocalChannel):
         return [1]
 
 
-class Audience:
+class Dispatcher:
     """Observers and message handlers of a run.
 
     What a user has written may raise. Whoever does is told of nothing more, but that the run ends. Who asks components

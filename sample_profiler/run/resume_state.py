@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.progress import TrainingProgress
     from sample_profiler.run.runner import Runner
 
-__all__ = ["keep_course"]
+__all__ = ["keep_resume_state"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _MAX_BYTES = 256 << 20  # of trajectories: a checkpoint is written every two min
 _MT19937_WORDS = 624
 
 
-def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
+def keep_resume_state(blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
     """Let a run follow the course that was saved with its checkpoint, if there is one, and save its own.
 
     Args:
@@ -56,7 +56,7 @@ def keep_course(blueprint: Blueprint, components: Sequence[Component], loop: Eve
     if obstacle := _find_obstacle(blueprint):
         logger.info("Resumed, the run will begin new episodes: %s", obstacle)
         return
-    course = _Course(blueprint, components, loop, runner)
+    course = _ResumeState(blueprint, components, loop, runner)
     learner: Any = components[0]
     progress: TrainingProgress = learner.progress
     loaded = progress.join(course)
@@ -76,7 +76,7 @@ def _find_obstacle(blueprint: Blueprint) -> str:
     return ""
 
 
-class _Course:
+class _ResumeState:
     def __init__(self, blueprint: Blueprint, components: Sequence[Component], loop: EventLoop, runner: Runner) -> None:
         self._trajectories = blueprint.trajectories
         self._parts: dict[str, Any] = {

@@ -28,8 +28,8 @@ from sample_profiler.profiling import Timing
 from sample_profiler.run.commands.control import Control
 from sample_profiler.run.commands.requests import AsksComponents
 from sample_profiler.run.commands.selection import name_some
-from sample_profiler.run.commands.sender import Crew, CrewMember
-from sample_profiler.run.dispatcher import Audience
+from sample_profiler.run.commands.sender import CommandSender, CommandTarget
+from sample_profiler.run.dispatcher import Dispatcher
 from sample_profiler.run.layout.blueprint import frames_per_step
 from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
@@ -101,7 +101,7 @@ class Runner(AsksComponents):
         reason: why the run ended, in words.
         is_interrupted: whether its user has asked it to end.
         unrecorded: Timing, as plain data, of components that have finished and had no record file, by component.
-        crew: all components, to be asked for something; empty until `command` is called.
+        command_sender: all components, to be asked for something; empty until `command` is called.
         records: what all processes have recorded.
         standstills: who stood still, and for how long.
     """
@@ -141,7 +141,7 @@ class Runner(AsksComponents):
         self._finished: set[str] = set()
         self._reports: list[Any] = list(links.reports)
         self._exits: list[Any] = []
-        self._audience = Audience(
+        self._dispatcher = Dispatcher(
             observers,
             self.timing,
             fail=lambda error: self.fail(Failure.from_exception(self.name, error)),
@@ -150,7 +150,7 @@ class Runner(AsksComponents):
         )
         self._run_folder = run_folder
         self._answers = LocalReports()
-        self.crew = Crew([], self.take_reports, lambda: self.reason, self.timing)
+        self.command_sender = CommandSender([], self.take_reports, lambda: self.reason, self.timing)
         self._control: Control | None = None
         policies = range(config.sampling.num_policies)
         learners = [str(ComponentId(LEARNER, policy)) for policy in policies]
@@ -160,14 +160,14 @@ class Runner(AsksComponents):
 
     def introduce(self) -> None:
         """Show the run to its observers; called once, before anything is trained."""
-        self._audience.tell("on_init", lambda observer: observer.on_init(self))
+        self._dispatcher.tell("on_init", lambda observer: observer.on_init(self))
 
     def inputs(self) -> list[Input]:
         """Listen to everybody, and tell observers and message handlers what they are owed."""
         return [
             *(Input(source, self.handle_reports) for source in self._reports),
             *(Input(source, self._on_exits) for source in self._exits),
-            Input(self._audience.owed, lambda _: self._audience.serve()),
+            Input(self._dispatcher.owed, lambda _: self._dispatcher.serve()),
         ]
 
     def timers(self) -> list[Timer]:
@@ -192,7 +192,7 @@ class Runner(AsksComponents):
 
     def start(self) -> None:
         """Tell observers, and wait for the first report."""
-        self._audience.tell("on_start", lambda observer: observer.on_start(self))
+        self._dispatcher.tell("on_start", lambda observer: observer.on_start(self))
 
     def wait_block(self) -> str:
         """Tell that the Runner waits for any component."""
@@ -205,13 +205,13 @@ class Runner(AsksComponents):
         self._leave_out_standstill(at_once=True)
         self._update_status()
         self.records.end_timeline()
-        self._audience.forget("on_summaries")  # of these, the last are told of in any case
-        self._audience.close()
+        self._dispatcher.forget("on_summaries")  # of these, the last are told of in any case
+        self._dispatcher.close()
         status = self.statistics.status()
         with self._processes.beating():
-            self._audience.tell("on_summaries", lambda observer: observer.on_summaries(status))
+            self._dispatcher.tell("on_summaries", lambda observer: observer.on_summaries(status))
             self.records.write_timers()
-        self._audience.tell_of_end(lambda observer: observer.on_stop(self))
+        self._dispatcher.tell_of_end(lambda observer: observer.on_stop(self))
 
     def watch(self, child: Child) -> None:
         """Listen to a process that was started, and look after it, from now on."""
@@ -220,7 +220,7 @@ class Runner(AsksComponents):
         self._exits.append(child.exit)
         self.guard.expect(child.name)
 
-    def command(self, members: Sequence[CrewMember], answers: LocalReports) -> None:
+    def command(self, members: Sequence[CommandTarget], answers: LocalReports) -> None:
         """Take command of these components, and let other programs ask for captures of them.
 
         Args:
@@ -228,8 +228,8 @@ class Runner(AsksComponents):
             answers: where those of this process answer, who are no other source of reports.
         """
         self._answers = answers
-        self.crew = Crew(members, self.take_reports, lambda: self.reason, self.timing)
-        self._control = Control(self._run_folder, self.crew)
+        self.command_sender = CommandSender(members, self.take_reports, lambda: self.reason, self.timing)
+        self._control = Control(self._run_folder, self.command_sender)
 
     def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:
         """Have a function called with every message of a type that components report.
@@ -242,7 +242,7 @@ class Runner(AsksComponents):
         Raises:
             TypeError: there are no messages of that type, or the handler cannot be called.
         """
-        self._audience.add_handler(message_type, handler)
+        self._dispatcher.add_handler(message_type, handler)
 
     def add_extra_summaries(self, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:
         """Have all observers add figures of their own; for the one that writes the summaries.
@@ -252,7 +252,7 @@ class Runner(AsksComponents):
             env_steps: frames that it has been trained on.
             writer: takes the figures.
         """
-        self._audience.tell(
+        self._dispatcher.tell(
             "extra_summaries", lambda observer: observer.extra_summaries(self, policy_id, env_steps, writer)
         )
 
@@ -290,14 +290,14 @@ class Runner(AsksComponents):
                     if self.reason:  # else its process has to end by itself: it may still hang on the way
                         self.guard.forget(report.component)
                 case CommandResult():
-                    self.crew.take(report)
+                    self.command_sender.take(report)
                 case Heartbeat():
                     self.guard.hear(report)
                 case SharedMemoryNames():
                     self._processes.note_shared_memory(report)
                 case StoodStill():
                     self.standstills.note(report)
-            self._audience.owe_message(self, report)
+            self._dispatcher.owe_message(self, report)
 
     def take_reports(self) -> None:
         """Take in what components have reported by now, and show that the Runner goes on."""
@@ -368,7 +368,7 @@ class Runner(AsksComponents):
         self._reports = [source for source in self._reports if source is not lost.reports]
         self._exits = [source for source in self._exits if source is not lost.exit]
         try:
-            child = rescue.replace(lost, self, self.crew.names())
+            child = rescue.replace(lost, self, self.command_sender.names())
         except (CommandError, OSError) as error:  # OSError: there is no room for another process
             if self.reason:  # meanwhile: nobody has to answer any more
                 logger.warning("%s is lost while the run ends: %s", lost.name, failure.message)
@@ -377,7 +377,7 @@ class Runner(AsksComponents):
             self.fail(essential or replace(failure, message=f"{failure.message} (it cannot be replaced: {error})"))
             return
         self.watch(child)
-        self.crew.replace(child)
+        self.command_sender.replace(child)
         self._finished.discard(lost.name)  # if the lost one has finished, its successor has not
         self._links.loop.refresh()
         self.records.add_up_lost(lost.name)
@@ -401,8 +401,10 @@ class Runner(AsksComponents):
         iterations = int(self.counters.training_iterations.sum())
         if iterations:
             self.records.replace_earlier()
-        self._audience.owe_training_steps(iterations, lambda observer, number: observer.on_training_step(self, number))
-        self._audience.owe("on_status", lambda observer: observer.on_status(status))
+        self._dispatcher.owe_training_steps(
+            iterations, lambda observer, number: observer.on_training_step(self, number)
+        )
+        self._dispatcher.owe("on_status", lambda observer: observer.on_status(status))
         if iterations >= _WARM_UP_ITERATIONS * self._config.sampling.num_policies:
             self.records.begin_steady_part(self._links.update_recording)
         if not self.reason:
@@ -429,7 +431,7 @@ class Runner(AsksComponents):
             with self._processes.beating():
                 observer.on_summaries(status)
 
-        self._audience.owe("on_summaries", tell)
+        self._dispatcher.owe("on_summaries", tell)
         with self._processes.beating():
             self.records.write_timers()
 

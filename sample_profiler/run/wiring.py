@@ -12,7 +12,7 @@ from functools import partial
 from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.profiling import set_timing
 from sample_profiler.run.commands.selection import name_some
-from sample_profiler.run.commands.sender import LocalMember
+from sample_profiler.run.commands.sender import LocalTarget
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_components
@@ -20,7 +20,7 @@ from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.processes import NoProcesses, Processes, StartedProcesses
 from sample_profiler.run.records.run_records import RunRecords
-from sample_profiler.run.resume_state import keep_course
+from sample_profiler.run.resume_state import keep_resume_state
 from sample_profiler.run.runner import Runner, RunnerLinks
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.loop.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
@@ -103,7 +103,7 @@ class ParallelWiring:
                     break
                 self.runner.watch(self._supervisor.spawn(plan.settings, plan.make))
             answers = LocalReports()
-            runner = LocalMember(self.runner, answers, self._watch.beat)
+            runner = LocalTarget(self.runner, answers, self._watch.beat)
             self.runner.command([runner, *self._supervisor.children], answers)
         except BaseException:  # Ctrl+C, too: this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
@@ -210,7 +210,7 @@ class SerialWiring:
         turns.begin(runner.name)
         answers = LocalReports()
         components, beat = [runner, *self._components], self._watch.beat
-        runner.command([LocalMember(component, answers, beat) for component in components], answers)
+        runner.command([LocalTarget(component, answers, beat) for component in components], answers)
         runner.introduce()
         timers = [
             self._recording.timer(),
@@ -220,7 +220,7 @@ class SerialWiring:
         loop = EventLoop(components, LocalWaiter, turns=turns, timers=timers, alive=self._beat, control=self._control)
         self._loop = loop
         if not runner.reason:  # looked at last: a signal from now on stops the loop
-            keep_course(self._blueprint, self._components, loop, runner)
+            keep_resume_state(self._blueprint, self._components, loop, runner)
             loop.run()
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ from sample_profiler.storage.checkpoint_names import (
     metric_in_name,
     sorted_checkpoints,
 )
-from sample_profiler.storage.unfolding import check_unfolded
+from sample_profiler.storage.size_limits import check_size
 
 __all__ = ["FORMAT_VERSION", "CheckpointFolder"]
 
@@ -255,7 +255,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError("it is no file but a folder, a pipe or a device")
     check_archive(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
-    check_unfolded(state, path.stat().st_size)
+    check_size(state, path.stat().st_size)
     if not isinstance(state, dict):
         raise CheckpointError(f"it holds a {type(state).__name__}, no state of a training")
     version = state.get("format_version", FORMAT_VERSION)

@@ -41,7 +41,7 @@ def open_sealed(sealed: Any) -> dict[str, Any] | None:
     import torch
 
     from sample_profiler.storage.archives import check_archive
-    from sample_profiler.storage.unfolding import check_unfolded
+    from sample_profiler.storage.size_limits import check_size
 
     try:
         data = sealed["data"].numpy().tobytes()
@@ -49,7 +49,7 @@ def open_sealed(sealed: Any) -> dict[str, Any] | None:
             return None
         check_archive(io.BytesIO(data))
         packed = torch.load(io.BytesIO(data), weights_only=True)
-        check_unfolded(packed, len(data))
+        check_size(packed, len(data))
         course = _unpack(packed)
     except Exception:  # a file that others have made can raise anything
         return None

@@ -56,19 +56,19 @@ def test_a_run_resumed_past_its_target_ends_at_once(make_learner):
 
 
 @pytest.mark.parametrize(
-    ("flags", "misfit"),
+    ("flags", "mismatch"),
     [
         (("--encoder_mlp_layers", "9"), r"\S+ is \[8, 3\] in the checkpoint and \[9, 3\] in the network"),
         (("--use_rnn=False",), r"the checkpoint has \S+core\S+, which the network has not"),
         (("--rnn_num_layers=2",), r"the checkpoint has no \S+core\S+, which the network has"),
     ],
 )
-def test_a_checkpoint_of_another_network_is_an_error_that_says_why_and_what_to_do(make_learner, flags, misfit):
+def test_a_checkpoint_of_another_network_is_an_error_that_says_why_and_what_to_do(make_learner, flags, mismatch):
     run = make_learner("--use_rnn=True").start()
     run.hand_over(0, 1)
     run.learner.finish()
     cure = r"use the flags and the registered encoder.*another --experiment; --restart_behavior=overwrite"
-    with pytest.raises(CheckpointError, match=rf"is not of this network \(.*{misfit}.*\): {cure}"):
+    with pytest.raises(CheckpointError, match=rf"is not of this network \(.*{mismatch}.*\): {cure}"):
         make_learner("--use_rnn=True", *flags)
 
 

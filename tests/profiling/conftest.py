@@ -1,4 +1,4 @@
-"""A clock that moves only when a test says so, and one Timing per recorder twin."""
+"""A clock that moves only when a test says so, and one Timing per recorder."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.components.messages import EpisodesFinished, TargetReached
 from sample_profiler.profiling import Timing
-from sample_profiler.run.dispatcher import Audience
+from sample_profiler.run.dispatcher import Dispatcher
 from sample_profiler.run.observers import RunObserver
 
 NOW_AND_THEN = ("on_status", "on_summaries", "on_stop")
@@ -46,26 +46,26 @@ class Slow(Listening):
 
 
 class FakeRun:
-    """A clock, and an audience whose calls move it on."""
+    """A clock, and a dispatcher whose calls move it on."""
 
     def __init__(self, rest=0.0, **takes_s):
         self.now_s, self.is_over, self.failures = 1000.0, False, []
         self.slow, self.quick = Slow(self, **takes_s), Listening(self)
         self.timing = Timing("Runner", clock_ns=lambda: round(self.now_s * 1e9))
-        self.audience = Audience(
+        self.dispatcher = Dispatcher(
             [self.slow, self.quick], self.timing, self.failures.append, lambda: self.is_over, rest, lambda: self.now_s
         )
 
     def owe(self, last, status="status"):
-        self.audience.owe_training_steps(last, lambda observer, number: observer.on_training_step(self, number))
-        self.audience.owe("on_status", lambda observer: observer.on_status(status))
+        self.dispatcher.owe_training_steps(last, lambda observer, number: observer.on_training_step(self, number))
+        self.dispatcher.owe("on_status", lambda observer: observer.on_status(status))
 
     def turn(self):
         """Take a turn if it is due, as a loop does, and return how long it took."""
         begin_s = self.now_s
-        if self.audience.owed.has_pending():
-            self.audience.owed.receive()
-            self.audience.serve()
+        if self.dispatcher.owed.has_pending():
+            self.dispatcher.owed.receive()
+            self.dispatcher.serve()
         return self.now_s - begin_s
 
 
@@ -80,7 +80,7 @@ def test_quick_observers_are_told_everything_in_one_turn_and_in_order(make_run):
     run.turn()
     expected = [*(("on_training_step", number) for number in range(1, 6)), ("on_status", "status")]
     assert run.slow.told == run.quick.told == expected
-    assert not run.audience.owed.has_pending()
+    assert not run.dispatcher.owed.has_pending()
     run.owe(5)
     run.owe(7)
     run.turn()
@@ -115,16 +115,16 @@ def test_others_have_as_much_time_as_a_turn_took_where_they_wait_for_it(make_run
     run.owe(3)
     run.turn()
     run.now_s += 0.39
-    assert not run.audience.owed.has_pending()
+    assert not run.dispatcher.owed.has_pending()
     run.now_s += 0.02
-    assert run.audience.owed.has_pending()
+    assert run.dispatcher.owed.has_pending()
 
 
 def test_a_run_that_ends_while_somebody_is_told_is_not_held_up(make_run):
     run = make_run(on_training_step=0.02)
     run.owe(1000)
-    run.audience.add_handler(TargetReached, lambda *_: setattr(run, "is_over", True))
-    run.audience.owe_message(None, TargetReached(0))
+    run.dispatcher.add_handler(TargetReached, lambda *_: setattr(run, "is_over", True))
+    run.dispatcher.owe_message(None, TargetReached(0))
     while not run.is_over:
         run.turn()
     assert len(run.slow.steps()) < 10, "what a turn has time for"
@@ -138,7 +138,7 @@ def test_at_the_end_who_is_quick_is_told_everything_and_the_slow_one_for_a_momen
         run.turn()
     run.owe(500)
     begin_s, run.is_over = run.now_s, True
-    run.audience.close()
+    run.dispatcher.close()
     assert run.now_s - begin_s <= 2.0 + 0.4
     assert run.quick.steps() == list(range(1, 501))
     missing = 500 - len(run.slow.steps())
@@ -155,7 +155,7 @@ def test_an_observer_that_was_slow_once_is_told_everything_at_the_end(make_run, 
     run.slow.takes_s.clear()
     run.owe(2000)
     run.is_over = True
-    run.audience.close()
+    run.dispatcher.close()
     assert run.slow.steps() == list(range(1, 2001))
     assert "not told" not in caplog.text
 
@@ -168,14 +168,14 @@ def test_a_flood_of_messages_is_handed_on_bit_by_bit_and_dropped_at_the_end(make
         slowly_seen.append(message)
         run.now_s += 0.4
 
-    run.audience.add_handler(EpisodesFinished, take_slowly)
-    run.audience.add_handler(EpisodesFinished, lambda _, message: seen.append(message))
+    run.dispatcher.add_handler(EpisodesFinished, take_slowly)
+    run.dispatcher.add_handler(EpisodesFinished, lambda _, message: seen.append(message))
     messages = [EpisodesFinished((number,)) for number in range(50)]
     for message in messages:
-        run.audience.owe_message(None, message)
+        run.dispatcher.owe_message(None, message)
     assert run.turn() == pytest.approx(0.4)
     run.is_over = True
-    run.audience.close()
+    run.dispatcher.close()
     assert seen == messages
     assert slowly_seen == messages[: len(slowly_seen)]
     left = 50 - len(slowly_seen)
@@ -185,10 +185,10 @@ def test_a_flood_of_messages_is_handed_on_bit_by_bit_and_dropped_at_the_end(make
 
 def test_the_end_and_what_is_told_at_once_is_told_once_however_slow_somebody_is(make_run):
     run = make_run(on_summaries=50.0, on_stop=50.0)
-    run.audience.owe("on_summaries", lambda observer: observer.on_summaries("earlier"))
-    run.audience.tell("on_summaries", lambda observer: observer.on_summaries("last"))
-    run.audience.close()
-    run.audience.tell_of_end(lambda observer: observer.on_stop(run))
+    run.dispatcher.owe("on_summaries", lambda observer: observer.on_summaries("earlier"))
+    run.dispatcher.tell("on_summaries", lambda observer: observer.on_summaries("last"))
+    run.dispatcher.close()
+    run.dispatcher.tell_of_end(lambda observer: observer.on_stop(run))
     for observer in (run.slow, run.quick):
         assert observer.told == [("on_summaries", "last"), ("on_stop", run)]
 
@@ -203,8 +203,8 @@ def test_who_has_raised_is_owed_nothing_and_missed_by_nobody(make_run, caplog):
     run.owe(10)
     run.turn()
     run.owe(20)
-    run.audience.close()
-    run.audience.tell_of_end(lambda observer: observer.on_stop(None))
+    run.dispatcher.close()
+    run.dispatcher.tell_of_end(lambda observer: observer.on_stop(None))
     assert [str(error) for error in run.failures] == ["broken"]
     assert run.slow.told == [("on_stop", None)]
     assert run.quick.steps() == list(range(1, 21))
@@ -213,8 +213,8 @@ def test_who_has_raised_is_owed_nothing_and_missed_by_nobody(make_run, caplog):
 
 def test_each_call_is_a_block_of_the_runner_and_names_who_is_called(make_run):
     run = make_run(on_status=0.25)
-    run.audience.add_handler(TargetReached, lambda *_: setattr(run, "now_s", run.now_s + 0.5))
-    run.audience.owe_message(None, TargetReached(0))
+    run.dispatcher.add_handler(TargetReached, lambda *_: setattr(run, "now_s", run.now_s + 0.5))
+    run.dispatcher.owe_message(None, TargetReached(0))
     run.owe(0)
     for _ in range(4):
         run.turn()
@@ -231,7 +231,7 @@ def test_what_an_observer_has_others_told_meanwhile_is_theirs(make_run, caplog):
     run = make_run(on_summaries=1.0)
 
     def ask(_):
-        run.audience.tell("on_summaries", lambda observer: observer is run.slow and observer.on_summaries(None))
+        run.dispatcher.tell("on_summaries", lambda observer: observer is run.slow and observer.on_summaries(None))
 
     run.quick.on_status = ask
     for _ in range(6):

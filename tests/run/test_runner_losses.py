@@ -61,13 +61,13 @@ def test_a_lost_worker_is_replaced_and_listened_to(with_rescue, caplog):
     lost = FakeChild("RolloutWorker_w1", 41)
     runner._reports.append(lost.reports)
     runner._exits.append(lost.exit)
-    runner.crew.members = [lost]
+    runner.command_sender.members = [lost]
     runner._on_exits([lost])
     assert (runner.failure, runner.reason, runner.loop.num_stops, runner.loop.num_refreshes) == (None, "", 0, 1)
-    assert [member.pid for member in runner.crew.members] == [42]
+    assert [member.pid for member in runner.command_sender.members] == [42]
     sources = [entry.source for entry in runner.inputs()]
     assert lost.reports not in sources and lost.exit not in sources
-    assert runner.crew.members[0].reports in sources and runner.crew.members[0].exit in sources
+    assert runner.command_sender.members[0].reports in sources and runner.command_sender.members[0].exit in sources
     assert "killed by signal 9 (SIGKILL). Process 42 takes its place (number 1 of at most 10 an hour)" in caplog.text
 
 
@@ -165,7 +165,7 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
 
     monkeypatch.setattr(runner._processes, "beat", beat)
     runner._reports.append(child.reports)
-    runner.crew.members = [child]
+    runner.command_sender.members = [child]
     assert runner.call("forget_worker") == {child.name: 7}
     assert len(beats) >= 5
 
@@ -182,7 +182,7 @@ def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(wi
         stuck.lives = not stuck.num_kills
 
     monkeypatch.setattr(runner._processes, "beat", beat)
-    runner.crew.members = [stuck]
+    runner.command_sender.members = [stuck]
     runner.guard.expect(stuck.name)
     runner.handle_reports([Heartbeat(stuck.name)])
     runner.rescue.replace = lambda _, asked, names: asked.call("forget_worker", (1,), names, 240.0)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
-from sample_profiler.envs.blame import blames_contracts
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
@@ -94,7 +94,7 @@ class SteppingGroup:
         self._to_begin: set[int] = set()
 
     @profile_range("SteppingGroup.reset")
-    @blames_contracts
+    @checks_contract_on_error
     def reset(self, num_random_steps: int, after_each: Callable[[], None] = lambda: None) -> None:
         """Begin an episode everywhere.
 
@@ -161,7 +161,7 @@ class SteppingGroup:
         self._spoiled_rows = course["spoiled_rows"]
 
     @profile_range("SteppingGroup.begin_rollout")
-    @blames_contracts
+    @checks_contract_on_error
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
         """Continue in new slots: step 0 is what follows the last step of the old ones, or a new episode.
 
@@ -188,7 +188,7 @@ class SteppingGroup:
         memory.row_slot[self._rows] = slots
 
     @profile_range("SteppingGroup.step")
-    @blames_contracts
+    @checks_contract_on_error
     def step(self) -> None:
         """Step all environments with the actions that are there for the current step."""
         memory = self._trajectories

@@ -1,4 +1,4 @@
-/* The compiled twin of the recorder: what block.py and nodes.py do, in the memory that a record file shows to others.
+/* The compiled recorder: what block.py and nodes.py do, in the memory that a record file shows to others.
 
    Every node has a slot. It lies on the heap, or in the process's mapped record file once its recorder is attached to
    one, and is the same in both, so that a file costs a block nothing but its event in the ring. The figures of a slot
@@ -1775,7 +1775,7 @@ static PyMethodDef core_methods[] = {
 static struct PyModuleDef core_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_core",
-    .m_doc = "The compiled twin of the recorder.",
+    .m_doc = "The compiled recorder.",
     .m_size = -1,
     .m_methods = core_methods,
 };

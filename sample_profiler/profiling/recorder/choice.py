@@ -20,7 +20,7 @@ def _choose() -> tuple[str, type[Recorder]]:
             from sample_profiler.profiling.recorder.compiled import CompiledRecorder
         except ImportError:  # no compiler was there when the package was installed
             return "pure Python", Recorder
-        # Not a subclass, and of the same interface: the core's methods would be hidden by those of the other twin.
+        # Not a subclass, and of the same interface: the core's methods would be hidden by those of the other one.
         return "compiled", cast("type[Recorder]", CompiledRecorder)
     return "pure Python", Recorder
 

@@ -16,7 +16,7 @@ from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORK
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.run.commands.selection import KINDS, choose_components
-from sample_profiler.run.commands.sender import Crew
+from sample_profiler.run.commands.sender import CommandSender
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands.control_socket import ControlSocket
 from sample_profiler.runtime.loop.slowdown import MOST_SECONDS, MOST_SHARE
@@ -61,12 +61,12 @@ class Control:
 
     Args:
         run_folder: of the run.
-        crew: its components.
+        command_sender: its components.
     """
 
-    def __init__(self, run_folder: Path, crew: Crew) -> None:
+    def __init__(self, run_folder: Path, command_sender: CommandSender) -> None:
         self._folder = folder = RunFolder(run_folder.absolute())
-        self._crew = crew
+        self._command_sender = command_sender
         self._captures: dict[str, _RunningCapture] = {}
         self._numbers = itertools.count()
         self._socket: ControlSocket | None = None
@@ -105,7 +105,7 @@ class Control:
                     raise CaptureError("unknown capture: it is of another run, or was never begun")
                 if do == "stop" and capture.step in ("start", "run"):
                     self._stop(capture)
-                answers = self._crew.answers(capture.posted)
+                answers = self._command_sender.answers(capture.posted)
                 waiting = [part for part in capture.left if capture.members[part] not in answers]
                 is_waiting = capture.step in ("start", "stop")
                 facts = {"results": capture.results, "errors": capture.errors}
@@ -121,8 +121,10 @@ class Control:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
                 raise CaptureError(f"{name} is {value!r}; allowed is 0 to {most:g}")
         # Where workers draw their actions themselves, that is a stage of theirs.
-        names = next((found for prefix in _STAGES[stage] if (found := self._crew.names(prefix))), [])
-        self._crew.forget(self._crew.post("set_slowdown", dict.fromkeys(names, (stage, float(share), float(seconds)))))
+        names = next((found for prefix in _STAGES[stage] if (found := self._command_sender.names(prefix))), [])
+        self._command_sender.forget(
+            self._command_sender.post("set_slowdown", dict.fromkeys(names, (stage, float(share), float(seconds))))
+        )
         return {"slowed": names}
 
     def _begin(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +145,7 @@ class Control:
         # A process ends its capture by itself only if nobody asks it to: the window begins when all have begun.
         limit_s = seconds + 2 * _ANSWER_S
         arguments = {members[part]: (tool, str(path), limit_s) for part, path in parts.items()}
-        posted = self._crew.post("start_capture", arguments)
+        posted = self._command_sender.post("start_capture", arguments)
         until_s = time.monotonic() + _ANSWER_S
         self._captures[identity] = _RunningCapture(tool, seconds, parts, members, "start", posted, until_s)
         return {"id": identity, "parts": {part: str(path) for part, path in parts.items()}}
@@ -154,19 +156,19 @@ class Control:
             raise CaptureError(f"components is {kinds!r}; allowed is a list with some of {', '.join(KINDS)}")
         if workers is not None and not _is_list_of(int, workers):
             raise CaptureError(f"workers is {workers!r}; allowed is a list with indices of rollout workers")
-        wanted = choose_components(self._crew.names(), kinds, workers)
-        pids = [member.pid for member in self._crew.members]
+        wanted = choose_components(self._command_sender.names(), kinds, workers)
+        pids = [member.pid for member in self._command_sender.members]
         chosen: dict[str, str] = {}
-        for member in self._crew.members:
+        for member in self._command_sender.members:
             if member.name in wanted:
                 chosen.setdefault(member.name if pids.count(member.pid) == 1 else "Serial", member.name)
         return chosen
 
     def _stop(self, capture: _RunningCapture) -> None:
         """Ask for the parts; a component that has not begun yet gets this after the request to begin."""
-        self._crew.forget(capture.posted)
+        self._command_sender.forget(capture.posted)
         arguments: dict[str, tuple[Any, ...]] = {capture.members[part]: (capture.tool,) for part in capture.left}
-        capture.posted = self._crew.post("stop_capture", arguments)
+        capture.posted = self._command_sender.post("stop_capture", arguments)
         capture.step, capture.until_s = "stop", time.monotonic() + capture.answer_s
 
     def _try_to_advance(self, capture: _RunningCapture) -> None:
@@ -183,7 +185,7 @@ class Control:
             self._stop(capture)
         if capture.step not in ("start", "stop"):
             return
-        answers = self._crew.answers(capture.posted)
+        answers = self._command_sender.answers(capture.posted)
         for part in capture.left:
             answer = answers.get(capture.members[part])
             if answer is None:
@@ -200,11 +202,13 @@ class Control:
         answer_s = _ANSWER_S if capture.step == "start" else capture.answer_s
         capture.errors.update(dict.fromkeys(waiting, f"did not answer within {answer_s:g} s"))
         if capture.step == "start" and waiting:  # should they still begin
-            self._crew.forget(self._crew.post("stop_capture", {capture.members[p]: (capture.tool,) for p in waiting}))
+            self._command_sender.forget(
+                self._command_sender.post("stop_capture", {capture.members[p]: (capture.tool,) for p in waiting})
+            )
         if capture.step == "start" and capture.left:
             capture.step, capture.until_s = "run", now_s + capture.seconds
             return
-        self._crew.forget(capture.posted)
+        self._command_sender.forget(capture.posted)
         capture.step = "done"
 
 

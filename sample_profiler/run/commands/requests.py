@@ -9,7 +9,7 @@ from typing import Any
 
 from sample_profiler.errors import RunEndedError
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
-from sample_profiler.run.commands.sender import Crew
+from sample_profiler.run.commands.sender import CommandSender
 
 __all__ = ["AsksComponents"]
 
@@ -25,11 +25,11 @@ class AsksComponents(CapturesRollouts):
     any more. What only changes something is then left undone, with a warning: it is no reason for a run to fail.
 
     Attributes:
-        crew: all components.
+        command_sender: all components.
         reason: why the run ended, in words; empty: it has not.
     """
 
-    crew: Crew
+    command_sender: CommandSender
     reason: str
 
     def call(
@@ -55,8 +55,8 @@ class AsksComponents(CapturesRollouts):
             ComponentLostError: the process of one has ended; the same holds for it.
             ValueError: the arguments cannot be sent to another process.
         """
-        names = self.crew.names() if components is None else components
-        return self.crew.call(method, dict.fromkeys(names, arguments), timeout_s)
+        names = self.command_sender.names() if components is None else components
+        return self.command_sender.call(method, dict.fromkeys(names, arguments), timeout_s)
 
     def set_profiling_enabled(self, is_enabled: bool) -> None:
         """Turn named ranges on or off in every process; the errors are those of `call`, but for the run's end."""
@@ -85,7 +85,7 @@ class AsksComponents(CapturesRollouts):
 
     def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
         try:
-            return list(self.crew.call(method, arguments, ANSWER_S).values())
+            return list(self.command_sender.call(method, arguments, ANSWER_S).values())
         except RunEndedError as error:
             _tell_of_end(method, error)
             return []

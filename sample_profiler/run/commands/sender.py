@@ -15,14 +15,14 @@ from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import CAPTURE_S
 from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
-__all__ = ["Crew", "CrewMember", "LocalMember"]
+__all__ = ["CommandSender", "CommandTarget", "LocalTarget"]
 
 _POLL_S = 0.002
 _LASTING = frozenset({"set_post_collect_hook", "set_profiling_enabled", "set_recording_enabled"})
 """Commands whose effect a component keeps, and whoever takes its place has to have, too."""
 
 
-class CrewMember(Protocol):
+class CommandTarget(Protocol):
     """A component that can be asked."""
 
     @property
@@ -40,7 +40,7 @@ class CrewMember(Protocol):
         """Tell whether its process runs."""
 
 
-class LocalMember:
+class LocalTarget:
     """A component of this process: asked and answered in place.
 
     Args:
@@ -70,8 +70,8 @@ class LocalMember:
         return True
 
 
-class Crew:
-    """All components of a run, to be asked for something.
+class CommandSender:
+    """Sends commands to the components of a run, and collects their answers.
 
     Args:
         members: the components.
@@ -86,7 +86,7 @@ class Crew:
 
     def __init__(
         self,
-        members: Sequence[CrewMember],
+        members: Sequence[CommandTarget],
         take_reports: Callable[[], None],
         end_reason: Callable[[], str],
         timing: Timing,
@@ -103,7 +103,7 @@ class Crew:
         """Return the names of components that begin with `prefix`."""
         return [member.name for member in self.members if member.name.startswith(prefix)]
 
-    def replace(self, member: CrewMember) -> None:
+    def replace(self, member: CommandTarget) -> None:
         """Ask this component from now on, instead of the one of the same name, of which it gets all settings."""
         self.members = [member if each.name == member.name else each for each in self.members]
         for method, (_, arguments) in self._settings.get(member.name, {}).items():

@@ -14,10 +14,10 @@ from typing import Any
 from sample_profiler.runtime.messages.channels import PipeEnd
 from sample_profiler.runtime.messages.shared_memory import make_anonymous_file
 
-__all__ = ["Handover"]
+__all__ = ["SpawnPayload"]
 
 
-class Handover:
+class SpawnPayload:
     """A value on its way to a process that is being spawned, which finds the value itself in its place.
 
     Has to be kept until the process has been started.

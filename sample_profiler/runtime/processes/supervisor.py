@@ -24,7 +24,7 @@ from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryWat
 from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.messages.heartbeats import SAVE_S, RunnerPulse
 from sample_profiler.runtime.messages.shared_memory import make_anonymous_file
-from sample_profiler.runtime.messages.spawn_payload import Handover
+from sample_profiler.runtime.messages.spawn_payload import SpawnPayload
 from sample_profiler.runtime.processes.child import (
     FILES_CLOSED,
     STACKS_SIGNAL,
@@ -286,9 +286,9 @@ class Supervisor:
         """
         stacks = PipeEnd(make_anonymous_file())
         links = ChildLinks(PipeReports(), PipeReports(), self._lifeline, self._pulse, stacks)
-        handover = Handover((settings, make_component, links))
+        payload = SpawnPayload((settings, make_component, links))
         name = OWN_PROCESS + settings.name
-        process = MeasuredProcess(target=_run_handed, args=(handover,), name=name, daemon=False)
+        process = MeasuredProcess(target=_run_handed, args=(payload,), name=name, daemon=False)
         self._pulse.beat()
         with signals_held():  # by the child, too, until it is ready for them
             child = Child(settings, process, links)

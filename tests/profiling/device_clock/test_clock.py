@@ -398,7 +398,7 @@ def test_without_a_device_the_keyword_changes_nothing(timing, clock):
 
 
 def test_blocks_that_are_not_recorded_do_not_measure_the_device(device):
-    timing = Timing("Test")  # of this process's twin, which is the one that is switched
+    timing = Timing("Test")  # of this process's recorder, which is the one that is switched
     set_recording_enabled(False)
     try:
         with timing.add_time("off", device=True):

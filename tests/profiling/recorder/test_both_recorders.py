@@ -216,7 +216,7 @@ def test_threads_go_on_after_a_restart(timing, clock):
     assert children(timing.snapshot()) == {"after": 1}
 
 
-# ---- set_recording_enabled: process-wide, so each runs in a process of its own, on either twin ----
+# ---- set_recording_enabled: process-wide, so each runs in a process of its own, with either recorder ----
 
 SWITCH = """
 from sample_profiler.profiling import Timing, set_recording_enabled

@@ -12,7 +12,7 @@ from sample_profiler.errors import CaptureError
 from sample_profiler.profiling import Timing
 from sample_profiler.run.commands import control as control_module
 from sample_profiler.run.commands.control import Control
-from sample_profiler.run.commands.sender import Crew
+from sample_profiler.run.commands.sender import CommandSender
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.commands.control_socket import ControlClient
@@ -55,8 +55,8 @@ class Run:
 
     def __init__(self, folder, pids=None):
         self.members = [Member(name, 1000 + index if pids is None else pids) for index, name in enumerate(NAMES)]
-        self.crew = Crew(self.members, lambda: None, lambda: "", Timing("Runner profile"))
-        self.control = Control(folder, self.crew)
+        self.command_sender = CommandSender(self.members, lambda: None, lambda: "", Timing("Runner profile"))
+        self.control = Control(folder, self.command_sender)
 
     def __getitem__(self, name):
         return next(member for member in self.members if member.name == name)
@@ -74,7 +74,7 @@ class Run:
             value = None
         elif value == "facts":
             value = {"path": f"/{name}", "start_ns": 1, "end_ns": 2, "is_empty": False}
-        self.crew.take(CommandResult(command.number, name, None if error else value, error))
+        self.command_sender.take(CommandResult(command.number, name, None if error else value, error))
 
     def reply_all(self):
         for member in self.members:
@@ -310,7 +310,7 @@ def test_answers_that_come_too_late_are_dropped(run, clock):
     clock.now_s += 1000
     run.control.poll()
     before = run.state(name)
-    run.crew.take(CommandResult(late, "Learner_0", None, None))
+    run.command_sender.take(CommandResult(late, "Learner_0", None, None))
     run.control.poll()
     assert run.state(name) == before
 

@@ -12,7 +12,7 @@ from sample_profiler.collector.collector import Collector
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
 from sample_profiler.errors import CommandError
-from sample_profiler.run.commands.sender import LocalMember
+from sample_profiler.run.commands.sender import LocalTarget
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.runner import Runner
 from sample_profiler.runtime.messages.channels import LocalReports
@@ -61,7 +61,7 @@ def make_runner(tmp_path):
         runner = Runner(config, Counters(2, 1), [1], tmp_path / "run", observers, links, time.monotonic())
         runner.processes = links.processes
         runner.workers, answers = [Worker(0), Worker(1)], LocalReports()
-        runner.command(members or [LocalMember(worker, answers) for worker in runner.workers], answers)
+        runner.command(members or [LocalTarget(worker, answers) for worker in runner.workers], answers)
         runners.append(runner)
         return runner
 

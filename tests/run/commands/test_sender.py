@@ -8,7 +8,7 @@ import pytest
 
 from sample_profiler.errors import CommandError, ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
-from sample_profiler.run.commands.sender import Crew
+from sample_profiler.run.commands.sender import CommandSender
 from sample_profiler.runtime.commands.commands import CommandResult
 
 LONG_S = 1e9
@@ -34,64 +34,64 @@ class Member:
         return self.lives
 
 
-def make_crew(*members, end_reason="", timing=None):
+def make_sender(*members, end_reason="", timing=None):
     def take_reports():
         for member in members:
             while member.reports:
-                crew.take(member.reports.pop())
+                command_sender.take(member.reports.pop())
 
-    crew = Crew(members, take_reports, lambda: end_reason, timing or Timing("Runner profile"))
-    return crew
+    command_sender = CommandSender(members, take_reports, lambda: end_reason, timing or Timing("Runner profile"))
+    return command_sender
 
 
-def ask(crew):
-    return crew.call("look", dict.fromkeys(crew.names(), ()), LONG_S)
+def ask(command_sender):
+    return command_sender.call("look", dict.fromkeys(command_sender.names(), ()), LONG_S)
 
 
 def test_who_dies_before_answering_is_named_at_once():
-    crew = make_crew(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True, answers=False))
+    command_sender = make_sender(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True, answers=False))
     message = r"^RolloutWorker_w1 cannot answer 'look' any more: the process has ended$"
     with pytest.raises(ComponentLostError, match=message):
-        ask(crew)
+        ask(command_sender)
 
 
 def test_what_was_answered_before_the_death_counts():
-    crew = make_crew(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True))
-    assert ask(crew) == {"Batcher_0": 7, "RolloutWorker_w1": 7}
+    command_sender = make_sender(Member("Batcher_0"), Member("RolloutWorker_w1", dies=True))
+    assert ask(command_sender) == {"Batcher_0": 7, "RolloutWorker_w1": 7}
 
 
 def test_where_the_run_has_ended_that_is_why_nobody_answers():
-    crew = make_crew(Member("RolloutWorker_w1", dies=True, answers=False), end_reason="Learner_0 failed")
+    command_sender = make_sender(Member("RolloutWorker_w1", dies=True, answers=False), end_reason="Learner_0 failed")
     with pytest.raises(RunEndedError, match="any more: Learner_0 failed"):
-        ask(crew)
+        ask(command_sender)
 
 
 def test_the_death_of_who_is_not_asked_concerns_nobody():
     asked, dead = Member("Batcher_0"), Member("RolloutWorker_w1")
-    crew = make_crew(asked, dead)
+    command_sender = make_sender(asked, dead)
     dead.lives = False
-    assert crew.call("look", {"Batcher_0": ()}, LONG_S) == {"Batcher_0": 7}
+    assert command_sender.call("look", {"Batcher_0": ()}, LONG_S) == {"Batcher_0": 7}
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["answered", "lost"])
 def test_asking_is_a_wait_for_components(answers):
     timing = Timing("Runner profile")
-    crew = make_crew(Member("RolloutWorker_w0", dies=True, answers=answers), timing=timing)
+    command_sender = make_sender(Member("RolloutWorker_w0", dies=True, answers=answers), timing=timing)
     with contextlib.suppress(CommandError):
-        ask(crew)
+        ask(command_sender)
     root = timing.snapshot()
     assert {key: block.statistics.count for key, block in root.children.items()} == {"wait_components": 1}
 
 
 def test_whoever_takes_a_place_has_the_settings_of_the_one_before():
     lost, other, successor = Member("RolloutWorker_w1"), Member("RolloutWorker_w0"), Member("RolloutWorker_w1")
-    crew = make_crew(lost, other, successor)
-    crew.members = [lost, other]
+    command_sender = make_sender(lost, other, successor)
+    command_sender.members = [lost, other]
     for value in (True, False):
-        crew.call("set_profiling_enabled", {"RolloutWorker_w1": (value,)}, LONG_S)
-    crew.call("set_post_collect_hook", {"RolloutWorker_w0": (print,)}, LONG_S)
-    crew.call("look", dict.fromkeys(crew.names(), ()), LONG_S)
-    crew.replace(successor)
+        command_sender.call("set_profiling_enabled", {"RolloutWorker_w1": (value,)}, LONG_S)
+    command_sender.call("set_post_collect_hook", {"RolloutWorker_w0": (print,)}, LONG_S)
+    command_sender.call("look", dict.fromkeys(command_sender.names(), ()), LONG_S)
+    command_sender.replace(successor)
     assert successor.asked == [("set_profiling_enabled", (False,))]
 
 
@@ -100,23 +100,23 @@ def test_what_was_asked_last_counts_also_where_it_was_asked_while_answers_were_w
 
     def take_reports():
         if len(member.asked) == 1:
-            crew.call("set_profiling_enabled", {member.name: (False,)}, LONG_S)
+            command_sender.call("set_profiling_enabled", {member.name: (False,)}, LONG_S)
         while member.reports:
-            crew.take(member.reports.pop())
+            command_sender.take(member.reports.pop())
 
-    crew = Crew([member], take_reports, lambda: "", Timing("Runner profile"))
-    crew.call("set_profiling_enabled", {member.name: (True,)}, LONG_S)
+    command_sender = CommandSender([member], take_reports, lambda: "", Timing("Runner profile"))
+    command_sender.call("set_profiling_enabled", {member.name: (True,)}, LONG_S)
     assert [arguments for _, arguments in member.asked] == [(True,), (False,)]
-    crew.replace(successor)
+    command_sender.replace(successor)
     assert successor.asked == [("set_profiling_enabled", (False,))]
 
 
 def ask_and_replace(member, method, argument):
     """Return what a successor is asked to do after a member was asked for something, which fails."""
-    crew, successor = make_crew(member), Member(member.name)
+    command_sender, successor = make_sender(member), Member(member.name)
     with pytest.raises((CommandError, TypeError)):
-        crew.call(method, {member.name: (argument,)}, LONG_S)
-    crew.replace(successor)
+        command_sender.call(method, {member.name: (argument,)}, LONG_S)
+    command_sender.replace(successor)
     return successor.asked
 
 

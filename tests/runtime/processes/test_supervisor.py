@@ -22,7 +22,7 @@ from spawned_components import has_ended
 
 from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
-from sample_profiler.run.commands.sender import Crew
+from sample_profiler.run.commands.sender import CommandSender
 from sample_profiler.runtime.commands.commands import Command, CommandResult
 from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.machine import memory_watch
@@ -246,9 +246,9 @@ def test_a_command_to_a_child_that_does_not_read_is_no_wait(supervisor, await_re
     os.kill(child.pid, signal.SIGSTOP)
 
     def ask():
-        crew = Crew([child], supervisor.beat, lambda: "", Timing("Runner profile"))
+        command_sender = CommandSender([child], supervisor.beat, lambda: "", Timing("Runner profile"))
         with contextlib.suppress(CommandError):
-            crew.call("apply", {child.name: (len, bytes(4 << 20))}, timeout_s=0.1)
+            command_sender.call("apply", {child.name: (len, bytes(4 << 20))}, timeout_s=0.1)
             raise AssertionError("who should have answered?")
         answered.append(child)
 

@@ -13,14 +13,14 @@ import torch
 
 from sample_profiler.errors import CheckpointError
 
-__all__ = ["check_unfolded"]
+__all__ = ["check_size"]
 
 _SPARE_VALUES = 1 << 20
 _MOST_COPIES = 16  # modules that share weights have them in their state once for each
 _SPARE_BYTES = 64 << 20  # a buffer may be a small tensor expanded
 
 
-def check_unfolded(state: object, num_bytes: int) -> None:
+def check_size(state: object, num_bytes: int) -> None:
     """Refuse plain data and tensors that their file can only hold by referring to the same ones again and again.
 
     Args:

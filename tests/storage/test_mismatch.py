@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from sample_profiler.storage.misfit import describe_misfit
+from sample_profiler.storage.mismatch import describe_mismatch
 
 
 def test_the_first_tensor_of_each_kind_is_named():
@@ -15,7 +15,7 @@ def test_the_first_tensor_of_each_kind_is_named():
     )
     with pytest.raises(RuntimeError) as caught:
         network.load_state_dict(other.state_dict())
-    assert describe_misfit(caught.value) == (
+    assert describe_mismatch(caught.value) == (
         "the checkpoint has no 1.weight, which the network has; "
         "the checkpoint has 2.weight, which the network has not; "
         "0.weight is [5, 3] in the checkpoint and [4, 3] in the network"
@@ -31,4 +31,4 @@ def test_the_first_tensor_of_each_kind_is_named():
     ],
 )
 def test_other_errors_speak_for_themselves(error, words):
-    assert describe_misfit(error) == words
+    assert describe_mismatch(error) == words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["describe_misfit"]
+__all__ = ["describe_mismatch"]
 
 _LONGEST_NAME = 100
 # PyTorch tells of all tensors at once, below a heading that names none.
@@ -21,15 +21,15 @@ _KINDS = (
 )
 
 
-def describe_misfit(error: Exception) -> str:
-    """Return why a state could not be loaded: of each kind of misfit the first tensor, or else the error's first line.
+def describe_mismatch(error: Exception) -> str:
+    """Return why a state could not be loaded: of each kind the first tensor, or else the error's first line.
 
     Args:
         error: raised by `load_state_dict` or by reading what is in the state.
     """
     text = str(error).strip()
     found = [(pattern.search(text), words) for pattern, words in _KINDS]
-    misfits = [words.format(*(part[:_LONGEST_NAME] for part in match.groups())) for match, words in found if match]
-    if misfits:
-        return "; ".join(misfits)
+    mismatches = [words.format(*(part[:_LONGEST_NAME] for part in match.groups())) for match, words in found if match]
+    if mismatches:
+        return "; ".join(mismatches)
     return text.splitlines()[0] if text else type(error).__name__

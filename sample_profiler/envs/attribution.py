@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sample_profiler.errors import SampleProfilerError
 
-__all__ = ["blames_contracts"]
+__all__ = ["checks_contract_on_error"]
 
 
 class _Checking(Protocol):
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 Owner = TypeVar("Owner", bound=_Checking)
 
 
-def blames_contracts(
+def checks_contract_on_error(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
     """Decorate a method that reads what environments return, and whose owner offers `check_returned`.
@@ -39,7 +39,7 @@ def blames_contracts(
     """
 
     @functools.wraps(method)
-    def blaming(self: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def checking(self: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             return method(self, *args, **kwargs)
         except SampleProfilerError:
@@ -48,4 +48,4 @@ def blames_contracts(
             self.check_returned()
             raise
 
-    return blaming
+    return checking

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from sample_profiler.errors import CheckpointError
-from sample_profiler.storage import unfolding
-from sample_profiler.storage.unfolding import check_unfolded
+from sample_profiler.storage import size_limits as unfolding
+from sample_profiler.storage.size_limits import check_size
 
 
 def check(state: Any) -> None:
     file = io.BytesIO()
     torch.save(state, file)
-    check_unfolded(torch.load(io.BytesIO(file.getvalue()), weights_only=True), len(file.getvalue()))
+    check_size(torch.load(io.BytesIO(file.getvalue()), weights_only=True), len(file.getvalue()))
 
 
 def endless() -> list[Any]:
@@ -66,7 +66,7 @@ def test_little_memory_is_needed_to_find_that_out(monkeypatch):
     value: list[Any] = []
     value += [value] * 100_000
     with pytest.raises(CheckpointError, match="far more"):
-        check_unfolded(value, 200_000)
+        check_size(value, 200_000)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_little_memory_is_needed_to_find_that_out(monkeypatch):
 )
 def test_tensors_without_memory_of_their_own_are_refused(tensor):
     with pytest.raises(CheckpointError, match="without memory of their own"):
-        check_unfolded({"a": tensor}, 10**9)
+        check_size({"a": tensor}, 10**9)
