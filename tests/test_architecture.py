@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from sample_profiler.run_folder import RunFolder
 from tests.pages import paths_in_tree
 
@@ -49,6 +51,22 @@ ALLOWED_IN_A_ROW = {
     *(("profiling", "errors"), ("profiling", "files"), ("profiling", "run_folder")),
     *(("run_folder", "errors"), ("run_folder", "files")),
 }
+# Packages have rooms: folders, and modules that folders need, in rows. What is in none may import all of them.
+ROOMS = {
+    "analysis": (("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
+    "cli": (("common",), ("report",), ("capture", "training")),
+    "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
+    "config": (("limits",), ("parts",)),
+    "model": (("kernels",),),
+    "profiling": (
+        *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),
+        *(("captures", "timers"), ("recording",), ("session",)),
+    ),
+    "profiling.captures": (("interpreter", "torch_state"), ("torch_profile",), ("rollouts",)),
+    "reports": (("sections",), ("merged", "run_report"), ("timeline",)),
+    "run": (("commands", "layout", "records"), ("losses",)),
+    "runtime": (("machine", "signals"), ("messages",), ("commands", "loop"), ("surroundings",), ("processes",)),
+}
 # The only package that knows how processes are started, found and talked to.
 OF_RUNTIME = {"ctypes", "fcntl", "multiprocessing", "select", "psutil"}
 
@@ -85,6 +103,16 @@ def imports_of_everybody(source: str) -> Iterator[str]:
     return names_in(walk(ast.parse(source)))
 
 
+def read_face() -> dict[str, str]:
+    """Return which module defines each name that the package itself offers, also of those that load at first use."""
+    face = ast.parse((ROOT / PACKAGE / "__init__.py").read_text())
+    imports = [node for node in ast.walk(face) if isinstance(node, ast.ImportFrom) and node.module is not None]
+    return {alias.asname or alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+FACE = read_face()
+
+
 def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -92,9 +120,10 @@ def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in line {node.lineno}"
             assert node.module is not None
-            # `from sample_profiler import config` imports a package by the name that follows.
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from names if node.module == PACKAGE else (node.module,)
+            names = (alias.name for alias in node.names)
+            # `from sample_profiler import config` imports a package by that name; other names load what defines them.
+            face = FACE if node.module == PACKAGE else {}
+            yield from (face.get(name, f"{node.module}.{name}") for name in names)
 
 
 def describe_violations(module: str, source: str) -> list[str]:
@@ -104,9 +133,9 @@ def describe_violations(module: str, source: str) -> list[str]:
         if imported.split(".")[0] != PACKAGE:
             continue
         target = package_of(imported)
-        if target not in ROWS or target == package or (package, target) in ALLOWED_IN_A_ROW:
-            continue
-        if ROWS[target] >= ROWS[package]:
+        if target not in ROWS:
+            found.append(f"{module} imports {imported}, which is in no row")
+        elif target != package and (package, target) not in ALLOWED_IN_A_ROW and ROWS[target] >= ROWS[package]:
             found.append(f"{module} (row {ROWS[package]}) imports {imported} (row {ROWS[target]})")
     return found
 
@@ -144,6 +173,77 @@ def test_the_check_of_rows_sees_every_way_of_importing():
         describe_violations("sample_profiler.runtime.loop.turns", "from sample_profiler.errors import ConfigError")
         == []
     )
+
+
+def test_a_name_of_the_face_counts_as_an_import_of_what_defines_it():
+    source = "from sample_profiler import RANGES_VARIABLE, __version__, train"
+    assert describe_violations("sample_profiler.envs.vector", source) == [
+        f"sample_profiler.envs.vector (row {ROWS['envs']}) imports sample_profiler.cli.train (row {ROWS['cli']})"
+    ]
+    assert describe_violations("sample_profiler.__main__", source) == []
+    for source in ("import sample_profiler", "from sample_profiler import nothing"):
+        (found,) = describe_violations("sample_profiler.__main__", source)
+        assert found.endswith("which is in no row")
+
+
+def row_in(package: str, module: str) -> tuple[str, int]:
+    """Return what a module lies in at the top of a package, and the row of that; for the package itself the last."""
+    entry = module.removeprefix(f"{PACKAGE}.{package}.").partition(".")[0]
+    rows = (number for number, names in enumerate(ROOMS[package]) if entry in names)
+    return entry, next(rows, len(ROOMS[package]))
+
+
+def describe_violations_in(package: str, module: str, source: str) -> list[str]:
+    """Say which rooms of a package a module of it imports that are in no row above its own."""
+    entry, row = row_in(package, module)
+    if row == len(ROOMS[package]):
+        return []
+    within = (name for name in imports_of(source) if name.startswith(f"{PACKAGE}.{package}."))
+    targets = {name: row_in(package, name) for name in within}
+    return [
+        f"{module} ({entry}) imports {name}"
+        for name, (other, other_row) in targets.items()
+        if other != entry and other_row >= row
+    ]
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_only_from_rooms_in_rows_above(package):
+    found = []
+    for path in modules():
+        if name_of(path).startswith(f"{PACKAGE}.{package}."):
+            found += describe_violations_in(package, name_of(path), path.read_text())
+    assert found == []
+
+
+def test_every_room_is_in_a_row_and_in_the_docs():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    folders = [path.parent.relative_to(ROOT / PACKAGE) for path in (ROOT / PACKAGE).glob("*/**/__init__.py")]
+    rooms = {folder for folder in folders if len(folder.parts) > 1}
+    assert {".".join(room.parts[:-1]) for room in rooms} == set(ROOMS)
+    for package, rows in ROOMS.items():
+        folder = Path(*package.split("."))
+        names = {room.name for room in rooms if room.parent == folder}
+        listed = {name for row in rows for name in row}
+        assert names <= listed, package
+        assert [name for name in listed - names if not (ROOT / PACKAGE / folder / f"{name}.py").exists()] == [], package
+        shown = [", ".join(f"`{name}`" for name in row if name in names) for row in rows]
+        assert f"| `{package}` | {' → '.join(filter(None, shown))} |" in page
+
+
+def test_the_check_of_rooms_sees_every_way_of_importing():
+    upward = [
+        "import sample_profiler.profiling.session.session",
+        "from sample_profiler.profiling import timing",
+        "from sample_profiler.profiling import Timing",  # the face knows all
+        "def f():\n    from sample_profiler.profiling.recording.file import RecordFile",
+        "if TYPE_CHECKING:\n    from sample_profiler.profiling.process.gauges import process_gauges",  # side by side
+    ]
+    module = "sample_profiler.profiling.tree.tree"
+    assert [len(describe_violations_in("profiling", module, source)) for source in upward] == [1] * 5
+    fine = "from sample_profiler.profiling.tree.kinds import Kind\nfrom sample_profiler.errors import TimingError"
+    assert describe_violations_in("profiling", module, fine) == []
+    assert describe_violations_in("profiling", "sample_profiler.profiling.flows", upward[0]) == []
 
 
 def imported_outside(package: str) -> dict[str, set[str]]:
@@ -350,4 +450,4 @@ def test_the_command_knows_its_command_lines_without_what_only_one_of_them_needs
     loaded = modules_after("import sample_profiler.cli.main")
     assert "sample_profiler.cli.whatif" in loaded
     assert not loaded & {"torch", "tensorboard", "rich", "vizdoom", "gymnasium", "psutil", "sample_profiler.envs"}
-    assert not loaded & {f"sample_profiler.cli.{name}" for name in ("training", "playing", "capture_progress")}
+    assert not loaded & {f"sample_profiler.cli.{name}" for name in ("training.training", "playing", "capture.progress")}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import sample_profiler
 from sample_profiler import timers
+
+ROOT = Path(__file__).parents[1]
 
 
 def run_python(code: str) -> str:
@@ -57,6 +62,19 @@ def test_every_public_name_is_listed_and_exists():
         *timers.__all__,
     }
     assert all(getattr(sample_profiler, name) is not None for name in sample_profiler.__all__)
+
+
+def test_what_the_docs_name_is_where_they_say():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = {
+        name for page in pages for name in re.findall(r"\bsample_profiler(?:\.\w+)+", page.read_text(encoding="utf-8"))
+    }
+    assert {"sample_profiler.train", "sample_profiler.profiling.device_clock"} <= named
+    for name in named:
+        assert pkgutil.resolve_name(name) is not None
+    from sample_profiler.profiling.device_clock import NoDevice, device_clock_for
+
+    assert isinstance(device_clock_for("cpu"), NoDevice)
 
 
 def test_an_unknown_name_is_an_attribute_error_that_lists_the_public_ones():
