@@ -27,7 +27,7 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
 from sample_profiler.runtime.processes.failure import Failure, HangError
-from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.processes.supervisor import Supervisor
 from sample_profiler.runtime.surroundings.process_settings import ProcessSettings
 

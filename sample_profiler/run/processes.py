@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.runtime.processes.child import SharedMemoryNames
-from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.processes.supervisor import Supervisor
 
 __all__ = ["NoProcesses", "Processes", "StartedProcesses"]

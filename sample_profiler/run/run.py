@@ -44,9 +44,9 @@ from sample_profiler.runtime.machine.machine import draw_seed
 from sample_profiler.runtime.machine.open_files import allow_open_files
 from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.processes.failure import Failure, HangError
-from sample_profiler.runtime.processes.main_watch import MainThreadWatch
+from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal, signals_calling
-from sample_profiler.runtime.signals.standstill import looking
+from sample_profiler.runtime.signals.suspension import looking
 from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.vocabulary import MAIN_LOOP

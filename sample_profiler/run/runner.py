@@ -37,7 +37,7 @@ from sample_profiler.run.observers import RunObserver, SummaryWriter
 from sample_profiler.run.processes import Processes
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.records.statistics import RunStatistics
-from sample_profiler.run.standstills import Standstills
+from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.loop.event_loop import Input, LoopControl, Timer
 from sample_profiler.runtime.machine.machine import machine_busy_s
@@ -47,7 +47,7 @@ from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
 from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
-from sample_profiler.runtime.signals.standstill import StoodStill
+from sample_profiler.runtime.signals.suspension import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
 
 __all__ = ["Runner", "RunnerLinks"]

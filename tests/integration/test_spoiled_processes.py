@@ -117,7 +117,7 @@ def test_a_close_that_hangs_is_named_and_the_run_goes_on(mode, tmp_path):
 @pytest.mark.parametrize("how", ["hang", "hang_and_catch_everything", "hang_without_letting_go"])
 def test_a_constructor_that_hangs_is_named_and_nothing_is_made(how, mode, tmp_path):
     if (how, mode) == ("hang_without_letting_go", "serial"):
-        return  # only its stacks can be told, which tests/runtime/processes/test_main_watch.py looks at
+        return  # only its stacks can be told, which tests/runtime/processes/test_main_thread_watch.py looks at
     ended = train_spoiled(f"constructor:{how}", mode, tmp_path)
     assert ended.status == 2, ended.output
     assert "the constructor of the environment spoiling hangs" in ended.output

@@ -11,7 +11,7 @@ from sample_profiler.components.messages import TargetReached
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.signals.standstill import StoodStill
+from sample_profiler.runtime.signals.suspension import StoodStill
 from tests.run.runner_doubles import FAILURE, EndedChild
 
 

@@ -13,7 +13,7 @@ from sample_profiler.config import Config
 from sample_profiler.files import written_whole
 from sample_profiler.reports.run_report.report import RunReport, make_report
 from sample_profiler.reports.sections.accounts import format_accounts
-from sample_profiler.reports.sections.trees import format_trees
+from sample_profiler.reports.sections.closing_trees import format_trees
 from sample_profiler.reports.sections.verdict import format_verdict
 from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder

@@ -21,7 +21,7 @@ from sample_profiler.profiling.record.process_record import (
     is_timers,
 )
 from sample_profiler.profiling.record.process_state import PLACE, is_of_earlier_start, process_state
-from sample_profiler.profiling.record.ring import EventFollower, last_event, read_events
+from sample_profiler.profiling.record.ring_reader import EventFollower, last_event, read_events
 from sample_profiler.profiling.record.slots import Slot, read_gauges, read_slots
 from sample_profiler.profiling.tree.kinds import ADD_TIME, Kind, make_kind
 from sample_profiler.profiling.tree.statistics import NS_PER_S, DeviceStatistics, Statistics, bucket_index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.profiling.record.format import FLAG_PARALLEL, FLOW_POINT, KINDS
-from sample_profiler.profiling.record.memory import RecordMemory
+from sample_profiler.profiling.record.writer import RecordMemory
 from sample_profiler.profiling.recorder.block import Block
 from sample_profiler.profiling.recorder.nodes import Node
 from sample_profiler.profiling.recorder.pure import Recorder

@@ -22,10 +22,10 @@ from sample_profiler.errors import TimingError
 from sample_profiler.profiling.process.machine import host_name
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.profiling.record import format as layout
-from sample_profiler.profiling.record.memory import RecordMemory
 from sample_profiler.profiling.record.process_clock import anchor_now, process_start_ns
 from sample_profiler.profiling.record.process_state import PLACE, process_place
 from sample_profiler.profiling.record.thread_names import thread_names
+from sample_profiler.profiling.record.writer import RecordMemory
 from sample_profiler.profiling.recorder.pure import Recorder
 from sample_profiler.profiling.recorder.tree_writer import TreeWriter
 from sample_profiler.profiling.tree.gauges import GaugeNode, gauge_number

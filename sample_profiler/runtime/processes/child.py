@@ -43,9 +43,9 @@ from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, Repo
 from sample_profiler.runtime.messages.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.processes.orphans import become_subreaper, end_descendants, list_shared_memory
-from sample_profiler.runtime.processes.runner_watch import is_closed, watch_runner
+from sample_profiler.runtime.processes.runner_gone import is_closed, watch_runner
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
-from sample_profiler.runtime.signals.standstill import LOOK_INTERVAL_S
+from sample_profiler.runtime.signals.suspension import LOOK_INTERVAL_S
 from sample_profiler.runtime.surroundings.outputs import keep_outputs
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings, survive_alarms
 

@@ -18,13 +18,13 @@ from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record import format as layout
 from sample_profiler.profiling.record import process_state as process_state_module
 from sample_profiler.profiling.record import reader as record_reader
-from sample_profiler.profiling.record import ring as record_events
+from sample_profiler.profiling.record import ring_reader as record_events
 from sample_profiler.profiling.record.events import Event
 from sample_profiler.profiling.record.header import Header, LiveCounters, OpenRecord
 from sample_profiler.profiling.record.process_record import SILENT_S
 from sample_profiler.profiling.record.process_state import PLACE, process_place
 from sample_profiler.profiling.record.reader import EventFollower, OpenBlock, read_record_file
-from sample_profiler.profiling.record.ring import read_events
+from sample_profiler.profiling.record.ring_reader import read_events
 from sample_profiler.profiling.tree.statistics import DeviceStatistics
 
 

@@ -16,8 +16,8 @@ from sample_profiler.errors import TimingError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record import format as layout
 from sample_profiler.profiling.record.flows import END, SLOT, START, STEP, flow_point
-from sample_profiler.profiling.record.memory import RecordMemory
 from sample_profiler.profiling.record.reader import read_record_file
+from sample_profiler.profiling.record.writer import RecordMemory
 from sample_profiler.profiling.recorder.choice import TWIN
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.timers.nodes import Recording
@@ -791,7 +791,7 @@ def test_pages_of_the_ring_are_at_hand_before_events_go_to_them(make_file, monke
 
 
 def test_a_kernel_that_prepares_no_pages_is_none_the_worse(make_file, monkeypatch):
-    monkeypatch.setattr("sample_profiler.profiling.record.memory._POPULATE_WRITE", 12_345)
+    monkeypatch.setattr("sample_profiler.profiling.record.writer._POPULATE_WRITE", 12_345)
     file, timing = make_file(), Timing("Work")
     file.attach(timing, "Work")
     spend(timing, "work")

@@ -25,7 +25,7 @@ from sample_profiler.runtime.messages import heartbeats
 from sample_profiler.runtime.messages.channels import LocalReports, PipeChannel, PipeEnd, PipeReports, make_pipe
 from sample_profiler.runtime.messages.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.processes import child as child_module
-from sample_profiler.runtime.processes import runner_watch
+from sample_profiler.runtime.processes import runner_gone
 from sample_profiler.runtime.processes.child import ChildLinks, ChildSettings, Finished, finish_component, report_end
 from sample_profiler.runtime.processes.failure import Failure
 
@@ -260,14 +260,14 @@ def test_4_children_of_a_runner_that_hangs_end_and_leave_word_why(supervisor, aw
 
 def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monkeypatch):
     slept, ended = [], []
-    monkeypatch.setattr(runner_watch.time, "sleep", slept.append)
-    monkeypatch.setattr(runner_watch, "end_descendants", lambda _: None)
-    monkeypatch.setattr(runner_watch.os, "_exit", ended.append)
+    monkeypatch.setattr(runner_gone.time, "sleep", slept.append)
+    monkeypatch.setattr(runner_gone, "end_descendants", lambda _: None)
+    monkeypatch.setattr(runner_gone.os, "_exit", ended.append)
     lifeline, write = make_pipe()
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
     settings = ChildSettings("Learner_0")
-    runner_watch.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
+    runner_gone.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
     assert (slept, ended) == ([120.0], [1])
     assert links.reports.receive() == [], "nobody would take it"
 
@@ -282,9 +282,9 @@ def test_4_the_end_of_the_runner_is_seen_whatever_the_number_of_the_lifeline():
         far = PipeEnd(fcntl.fcntl(lifeline.fileno(), fcntl.F_DUPFD, 1024))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert not runner_watch.is_closed(far)
+    assert not runner_gone.is_closed(far)
     write.close()
-    assert runner_watch.is_closed(far)
+    assert runner_gone.is_closed(far)
     far.close()
 
 
@@ -294,13 +294,13 @@ def test_4_a_child_ends_also_where_what_it_has_started_cannot_be_ended(monkeypat
     def fail(_):
         raise OSError("no such thing")
 
-    monkeypatch.setattr(runner_watch, "end_descendants", fail)
-    monkeypatch.setattr(runner_watch.os, "_exit", ended.append)
+    monkeypatch.setattr(runner_gone, "end_descendants", fail)
+    monkeypatch.setattr(runner_gone.os, "_exit", ended.append)
     lifeline, write = make_pipe()
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
     with pytest.raises(OSError, match="no such thing"):
-        runner_watch.watch_runner(SETTINGS, links, threading.Event(), frozenset(), Patience(0.0))
+        runner_gone.watch_runner(SETTINGS, links, threading.Event(), frozenset(), Patience(0.0))
     assert ended == [1]
 
 

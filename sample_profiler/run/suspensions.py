@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 
 from sample_profiler.run.commands.selection import name_some
-from sample_profiler.runtime.signals.standstill import StandstillWatch, StoodStill
+from sample_profiler.runtime.signals.suspension import StandstillWatch, StoodStill
 
 __all__ = ["Standstills"]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sample_profiler.runtime.signals.standstill import StandstillWatch, StoodStill, looking
+from sample_profiler.runtime.signals.suspension import StandstillWatch, StoodStill, looking
 
 
 class Clocks:
@@ -37,7 +37,7 @@ def test_a_look_that_comes_late_on_a_busy_machine_or_in_a_busy_process_is_not(cl
 
 
 def test_looks_come_from_a_thread_until_it_is_over(monkeypatch):
-    monkeypatch.setattr("sample_profiler.runtime.signals.standstill.LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr("sample_profiler.runtime.signals.suspension.LOOK_INTERVAL_S", 0.01)
     looked, threads = threading.Event(), []
 
     def look():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.run.standstills import Standstills
-from sample_profiler.runtime.signals.standstill import StandstillWatch, StoodStill
+from sample_profiler.run.suspensions import Standstills
+from sample_profiler.runtime.signals.suspension import StandstillWatch, StoodStill
 
 
 class Clock:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sample_profiler.runtime.commands.commands import Patience
 from sample_profiler.runtime.processes.orphans import end_descendants
-from sample_profiler.runtime.signals.standstill import LOOK_INTERVAL_S, StandstillWatch
+from sample_profiler.runtime.signals.suspension import LOOK_INTERVAL_S, StandstillWatch
 
 if TYPE_CHECKING:
     from sample_profiler.runtime.messages.channels import PipeEnd

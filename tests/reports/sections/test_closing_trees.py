@@ -6,7 +6,7 @@ import pytest
 
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.sections.trees import format_trees
+from sample_profiler.reports.sections.closing_trees import format_trees
 from tests.reports.records import make_record
 
 

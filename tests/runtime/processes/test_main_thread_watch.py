@@ -9,9 +9,9 @@ import time
 import pytest
 
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
-from sample_profiler.runtime.processes import main_watch as module
+from sample_profiler.runtime.processes import main_thread_watch as module
 from sample_profiler.runtime.processes.failure import HangError
-from sample_profiler.runtime.processes.main_watch import MainThreadWatch, WatchedReports
+from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch, WatchedReports
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_who_sits_at_the_prompt_of_a_debugger_does_not_hang(caplog):
 def test_who_does_not_come_out_is_ended():
     program = """
         import time
-        from sample_profiler.runtime.processes import main_watch as module
+        from sample_profiler.runtime.processes import main_thread_watch as module
         module._LOOK_INTERVAL_S, module._FREE_S = 0.05, 0.3
         with module.MainThreadWatch(0.2) as watch:
             watch.enter("step() of the environment stubborn")
@@ -133,7 +133,7 @@ def test_who_does_not_come_out_is_ended():
 def test_native_code_that_holds_the_interpreter_is_told_by_the_system():
     program = """
         import ctypes
-        from sample_profiler.runtime.processes import main_watch as module
+        from sample_profiler.runtime.processes import main_thread_watch as module
         module._LOOK_INTERVAL_S, module._NATIVE_S = 0.05, 0.3
 
         def compute():
