@@ -147,7 +147,7 @@ def test_2_a_component_that_is_told_to_stop_finishes_in_order(supervisor, report
     assert received[0] == "finish was called"
     assert child.exit_code == 0
     (finished,) = of_type(received, Finished)
-    timing = Timing.from_dict(finished.timing)
+    timing = Timing.from_dict(finished.unrecorded)
     assert timing.name == "Spawned profile"
     assert set(timing) == {"start_up", "start", "wait_test", "receive", "finish"}
 
@@ -460,6 +460,8 @@ def test_finishing_reports_the_timing_whether_it_goes_well_or_not():
     for finish, is_well in ((None, True), (spawned.raise_error, False), (spawned.leave_with_success, False)):
         component = spawned.Spawned(reports, finish=finish)
         assert finish_component(component, reports) is is_well
-        report_end(component, reports)
+        report_end(component, reports, is_recorded=False)
+        report_end(component, reports, is_recorded=True)
     finished = of_type(reports.receive(), Finished)
-    assert [report.component for report in finished] == ["Spawned"] * 3
+    assert [report.component for report in finished] == ["Spawned"] * 6
+    assert [report.unrecorded is None for report in finished] == [False, True] * 3, "a record file has it"
