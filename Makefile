@@ -48,10 +48,8 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 # What starts whole runs has the machine for itself.
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 ifeq ($(strip $(TEST_FLAGS)),)
-	@status=0; set -x; \
-	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) || status=1; \
-	$(BIN)/python -m pytest -m whole_run || status=1; \
-	exit $$status
+	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES); status=$$?; \
+	$(BIN)/python -m pytest -m whole_run && exit $$status
 else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 endif

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -31,6 +32,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in WHOLE_RUNS):
             item.add_marker("whole_run")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let reports reach the process that shows them whatever a test has logged: texts travel as UTF-8."""
+    return escape_surrogates((yield))
+
+
+def escape_surrogates(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {key: escape_surrogates(value) for key, value in data.items()}
+    return type(data)(map(escape_surrogates, data)) if isinstance(data, list | tuple) else data
 
 
 def pytest_collection_finish() -> None:

@@ -208,7 +208,7 @@ def test_a_hidden_hook_is_not_shown_and_others_are(twin):
     assert none is None
 
 
-@pytest.mark.parametrize("make", {interpreter._ThreadCallback, interpreter.ThreadCallback})
+@pytest.mark.parametrize("make", dict.fromkeys((interpreter._ThreadCallback, interpreter.ThreadCallback)))
 def test_a_callback_is_called_in_its_own_thread_while_it_is_on(make):
     calls = []
     callback = make(lambda *arguments: calls.append(arguments))
@@ -224,7 +224,7 @@ def test_a_callback_is_called_in_its_own_thread_while_it_is_on(make):
     assert calls == [(1, 2), ()]
 
 
-@pytest.mark.parametrize("make", {interpreter._ThreadCallback, interpreter.ThreadCallback})
+@pytest.mark.parametrize("make", dict.fromkeys((interpreter._ThreadCallback, interpreter.ThreadCallback)))
 def test_a_callback_for_all_threads_is_called_in_each_while_it_is_on(make):
     calls = []
     callback = make(lambda *arguments: calls.append(arguments), is_for_all=True)
