@@ -18,6 +18,8 @@ import pytest
 from sample_profiler import RANGES_VARIABLE, profile_session
 from tests.pages import PAGES, ROOT, code_blocks
 
+pytestmark = pytest.mark.whole_run
+
 PROFILING = ROOT / "docs" / "profiling.md"
 PROGRAMS = [program for page in PAGES for program in code_blocks(page, "python")]
 

@@ -19,6 +19,8 @@ import pytest
 from sample_profiler import RANGES_VARIABLE
 from sample_profiler.profiling.rollout_profiler import ROLLOUT_END
 
+pytestmark = pytest.mark.whole_run
+
 ROLLOUT = 8
 NUM_ENVS = 4
 

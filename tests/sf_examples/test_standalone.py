@@ -26,6 +26,8 @@ from sample_profiler.profiling.record_reader import EventFollower
 from sample_profiler.profiling.session import Session, live_folder, read_session
 from sample_profiler.profiling.tree import TreeNode
 
+pytestmark = pytest.mark.whole_run
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "sf_examples" / "standalone"
 PATIENCE_S = 60.0
