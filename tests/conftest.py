@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ if "torch" in sys.modules:
     sys.modules["torch"].set_num_threads(1)
 
 PATIENCE_S = 5.0
+PATIENCE_FOR_NAMES_S = 60.0
+"""Others test beside us: names of runs that they kill are nobody's until these have been cleaned up after."""
 WHOLE_RUNS = tuple(Path(__file__).parent / name for name in ("faults", "integration"))
 
 
@@ -59,20 +61,27 @@ def no_leaks() -> Iterator[None]:
     """Prove that no child process, named shared memory or thread outlives a test."""
     children, names, threads = list_children(), list_shared_memory(), set(threading.enumerate())
     yield
-    deadline_s = time.monotonic() + PATIENCE_S  # what ends by itself may take a moment
-    while leaks := describe_leaks(children, names, threads):
-        assert time.monotonic() < deadline_s, f"the test left behind: {'; '.join(leaks)}"
+    wait_for_none(lambda: describe_leaks(children, threads), PATIENCE_S)
+    wait_for_none(lambda: describe_new_names(names), PATIENCE_FOR_NAMES_S)
+
+
+def wait_for_none(find: Callable[[], list[str]], patience_s: float) -> None:
+    """Fail where something is still found in the end; what ends by itself may take a moment."""
+    deadline_s = time.monotonic() + patience_s
+    while found := find():
+        assert time.monotonic() < deadline_s, f"the test left behind: {'; '.join(found)}"
         time.sleep(0.02)
 
 
-def describe_leaks(children: set[int], names: set[str], threads: set[threading.Thread]) -> list[str]:
+def describe_leaks(children: set[int], threads: set[threading.Thread]) -> list[str]:
     leaks = [f"process {describe_process(pid)}" for pid in list_children() - children]
     begun = {thread for thread in threading.enumerate() if thread.name != "exit_watch"}  # that waits for the exit
-    leaks += [f"thread {thread.name}" for thread in begun - threads]
-    if new_names := list_shared_memory() - names:
-        foreign = list_names_of_others()
-        leaks += [f"shared memory {name}" for name in sorted(new_names - foreign)]
-    return leaks
+    return leaks + [f"thread {thread.name}" for thread in begun - threads]
+
+
+def describe_new_names(before: set[str]) -> list[str]:
+    new_names = list_shared_memory() - before
+    return [f"shared memory {name}" for name in sorted(new_names - list_names_of_others())] if new_names else []
 
 
 def list_children() -> set[int]:

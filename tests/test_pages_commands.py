@@ -122,6 +122,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "train_dir" / "run"
 
 
+@pytest.mark.whole_run
 @pytest.mark.parametrize("words", [each for each in COMMANDS if set(each.values[0][1:2]) & READING])
 def test_a_command_that_reads_what_a_run_has_left_does(
     words: list[str], run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

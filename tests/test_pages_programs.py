@@ -19,6 +19,8 @@ from sample_profiler import profile_session
 from sample_profiler.switches import RANGES_VARIABLE
 from tests.pages import PAGES, ROOT, code_blocks
 
+pytestmark = pytest.mark.whole_run
+
 PROFILING = ROOT / "docs" / "profiling.md"
 PROGRAMS = [program for page in PAGES for program in code_blocks(page, "python")]
 

@@ -34,6 +34,8 @@ from sample_profiler.model import make_actor_critic
 from sample_profiler.runtime.machine import memory_watch
 from tests.shared_names import make_shared_name
 
+pytestmark = pytest.mark.whole_run
+
 WIRINGS = {"serial": "--serial_mode=True", "parallel": "--serial_mode=False"}
 NUM_WORKERS, NUM_ENVS, ROLLOUT, NUM_TRAJECTORIES = 2, 2, 8, 4
 FLAGS = (

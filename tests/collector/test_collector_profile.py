@@ -19,6 +19,8 @@ import pytest
 from sample_profiler.profiling.captures.rollouts.profiler import ROLLOUT_END
 from sample_profiler.switches import RANGES_VARIABLE
 
+pytestmark = pytest.mark.whole_run
+
 ROLLOUT = 8
 NUM_ENVS = 4
 

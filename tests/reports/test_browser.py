@@ -20,7 +20,7 @@ from sample_profiler.reports.run_report.report import make_report
 from sample_profiler.run_folder import RunFolder
 from tests.reports.browser import needs_browser, open_page
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.whole_run]
 
 URL = re.compile(r"""(?:https?:)?//[\w.-]+|url\(|@import""")
 LOADING = {"script", "link", "iframe", "img", "object", "embed", "video", "audio", "source", "base"}

@@ -23,6 +23,8 @@ from sf_examples.petri_net.training_profile import (
     format_profile,
 )
 
+pytestmark = pytest.mark.whole_run
+
 ROOT = Path(__file__).parents[2]
 SHARE = re.compile(r"^(.*?) +(-?[\d.]+)s \( *(-?[\d.]+)%\)", re.MULTILINE)
 

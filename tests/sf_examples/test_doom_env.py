@@ -25,6 +25,8 @@ from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario, find_scenario_file
 from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
 
+pytestmark = pytest.mark.whole_run
+
 IDLE = 0
 ATTACK = 3
 

@@ -21,6 +21,8 @@ from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario
 from sf_examples.vizdoom.match_port import reserve_port
 from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
 
+pytestmark = pytest.mark.whole_run
+
 SHORT = DoomMatch(
     scenario=DoomScenario(
         name="short", file="multi_duel.cfg", actions=DOOM_SCENARIOS["doom_deathmatch"].actions, episode_timeout_tics=210

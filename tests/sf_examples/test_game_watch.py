@@ -24,6 +24,8 @@ from sample_profiler.runtime.processes.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
 from tests.shared_names import make_shared_name
 
+pytestmark = pytest.mark.whole_run
+
 
 @pytest.fixture
 def supervisor():

@@ -27,6 +27,8 @@ from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
 
+pytestmark = pytest.mark.whole_run
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "sf_examples" / "standalone"
 PATIENCE_S = 60.0
@@ -118,7 +120,15 @@ def test_the_profiler_imports_the_standard_library_and_its_own_core_alone(code: 
     found = modules_after(code) - modules_after("pass")
     own = {name for name in found if name.split(".")[0] == "sample_profiler"}
     assert {name for name in found - own if name.split(".")[0] not in sys.stdlib_module_names} == set()
-    allowed = ("profiling", "errors", "files", "run_folder", "timers", "switches", "version")  # whose own imports count, too
+    allowed = (
+        "profiling",
+        "errors",
+        "files",
+        "run_folder",
+        "timers",
+        "switches",
+        "version",
+    )  # whose own imports count, too
     assert {name for name in own if not name.startswith(tuple(f"sample_profiler.{each}" for each in allowed))} == {
         "sample_profiler"
     }

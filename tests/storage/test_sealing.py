@@ -52,7 +52,7 @@ def test_what_comes_back_is_what_went_in(state):
         *(Pair(1, 2), OrderedDict(a=1), type("Items", (list,), {})(), np.ma.masked_array([1.0]), object(), {1, 2}),
         *({Pair(1, 2): 1}, {frozenset(): 1}, {b"x": 1}, np.datetime64(0, "s")),
     ],
-    ids=lambda state: type(state).__name__,
+    ids=lambda state: f"a {type(state).__name__}",
 )
 def test_what_would_come_back_as_something_else_is_refused(state):
     with pytest.raises(TypeError, match="in it, which is neither a number, text"):
