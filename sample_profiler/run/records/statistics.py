@@ -145,7 +145,12 @@ def _mean(values: Collection[float]) -> float:
 
 def _deviation(values: Collection[float], mean: float) -> float:
     """Return the standard deviation of numbers around their mean; infinite if there is no number so large."""
-    return math.hypot(*(value - mean for value in values)) / math.sqrt(len(values))
+    # Not `math.hypot`, which scales by a number that is zero where a library has denormal ones flushed to that.
+    apart = [abs(value - mean) for value in values]
+    largest = max(apart)
+    if not largest or math.isinf(largest):
+        return largest
+    return largest * math.sqrt(math.fsum((each / largest) ** 2 for each in apart) / len(apart))
 
 
 def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:

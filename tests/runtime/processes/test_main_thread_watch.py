@@ -105,8 +105,8 @@ def test_another_thread_is_named_and_comes_out_when_it_is_at_work_again(caplog):
 
 def test_who_sits_at_the_prompt_of_a_debugger_does_not_hang(caplog):
     prompt = {"__name__": "pdb", "sleep": time.sleep}
-    exec("def interaction():\n    sleep(1.0)", prompt)
-    with MainThreadWatch(0.2):
+    exec("def interaction():\n    sleep(2.5)", prompt)
+    with MainThreadWatch(1.0):
         prompt["interaction"]()
     assert caplog.text == ""
 

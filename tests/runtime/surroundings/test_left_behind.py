@@ -80,8 +80,9 @@ def test_processes_that_were_begun_meanwhile_are_ended(caplog, monkeypatch):
     for process in (hasty, slow, daemon):
         process.start()
     left.let_go()
-    assert not slow.is_alive()
-    assert not daemon.is_alive()
+    for process in (slow, daemon):
+        process.join(10)
+        assert not process.is_alive()
     assert "has left processes, which were ended: " in caplog.text
     assert str(slow.pid) in caplog.text
     assert str(hasty.pid) not in caplog.text
