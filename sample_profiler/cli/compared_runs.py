@@ -103,15 +103,26 @@ def _is_made_by(command: Sequence[str], mark: Path) -> bool:
 
 
 def _train(command: Sequence[str], folder: Path) -> None:
+    steady = RunFolder(folder).steady
+    earlier = _identify(steady)
     done = subprocess.run([*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
     if done.returncode:
         raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")
-    if not RunFolder(folder).steady.exists():
+    if _identify(steady) in (None, earlier):  # there may be that of an earlier comparison
         raise SessionError(
             f"{shlex.join(command)} ended well and left no run in {folder}: give a command that trains, and takes "
             f"--train_dir and --experiment:\n{last}"
         )
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one that takes its place; None: there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _split(name: str, flags: str) -> list[str]:

@@ -42,6 +42,7 @@ class Collector(CapturesRollouts):
 
     ::
 
+        register_gym_envs()  # of sample_profiler.envs.gymnasium_ids; or your own by `register_env`
         with Collector(["--env=CartPole-v1", "--num_workers=2"]) as collector:
             for batch in collector:
                 loss = compute_loss(collector.policy, batch)

@@ -273,6 +273,7 @@ def _run_to_the_end(
                         wiring.stop()
             with runner.timing.add_time("finish"):
                 recording.update()
+                runner.judge()
                 _finish(runner)
         if recording.path is None:
             runner.unrecorded[runner.name] = runner.timing.to_dict()

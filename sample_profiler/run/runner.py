@@ -316,6 +316,13 @@ class Runner(AsksComponents):
             self.failure = failure
         self._end(f"{failure.component} failed")
 
+    def judge(self) -> None:
+        """Fail, at the end, if components were lost and nothing was trained: more time would not have helped."""
+        lost = self.guard.latest_loss
+        has_trained = bool(self.counters.training_iterations.any())
+        if self.failure is None and lost is not None and not has_trained and not self.is_interrupted:
+            self.failure = lost
+
     def knows_end_of(self, component: str) -> bool:
         """Tell whether a component has finished, or is known to have failed."""
         return component in self._finished or component in self._failed

@@ -119,6 +119,12 @@ def test_kept_runs_of_another_machine_are_compared_only_if_asked(compare, capsys
     assert compare(*flags, "--allow-different-machines", num_pairs=1) == 0
 
 
+def test_the_run_of_an_earlier_comparison_is_not_that_of_a_command_that_leaves_none(compare, capsys):
+    assert compare("--speed=100", "--speed=200", num_pairs=1) == 0
+    assert compare("--speed=elsewhere", "--speed=1", num_pairs=1) == 2
+    assert "left no run in" in capsys.readouterr().err
+
+
 def test_a_command_that_leaves_no_run_is_told_so(compare, capsys):
     assert compare("--speed=elsewhere", "--speed=1") == 2
     error = capsys.readouterr().err

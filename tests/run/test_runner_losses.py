@@ -267,3 +267,25 @@ def test_who_asks_a_component_that_is_lost_is_not_to_blame(make_runner, caplog):
     assert runner.failure is None
     warning = "asked too late: RolloutWorker_w1 cannot answer"
     assert caplog.text.count(warning) == 2, "the first and the tenth time"
+
+
+def test_a_run_that_has_lost_workers_and_trained_nothing_has_failed(with_rescue):
+    runner = with_rescue()
+    runner.judge()
+    assert runner.failure is None
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    runner._end("the run has trained for as many seconds as asked")
+    runner.judge()
+    assert runner.failure == Failure("RolloutWorker_w1", "its process was killed by signal 9 (SIGKILL)", "")
+
+
+@pytest.mark.parametrize("end", ["trained", "interrupted"])
+def test_a_run_that_has_lost_workers_and_has_trained_or_was_interrupted_has_not(with_rescue, end):
+    runner = with_rescue()
+    runner._on_exits([FakeChild("RolloutWorker_w1")])
+    if end == "trained":
+        runner.counters.training_iterations[0] = 1
+    else:
+        runner.interrupt("interrupted by SIGINT")
+    runner.judge()
+    assert runner.failure is None

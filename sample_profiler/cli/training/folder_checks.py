@@ -99,7 +99,8 @@ def _followed(folder: RunFolder) -> Iterator[Path]:
 
 def find_link_to(folder: Path, train_dir: Path) -> Path | None:
     """Return what is a link on the way from `train_dir` to a run's folder below it, that folder included."""
-    names = folder.relative_to(train_dir).parts
+    train_dir = train_dir.absolute()
+    names = folder.absolute().relative_to(train_dir).parts
     way = [train_dir.joinpath(*names[: number + 1]) for number in range(len(names))]
     return next(filter(Path.is_symlink, way), None)
 

@@ -41,6 +41,9 @@ class Guard:
         failure_log: for failures that do not end the run, or not yet.
         rescue: says who may be replaced, and looks into components that hang; None: all are in this process, so that
             nobody ends or hangs but with it.
+
+    Attributes:
+        latest_loss: why a component was lost last; None: none was.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Guard:
         failure_log: FailureLog,
         rescue: Rescue | None,
     ) -> None:
+        self.latest_loss: Failure | None = None
         self._rescue_if_any = rescue
         self._fail = fail
         self._replace_child = replace_child
@@ -140,6 +144,7 @@ class Guard:
         if objection := self._rescue.replacements.find_objection(failure):
             self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
             return False
+        self.latest_loss = failure
         self._rescue.replacements.note(failure)
         self._silences.forget(process.name)
         self._replace_child(process, failure, self._rescue)
@@ -176,6 +181,7 @@ class Guard:
             self._fail(replace(doomed.failure, message=f"{doomed.failure.message} (it cannot even be killed)"))
 
     def _doom(self, failure: Failure) -> None:
+        self.latest_loss = failure
         self._silences.forget(failure.component)
         self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
 

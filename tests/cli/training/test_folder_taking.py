@@ -164,3 +164,11 @@ def test_folders_of_policies_that_a_run_does_not_have_are_none_of_its_business(t
     (earlier / "checkpoint_p1").mkdir()
     (earlier / "checkpoint_p1").chmod(0o500)
     assert start(train_dir) == 0
+
+
+def test_a_relative_train_dir_is_overwritten_like_any_other(train_dir, earlier, monkeypatch):
+    monkeypatch.chdir(train_dir.parent)
+    inner = earlier / INNER[0] / "content"
+    assert inner.exists()
+    assert start(train_dir.name, "--restart_behavior=overwrite") == 0
+    assert not inner.exists()
