@@ -12,19 +12,20 @@ INSTALLED := $(VENV)/installed.stamp
 LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py \
 	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py benchmarks/whatif_check.py
+	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared
 FAULT_ROUNDS ?= 3
 FAULT_FLAGS ?=
 KILL_FLAGS ?=
+BREAKAGE_FLAGS ?=
 FUZZ_RESULTS ?= benchmarks/results/fuzz.jsonl
 SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast fuzz kills lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test test-fast fuzz kills breakages lint check format docs bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +63,9 @@ fuzz: install  ## Try 500 mutated inputs of each kind; again: those that are mis
 
 kills: install  ## Kill processes 200 times each while they save and while they train, and go on with what is left
 	$(BIN)/python -m benchmarks.kill_checkpoints $(KILL_FLAGS)
+
+breakages: install  ## Make mistakes in a copy of the package, one at a time, which tests have to notice (BREAKAGE_FLAGS='--only gae')
+	$(BIN)/python -m benchmarks.breakages $(BREAKAGE_FLAGS)
 
 lint: install  ## Check style and types without running anything
 	$(BIN)/ruff check .

@@ -245,7 +245,8 @@ def make_component():
         reports = LocalReports()
         return plan.make(reports), reports
 
-    return make
+    yield make
+    torch.set_flush_denormal(False)  # as networks of a run want it; numbers made up by other tests are such
 
 
 class LearnerRun:

@@ -118,6 +118,17 @@ def test_it_plays_when_so_many_more_frames_have_been_trained_on(evaluator, parts
     assert evaluation.values["reward"] == 0.0, "with the newest weights"
 
 
+def test_what_training_went_past_is_evaluated_once(evaluator, parts):
+    model, weights, counters, reports = parts
+    weights.publish(model.state_dict(), 1)
+    assert look(evaluator, reports) == []
+    counters.trained_frames[0] = 4500
+    assert [each.frames for each in look(evaluator, reports)] == [4500]
+    assert look(evaluator, reports) == []
+    counters.trained_frames[0] = 5000
+    assert [each.frames for each in look(evaluator, reports)] == [5000]
+
+
 def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
     model, weights, counters, reports = parts
     counters.trained_frames[0] = 5500

@@ -149,6 +149,9 @@ def test_lag_is_counted_as_it_was_before_training(make_learner):
     run.memory.policy_versions[2] = 1
     run.hand_over(2, 3)  # versions 1 and 0, while the Learner is at 2
     assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (12, 16, 2)
+    run.memory.policy_versions[:] = 4
+    run.hand_over(0, 1)
+    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (12, 24, 2)
 
 
 def test_lag_is_exact_however_long_a_policy_has_been_trained(make_learner):

@@ -46,6 +46,12 @@ def test_what_comes_back_is_what_went_in(state):
     assert typed(course["state"]) == typed(state)
 
 
+def test_what_has_another_checksum_is_not_taken_although_it_can_be_read():
+    sealed, other = seal({"step": 1}), seal({"step": 2})
+    assert open_sealed(sealed) == {"step": 1}
+    assert open_sealed(sealed | {"data": other["data"]}) is None
+
+
 @pytest.mark.parametrize(
     "state",
     [

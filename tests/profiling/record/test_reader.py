@@ -92,6 +92,28 @@ def test_without_events_and_histograms_only_those_are_missing(path):
         assert same.statistics.to_dict() == node.statistics.to_dict()
 
 
+def test_slots_that_change_while_they_are_read_are_read_again(path, monkeypatch):
+    write_sample(path)
+    whole = read_record_file(path, with_histograms=False, now_ns=20 * S)
+    read, torn = OpenRecord.read, []
+
+    def read_amid_changes(record, size, offset):
+        data = bytearray(read(record, size, offset))
+        slot_size = record.header.slot_size
+        if offset == record.header.slots_offset and size > slot_size and not torn:
+            for begin in range(0, size, slot_size):  # the next change has begun in all of them
+                torn.append(begin)
+                data[begin] ^= 1
+                figures = slice(begin + layout.FIGURES_OFFSET, begin + layout.FIGURES_OFFSET + 2 * layout.FIGURES.size)
+                data[figures] = bytes(2 * layout.FIGURES.size)
+        return bytes(data)
+
+    monkeypatch.setattr(OpenRecord, "read", read_amid_changes)
+    record = read_record_file(path, with_histograms=False, now_ns=20 * S)
+    assert torn
+    assert record.trees["RolloutWorker_w0"].to_dict() == whole.trees["RolloutWorker_w0"].to_dict()
+
+
 def test_events_have_their_flow_points_between_them(path):
     write_sample(path)
     events = read_record_file(path, with_events=True).events

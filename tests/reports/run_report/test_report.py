@@ -166,6 +166,16 @@ def test_episodes_come_before_what_is_known_of_the_machinery():
     assert [*make_report("run", session, None).history] == [names[4], names[1], names[3], names[0], names[2]]
 
 
+def test_names_that_others_have_given_are_text_in_the_page():
+    name = "<script>alert(1)</script>"
+    points = [[1.0, 1.0], [2.0, 3.0]]
+    record = make_record(name, trees={name: TreeNode()})
+    page = format_html(make_report(name, Session(0.0, run={"history": {name: points}}, processes=[record]), None))
+    assert name not in page
+    for tag in ("h1", "figcaption", "b"):  # of the run, of a figure over time, of a component
+        assert f"<{tag}>&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
 def test_every_table_of_the_page_scrolls_by_itself(session):
     page = format_html(make_report("short", session, Session(0.0)))
     assert page.count("<table>") == page.count("<div class=wide><table>") > 2

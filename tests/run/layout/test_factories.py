@@ -13,6 +13,7 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.model.kernels.kernels import KERNELS
 from sample_profiler.run.layout import factories as making
 from sample_profiler.runtime.machine import machine
+from sample_profiler.runtime.messages.channels import LocalReports
 
 
 def test_a_rollout_worker_talks_to_its_own_end_of_the_channels(make_blueprint, make_component):
@@ -40,6 +41,21 @@ def test_environments_are_seeded_from_the_seed_of_the_run_and_their_number_alone
     assert (first == first_observations(1, "--num_workers=2", "--worker_num_splits=2")).all()
     assert (first != first_observations(2, "--num_workers=2")).any()
     assert len(np.unique(first, axis=0)) == 4
+
+
+def test_environments_of_a_successor_are_others_than_those_of_the_lost_worker(make_blueprint):
+    def first_observation(attempt):
+        blueprint = make_blueprint()
+        worker = making.make_rollout_worker(blueprint, 0, attempt, LocalReports())
+        worker.start()
+        if attempt:  # a successor begins with the slots that the Batcher gives it
+            worker.inputs()[1].handle(list(blueprint.plan.worker_slots[0][0]))
+        worker.finish()
+        return blueprint.trajectories.observations["obs"][blueprint.trajectories.row_slot, 0]
+
+    assert (first_observation(0) == first_observation(0)).all()
+    assert (first_observation(0) != first_observation(1)).any()
+    assert (first_observation(1) != first_observation(2)).any()
 
 
 def test_a_registered_environment_reaches_workers_that_have_not_registered_it(
@@ -86,6 +102,18 @@ def test_the_learner_of_a_small_network_takes_one_thread(
     learner, _ = make_component(make_blueprint(*flags), "Learner_0")
     assert threads[-1] == num_threads
     assert learner.gauges()["num_useful_threads"] == (8 if "512" in flags else 1)
+
+
+@pytest.mark.parametrize("limit", [0.25, 0.0])
+def test_gradients_are_clipped_as_the_options_say(make_blueprint, make_component, monkeypatch, limit):
+    limits = []
+    clip = torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda p, most: limits.append(most) or clip(p, most))
+    blueprint = make_blueprint(f"--max_grad_norm={limit}", "--batch_size=8")
+    learner, _ = make_component(blueprint, "Learner_0")
+    learner.start()
+    learner.inputs()[0].handle(list(range(blueprint.plan.dataset_slots)))
+    assert set(limits) == {limit or float("inf")}
 
 
 @pytest.mark.parametrize(

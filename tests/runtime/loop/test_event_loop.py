@@ -158,7 +158,14 @@ def test_a_stopped_loop_leaves_what_it_has_not_handled_where_it_is():
     component.to_do["input 0"] = loop.stop
     loop.run()
     assert component.log[-1] == ("recorder", "input 0", [1])
-    assert component.channels[1].receive() == [2]
+    assert component.channels[1].pending() == [2]
+    assert loop.unhandled == [component.channels[1]]
+    again = EventLoop([component], LocalWaiter)
+    component.channels[0].send([3])
+    component.to_do["input 1"] = again.stop
+    again.begin_with(loop.unhandled)
+    again.run()
+    assert component.log[-1] == ("recorder", "input 1", [2]), "it goes on where the other one was stopped"
 
 
 def test_a_loop_stopped_while_starting_dispatches_nothing():

@@ -1,0 +1,1 @@
+"""Mistakes as anybody could make them, for `benchmarks.breakages`: by what they break."""
