@@ -9,7 +9,7 @@ __all__ = ["PROFILING"]
 PROFILING = (
     Breakage(
         "an event that may be half overwritten is read from the ring",
-        "sample_profiler/profiling/record/ring.py",
+        "sample_profiler/profiling/record/ring_reader.py",
         "overwritten = record.read_live().events_written - num_events + 1",
         "overwritten = record.read_live().events_written - num_events",
         ("tests/profiling/record/test_reader.py",),
