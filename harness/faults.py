@@ -30,6 +30,7 @@ from harness.runs import (
     LiveRun,
     left_shared_memory,
     load_all_checkpoints,
+    running,
     unused_shared_memory,
 )
 from sample_profiler.profiling.session.session import read_session
@@ -119,22 +120,8 @@ def injected_run(environment: str, mode: str, folder: Path) -> Iterator[LiveRun]
     command = [sys.executable, str(SCRIPT), environment, *ENVIRONMENT_FLAGS[environment], *MODE_FLAGS[mode]]
     command += [f"--train_dir={folder}", "--experiment=run", "--save_every_sec=1", f"--hang_timeout={HANG_TIMEOUT_S}"]
     command += [f"--train_for_seconds={_LONGEST_S:g}"]
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            command,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**psutil.Process().environ(), "INJECT": str(folder)},
-        )
-    live = LiveRun(process, log, folder / "run")
-    try:
+    with running(command, log, folder / "run", INJECT=str(folder)) as live:
         yield live
-    finally:
-        for left in live.everybody():
-            left.kill()
-        process.kill()
-        process.wait()
 
 
 def inject(live: LiveRun, fault: str, victim: str, folder: Path) -> None:

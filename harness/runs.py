@@ -51,12 +51,18 @@ def run(
 @contextmanager
 def live_run(module: str, *flags: str, folder: Path, log_name: str = "output.txt") -> Iterator[LiveRun]:
     """Start a training module; kill what is left of it in the end."""
-    log = folder / log_name
+    with running(command(module, *flags, folder=folder), folder / log_name, folder / "run") as live:
+        yield live
+
+
+@contextmanager
+def running(words: list[str], log: Path, run_folder: Path, **environment: str) -> Iterator[LiveRun]:
+    """Start a command that trains; kill what is left of it in the end."""
     with log.open("w") as file:
         process = subprocess.Popen(
-            command(module, *flags, folder=folder), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            words, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **environment}
         )
-    live = LiveRun(process, log, folder / "run")
+    live = LiveRun(process, log, run_folder)
     try:
         yield live
     finally:

@@ -71,7 +71,6 @@ class AgentsEnv:
         self.index = index
         self._title = f"environment {index} ({name})"
         self._env: Any = None
-        self._generation = GENERATION[0]
         with self._named("its constructor"):
             self._env = make()
         self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
@@ -126,18 +125,19 @@ class AgentsEnv:
         Returns:
             Observations, rewards, terminated, truncated and infos, one of each per agent.
         """
+        generation = GENERATION[0]
         try:  # not `_named`: this is the hot path
             if self.num_agents == 1:
                 result = self._env.step(self._to_action(actions[0]))
             else:
                 result = self._env.step([self._to_action(action) for action in actions])
         except BaseException as error:
-            if GENERATION[0] != self._generation:
+            if GENERATION[0] != generation:
                 end_copy(error)
             if isinstance(error, EnvContractError) or not isinstance(error, Exception | SystemExit):  # of a vector
                 raise
             raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
-        if GENERATION[0] != self._generation:
+        if GENERATION[0] != generation:
             end_copy()
         self._returned["step"] = result
         try:  # not `checks_contract_on_error`, as above

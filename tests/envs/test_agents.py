@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import gymnasium
@@ -438,3 +439,14 @@ def test_agents_end_together_or_are_inactive_from_then_on(make):
     for ends in (([False, True], no), (no, [False, True])):
         with pytest.raises(EnvContractError, match=message):
             env.ended_agents(*ends, [{}, {}])
+
+
+def test_an_environment_in_a_process_that_was_forked_since_then_steps_there_too():
+    spec = inspect_env(gymnasium.make("CartPole-v1"))
+    env = AgentsEnv(lambda: gymnasium.make("CartPole-v1"), spec, "pole", 0, 1)
+    env.reset()
+    pid = os.fork()
+    if pid == 0:
+        env.step(np.zeros((1, 1), np.int64))
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
