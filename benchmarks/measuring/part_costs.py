@@ -25,7 +25,8 @@ from sample_profiler.envs import export_registration
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
 from sample_profiler.run.layout.topology import plan_components
-from sample_profiler.runtime.machine.machine import tame_numerical_libraries, usable_cpus
+from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
+from sample_profiler.runtime.machine.machine import usable_cpus
 from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
 
 __all__ = ["Setting", "count_inference_rows", "measure_inference", "measure_training"]

@@ -20,6 +20,7 @@ from sample_profiler.cli.common.program import Program
 from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import EvaluationOptions
+from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
@@ -29,7 +30,6 @@ from sample_profiler.reports.video import VideoWriter
 from sample_profiler.run.layout.factories import make_network
 from sample_profiler.run.run import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine.machine import draw_seed
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
 from sample_profiler.runtime.commands.commands import Command, CommandResult, run_command
 from sample_profiler.runtime.loop.event_loop import Component, LocalWaiter, LoopControl
-from sample_profiler.runtime.machine.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.machine.core_shares import choose_worker_threads
+from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.processes.child import finish_component
 from sample_profiler.runtime.processes.failure import Failure

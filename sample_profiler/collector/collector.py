@@ -18,6 +18,7 @@ from sample_profiler.collector.batch import Batch
 from sample_profiler.collector.processes import ProcessBackend
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.config import Config, parse_run_config
+from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import ActorCritic
@@ -28,7 +29,6 @@ from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step, make_blueprint
 from sample_profiler.run.layout.factories import make_model
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device
-from sample_profiler.runtime.machine.machine import draw_seed
 from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.processes.main_module import check_main_module
 

@@ -22,7 +22,7 @@ from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.runtime.loop.event_loop import Input, PipeWaiter, Timer
-from sample_profiler.runtime.machine.machine import choose_worker_threads
+from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from sample_profiler.config import Config, is_surely_on_cpu
+from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import ConfigError, RecordError
 from sample_profiler.model.convolutions import (
@@ -40,7 +41,6 @@ from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
-from sample_profiler.runtime.machine.machine import draw_seed
 from sample_profiler.runtime.machine.open_files import allow_open_files
 from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.processes.failure import Failure, HangError

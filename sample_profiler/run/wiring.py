@@ -26,7 +26,8 @@ from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, 
 from sample_profiler.runtime.loop.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
 from sample_profiler.runtime.loop.recording import Recording
 from sample_profiler.runtime.loop.turns import Turns
-from sample_profiler.runtime.machine.machine import choose_worker_threads, tame_numerical_libraries
+from sample_profiler.runtime.machine.core_shares import choose_worker_threads
+from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import finish_component, report_end

@@ -12,12 +12,12 @@ from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.cli.training.folder_checks import describe_refused
 from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.config import Config, parse_run_config
+from sample_profiler.config.seeds import draw_seed
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
 from sample_profiler.run.env_probe import EnvProbe, begin_probe
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine.machine import draw_seed
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.left_behind import LeftBehind

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import Config
+from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvSpec
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
-from sample_profiler.runtime.machine.machine import derive_seed
 from sample_profiler.runtime.messages.channels import Channel, LocalChannel
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.policy_weights import PolicyWeights

@@ -16,6 +16,7 @@ import numpy as np
 from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.rollout_worker.worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
+from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvPlacement, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
@@ -24,7 +25,8 @@ from sample_profiler.model.registry import ModelParts, import_model_parts, regis
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
-from sample_profiler.runtime.machine.machine import choose_training_threads, derive_seed, keep_freed_memory
+from sample_profiler.runtime.machine.core_shares import choose_training_threads
+from sample_profiler.runtime.machine.libraries import keep_freed_memory
 from sample_profiler.runtime.messages.channels import Channel, Reports
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit

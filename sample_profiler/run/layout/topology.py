@@ -22,7 +22,7 @@ from sample_profiler.run.layout.factories import (
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.loop.event_loop import Component
 from sample_profiler.runtime.loop.recording import RecordingOptions
-from sample_profiler.runtime.machine.machine import (
+from sample_profiler.runtime.machine.core_shares import (
     choose_cpus,
     choose_inference_threads,
     choose_learner_threads,

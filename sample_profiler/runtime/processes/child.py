@@ -37,7 +37,7 @@ from sample_profiler.runtime.commands.commands import CAPTURE_COMMANDS, Command,
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.loop.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.loop.recording import Recording, RecordingOptions
-from sample_profiler.runtime.machine.machine import tame_numerical_libraries
+from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.machine.niceness import add_niceness
 from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.messages.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse

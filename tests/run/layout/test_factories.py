@@ -12,7 +12,7 @@ from sample_profiler.envs import registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model.kernels.kernels import KERNELS
 from sample_profiler.run.layout import factories as making
-from sample_profiler.runtime.machine import machine
+from sample_profiler.runtime.machine import core_shares
 from sample_profiler.runtime.messages.channels import LocalReports
 
 
@@ -98,7 +98,7 @@ def test_the_learner_of_a_small_network_takes_one_thread(
     threads = [5]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(machine, "num_usable_cores", lambda: 8)
+    monkeypatch.setattr(core_shares, "num_usable_cores", lambda: 8)
     learner, _ = make_component(make_blueprint(*flags), "Learner_0")
     assert threads[-1] == num_threads
     assert learner.gauges()["num_useful_threads"] == (8 if "512" in flags else 1)
