@@ -39,7 +39,7 @@ def _most_mib(usage: resource.struct_rusage) -> float:
 
 def _resident_mib() -> float | None:
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
             for line in file:
                 if line.startswith("VmRSS:"):
                     return int(line.split()[1]) / _KIB_PER_MIB
@@ -57,7 +57,7 @@ def _threads() -> list[str]:
 
 def _run_delay_s(thread: str) -> float | None:
     try:
-        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+        with open(f"/proc/self/task/{thread}/schedstat", encoding="utf-8") as file:
             return int(file.read().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):  # the thread has ended meanwhile, or the kernel does not tell
         return None

@@ -69,7 +69,8 @@ def _children_of(pid: int) -> Iterator[int]:
     # Each thread has those that it has started itself: some games are started by a thread of their own.
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+            # Another encoding would have to be imported first, which fails while the current folder is one that is gone.
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as file:
                 children = file.read().split()
         except (FileNotFoundError, ProcessLookupError):
             if os.path.exists(f"/proc/{pid}/task/{thread}"):
@@ -81,7 +82,7 @@ def _children_of(pid: int) -> Iterator[int]:
 def _ticks_of(pid: int) -> int:
     """Return the processor time of a process and of those of its children that have ended and were waited for."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # Names may have spaces and brackets; behind the last bracket there are numbers alone.
             fields = file.read().rpartition(")")[2].split()
         return sum(map(int, fields[11:15]))

@@ -46,7 +46,11 @@ _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
 _entered: list[object] = []
 _URGENT = ("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode")
-_DEADLY_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+_DEADLY_TIMERS = {
+    signal.SIGALRM: signal.ITIMER_REAL,
+    signal.SIGVTALRM: signal.ITIMER_VIRTUAL,
+    signal.SIGPROF: signal.ITIMER_PROF,
+}
 _DELETED = "deleted"
 
 
@@ -260,13 +264,16 @@ def survive_alarms() -> list[int]:
 
 @contextlib.contextmanager
 def alarms_survived() -> Iterator[None]:
-    """Do what `survive_alarms` does for a while."""
+    """Do what `survive_alarms` does for a while; a timer that was set meanwhile ends with it, as it ends nothing."""
     taken = survive_alarms()
+    ours = [number for number in taken if not any(signal.getitimer(_DEADLY_TIMERS[signal.Signals(number)]))]
     try:
         yield
     finally:
         for number in taken:
             if signal.getsignal(number) is _ignore_alarm:
+                if number in ours:
+                    signal.setitimer(_DEADLY_TIMERS[signal.Signals(number)], 0)
                 signal.signal(number, signal.SIG_DFL)
 
 

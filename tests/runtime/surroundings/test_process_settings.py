@@ -154,7 +154,13 @@ def test_an_alarm_that_nobody_handles_ends_nothing(number, timer, caplog):
         with alarms_survived():
             signal.raise_signal(number)
             assert f"An alarm ({number.name}) came that nobody handles" in caplog.text
+            signal.setitimer(timer, 1000)
         assert signal.getsignal(number) is signal.SIG_DFL
+        assert signal.getitimer(timer) == (0, 0), "it would end whoever goes on after the run"
+        signal.setitimer(timer, 1000)
+        with alarms_survived():
+            pass
+        assert signal.getitimer(timer)[0] > 900, "that of a program around the run is its own"
         own = print
         signal.signal(number, own)
         with alarms_survived():
