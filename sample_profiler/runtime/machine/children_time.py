@@ -69,7 +69,7 @@ def _children_of(pid: int) -> Iterator[int]:
     # Each thread has those that it has started itself: some games are started by a thread of their own.
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
-            # Another encoding would have to be imported first, which fails while the current folder is one that is gone.
+            # Another encoding has to be imported first, which may fail where the current folder is gone.
             with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as file:
                 children = file.read().split()
         except (FileNotFoundError, ProcessLookupError):
