@@ -55,8 +55,8 @@ ALLOWED_IN_A_ROW = {
 ROOMS = {
     "analysis": (("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "training")),
-    "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
-    "config": (("limits",), ("parts",)),
+    "components": (("milestones",), ("messages",), ("inference_worker",), ("rollout_worker",)),
+    "config": (("limits",), ("conditions",), ("parts",)),
     "model": (("kernels",),),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),

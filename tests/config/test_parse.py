@@ -101,7 +101,7 @@ DEFAULTS = {
     "on_worker_failure": "restart", "max_worker_restarts": 10, "hang_timeout": 60.0, "on_bad_numbers": "skip",
     "profile_dir": "", "flight_recorder_mb": 8.0, "timeline_seconds": "", "profile_device": "events",
     "train_for_env_steps": 10**10, "train_for_seconds": 1e10, "save_every_sec": 120.0, "keep_checkpoints": 2,
-    "load_checkpoint_kind": "latest", "save_milestones_sec": -1.0, "save_best_every_sec": 5.0,
+    "stop_at": "", "thresholds": "", "load_checkpoint_kind": "latest", "save_milestones_sec": -1.0, "save_best_every_sec": 5.0,
     "save_best_metric": "reward", "save_best_after": 100_000, "benchmark": False, "eval_every_steps": 0,
     "eval_num_episodes": 10, "encoder_mlp_layers": (512, 512),
     "encoder_conv_architecture": "convnet_simple", "encoder_conv_mlp_layers": (512,), "use_rnn": True,

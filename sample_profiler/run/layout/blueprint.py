@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from sample_profiler.components.messages import Counters
+from sample_profiler.components.milestones import names_of_milestones
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
@@ -148,7 +149,10 @@ def make_blueprint(
         plan=plan,
         trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
-        counters=Counters(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
+        counters=Counters(
+            *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
+            names_of_milestones(config.saving),
+        ),
         channels=Channels.make(make_channel, config, plan),
         run_folder=run_folder,
         device=device,
