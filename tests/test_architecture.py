@@ -55,7 +55,7 @@ ALLOWED_IN_A_ROW = {
 ROOMS = {
     "analysis": (("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "training")),
-    "components": (("milestones",), ("messages",), ("inference_worker",), ("rollout_worker",)),
+    "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
     "model": (("kernels",),),
     "profiling": (

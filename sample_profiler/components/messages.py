@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sample_profiler.components.milestones import Milestones
 from sample_profiler.runtime.messages.shared_memory import SharedArrays
+from sample_profiler.storage.goal_times import GoalTimes
 
 __all__ = [
     "MESSAGE_TYPES",
@@ -115,7 +115,7 @@ class Counters:
         num_workers: of the run.
         num_policies: of the run.
         num_averaged: how many of the latest episodes means are taken over.
-        milestones: names of what the run is to reach.
+        goals: names of what the run is to reach.
 
     Attributes:
         agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
@@ -129,12 +129,10 @@ class Counters:
             the place of the oldest; see `recent_metrics`.
         num_metrics: `[num_policies]` int64: how many have been put there.
         lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
-        milestones: when each policy has reached what.
+        goal_times: when each policy has reached what.
     """
 
-    def __init__(
-        self, num_workers: int, num_policies: int, num_averaged: int = 100, milestones: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, num_workers: int, num_policies: int, num_averaged: int = 100, goals: Sequence[str] = ()) -> None:
         self._arrays = SharedArrays(
             {
                 "agent_steps": ((num_workers, num_policies), np.int64),
@@ -149,7 +147,7 @@ class Counters:
                 "lag": ((num_policies, 3), np.float64),
             }
         )
-        self.milestones = Milestones(milestones, num_policies)
+        self.goal_times = GoalTimes(goals, num_policies)
         self._name_arrays()
         self.metric[:] = np.nan
 
@@ -171,10 +169,10 @@ class Counters:
         self.num_metrics[policy] = len(values)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arrays": self._arrays, "milestones": self.milestones}
+        return {"arrays": self._arrays, "goal_times": self.goal_times}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._arrays, self.milestones = state["arrays"], state["milestones"]
+        self._arrays, self.goal_times = state["arrays"], state["goal_times"]
         self._name_arrays()
 
     def _name_arrays(self) -> None:

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from sample_profiler.components.messages import Counters
-from sample_profiler.components.milestones import name_of_stop
 from sample_profiler.config import SavingOptions
 from sample_profiler.errors import CheckpointError
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.loop.event_loop import Timer
 from sample_profiler.runtime.messages.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
+from sample_profiler.storage.goal_times import name_of_stop
 from sample_profiler.storage.mismatch import describe_mismatch
 from sample_profiler.vocabulary import LOAD_CHECKPOINT, SAVE_CHECKPOINT
 
@@ -136,7 +136,7 @@ class TrainingProgress:
 
     def has_reached_target(self) -> bool:
         """Tell whether the policy has been trained on as many frames as asked, or until it was as good as asked."""
-        has_stopped = self._counters.milestones.find(self._policy, self._stop) is not None
+        has_stopped = self._counters.goal_times.find(self._policy, self._stop) is not None
         return has_stopped or self.frames >= self._options.train_for_env_steps
 
     def end_dataset(self) -> None:
@@ -171,7 +171,7 @@ class TrainingProgress:
         self._best_metric, self._unwritten_best = best.metric, None
 
     def _save_latest(self) -> None:
-        num_reached = self._counters.milestones.num_reached(self._policy)
+        num_reached = self._counters.goal_times.num_reached(self._policy)
         is_known = (self._trainer.num_steps, num_reached) == (self._steps_saved, self._reached_saved)
         if is_known or not self._is_worth_saving():
             return
@@ -213,7 +213,7 @@ class TrainingProgress:
             self.frames = int(state["frames"])
             self._load_metrics(state)
             if self.frames:  # else the run begins now
-                self._counters.milestones.resume(self._policy, state)
+                self._counters.goal_times.resume(self._policy, state)
             self.random.bit_generator.state = state["random"]
             self._loaded_course = state.get("course")
             for name, count in (("frames", self.frames), ("optimizer steps", self._trainer.num_steps)):
@@ -232,7 +232,7 @@ class TrainingProgress:
             ) from error
         self._trainer.set_progress(self.frames)
         self._steps_saved = self._trainer.num_steps
-        self._reached_saved = self._counters.milestones.num_reached(self._policy)
+        self._reached_saved = self._counters.goal_times.num_reached(self._policy)
 
     def _load_metrics(self, state: dict[str, Any]) -> None:
         """Go on with the best metric and the latest episodes, unless another statistic is asked for now."""
@@ -257,7 +257,7 @@ class TrainingProgress:
             "best_metric_name": self._options.save_best_metric,
             "latest_metrics": torch.from_numpy(self._counters.recent_metrics(self._policy)),
             "random": self.random.bit_generator.state,
-            **self._counters.milestones.state(self._policy),
+            **self._counters.goal_times.state(self._policy),
         }
 
     def _save_if_possible(self) -> None:

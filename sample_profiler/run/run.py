@@ -358,7 +358,7 @@ def _make_result(
         steady=steady,
         processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),
         keeps_earlier=records.keeps_earlier,
-        process_s=facts["elapsed_s"] + blueprint.counters.milestones.start_up_s,
+        process_s=facts["elapsed_s"] + blueprint.counters.goal_times.start_up_s,
         goals=goals,
     )
 

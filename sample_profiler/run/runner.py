@@ -405,7 +405,7 @@ class Runner(AsksComponents):
         self.standstills.look()
         if (span_s := self.standstills.settle(at_once=at_once)) is not None:
             self.statistics.throughput.leave_out(*span_s)
-            self.counters.milestones.leave_out(self.statistics.throughput.left_out_s)
+            self.counters.goal_times.leave_out(self.statistics.throughput.left_out_s)
 
     def _update_status(self) -> None:
         self._leave_out_standstill()

@@ -288,7 +288,7 @@ def _make_runner(
     recording = surroundings.recording
     links = RunnerLinks(reports, processes, surroundings.records, recording.update, control)
     start_s, age_s = time.monotonic(), (time.perf_counter_ns() - surroundings.started_ns) / NS_PER_S
-    blueprint.counters.milestones.begin(start_s, start_s - age_s)
+    blueprint.counters.goal_times.begin(start_s, start_s - age_s)
     runner = Runner(
         blueprint.config,
         blueprint.counters,

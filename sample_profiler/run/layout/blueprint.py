@@ -23,13 +23,13 @@ from functools import partial
 from pathlib import Path
 
 from sample_profiler.components.messages import Counters
-from sample_profiler.components.milestones import names_of_milestones
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
 from sample_profiler.runtime.machine.machine import derive_seed
 from sample_profiler.runtime.messages.channels import Channel, LocalChannel
 from sample_profiler.storage.checkpoint_names import newest_steps
+from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
@@ -151,7 +151,7 @@ def make_blueprint(
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
         counters=Counters(
             *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
-            names_of_milestones(config.saving),
+            names_of_goals(config.saving),
         ),
         channels=Channels.make(make_channel, config, plan),
         run_folder=run_folder,

@@ -85,7 +85,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
-            is_quick=bool(blueprint.counters.milestones.names),
+            is_quick=bool(blueprint.counters.goal_times.names),
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sample_profiler.components.messages import Counters
-from sample_profiler.components.milestones import Reached, name_of_stop
 from sample_profiler.config import Condition, SavingOptions, parse_conditions
 from sample_profiler.run.records.statistics import RunStatistics
+from sample_profiler.storage.goal_times import Reached, name_of_stop
 
 __all__ = ["Goals", "GoalsReport"]
 
@@ -53,7 +53,7 @@ class Goals:
         self._stop = name_of_stop(options)
         self._statistics = statistics
         self._frames = counters.trained_frames
-        self._milestones = counters.milestones
+        self._goal_times = counters.goal_times
         self._num_averaged = num_averaged
         self._policies = range(len(self._frames))
         self._unknown: set[tuple[int, str]] = set()
@@ -62,25 +62,25 @@ class Goals:
         """Note what is reached by now; return in words why the run is to end, empty if it is to go on."""
         for policy in self._policies:
             for condition in self._thresholds:
-                if condition.concerns(policy) and not self._milestones.find(policy, str(condition)):
+                if condition.concerns(policy) and not self._goal_times.find(policy, str(condition)):
                     self._look_at(policy, condition)
         if not self._end or not all(self._holds(policy, each) for each in self._end for policy in self._policies):
             return ""
         for policy in self._policies:
-            self._milestones.note(policy, self._stop, int(self._frames[policy]))
-        reached = _describe(self._milestones.find(0, self._stop))
+            self._goal_times.note(policy, self._stop, int(self._frames[policy]))
+        reached = _describe(self._goal_times.find(0, self._stop))
         wanted = ", ".join(map(str, self._end))
         return f"{wanted}, on average over the latest {self._num_averaged:,} episodes, {reached}"
 
     def reached_before(self) -> str:
         """Say that an earlier start of the run has ended because it was good enough; empty: it has not."""
-        reached = self._milestones.find(0, self._stop)
+        reached = self._goal_times.find(0, self._stop)
         return "" if reached is None else f"--stop_at was reached before, {_describe(reached)}"
 
     def report(self) -> GoalsReport:
         """Return what there is to tell of them at the end of a run."""
         found = {
-            (condition, policy): self._milestones.find(policy, str(condition))
+            (condition, policy): self._goal_times.find(policy, str(condition))
             for condition in self._thresholds
             for policy in self._policies
             if condition.concerns(policy)
@@ -92,7 +92,7 @@ class Goals:
                 for (condition, policy), reached in found.items()
             ]
         if self._end:
-            reached_by = {policy: self._milestones.find(policy, self._stop) for policy in self._policies}
+            reached_by = {policy: self._goal_times.find(policy, self._stop) for policy in self._policies}
             facts["stop_at"] = [{"policy": policy, **_to_dict(reached)} for policy, reached in reached_by.items()]
         lines = [
             f"Threshold {self._name(policy, each)}: {_describe(reached)}" for (each, policy), reached in found.items()
@@ -105,7 +105,7 @@ class Goals:
     def _look_at(self, policy: int, condition: Condition) -> None:
         if not self._holds(policy, condition):
             return
-        reached = self._milestones.note(policy, str(condition), int(self._frames[policy]))
+        reached = self._goal_times.note(policy, str(condition), int(self._frames[policy]))
         logger.info("Reached: %s %s", self._name(policy, condition), _describe(reached))
 
     def _holds(self, policy: int, condition: Condition) -> bool:

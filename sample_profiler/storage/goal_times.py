@@ -16,7 +16,7 @@ import numpy as np
 from sample_profiler.config import SavingOptions, parse_conditions
 from sample_profiler.runtime.messages.shared_memory import SharedArrays
 
-__all__ = ["Milestones", "Reached", "name_of_stop", "names_of_milestones"]
+__all__ = ["GoalTimes", "Reached", "name_of_stop", "names_of_goals"]
 
 
 class Reached(NamedTuple):
@@ -34,21 +34,21 @@ class Reached(NamedTuple):
 
 
 def name_of_stop(options: SavingOptions) -> str:
-    """Return the name of the milestone at which a run ends; empty: there is none."""
+    """Return the name of the goal at which a run ends; empty: there is none."""
     conditions = parse_conditions(options.stop_at)
     return f"stop at {', '.join(map(str, conditions))}" if conditions else ""
 
 
-def names_of_milestones(options: SavingOptions) -> tuple[str, ...]:
-    """Return the names of all milestones that a run has: its thresholds and, last, its end, as far as there are any."""
+def names_of_goals(options: SavingOptions) -> tuple[str, ...]:
+    """Return the names of all goals that a run has: its thresholds and, last, its end, as far as there are any."""
     return (*map(str, parse_conditions(options.thresholds)), *filter(None, [name_of_stop(options)]))
 
 
-class Milestones:
-    """When each policy has reached each milestone of a run; whoever has this object sees the same.
+class GoalTimes:
+    """When each policy has reached each goal of a run; whoever has this object sees the same.
 
     Args:
-        names: of the milestones.
+        names: of the goals.
         num_policies: of the run.
     """
 
@@ -88,13 +88,13 @@ class Milestones:
         return float(run_s + now_s - run_start_s), float(process_s + now_s - process_start_s)
 
     def note(self, policy: int, name: str, frames: int) -> Reached:
-        """Note that a policy reaches a milestone now, and return when that is."""
+        """Note that a policy reaches a goal now, and return when that is."""
         reached = Reached(*self.spent_s(policy), frames)
         self._arrays["reached"][policy, self.names.index(name)] = reached
         return reached
 
     def find(self, policy: int, name: str) -> Reached | None:
-        """Return when a policy has reached a milestone; None: it has not, or there is no such one."""
+        """Return when a policy has reached a goal; None: it has not, or there is no such one."""
         if name not in self.names:
             return None
         run_s, process_s, frames = self._arrays["reached"][policy, self.names.index(name)].tolist()
@@ -105,18 +105,18 @@ class Milestones:
         return int(np.isfinite(self._arrays["reached"][policy, :, 2]).sum())
 
     def state(self, policy: int) -> dict[str, Any]:
-        """Return as plain data what a checkpoint of a policy keeps; nothing if the run has no milestones."""
+        """Return as plain data what a checkpoint of a policy keeps; nothing if the run has no goals."""
         found = {name: self.find(policy, name) for name in self.names}
         reached = {name: list(each) for name, each in found.items() if each is not None}
-        return {"milestones": {"spent_s": list(self.spent_s(policy)), "reached": reached}} if self.names else {}
+        return {"goal_times": {"spent_s": list(self.spent_s(policy)), "reached": reached}} if self.names else {}
 
     def resume(self, policy: int, state: Mapping[str, Any]) -> None:
-        """Count on from a checkpoint, which may be of a run that had other milestones, or none.
+        """Count on from a checkpoint, which may be of a run that had other goals, or none.
 
         Raises:
             KeyError, TypeError, ValueError: it is not one of ours.
         """
-        saved = state.get("milestones", {"spent_s": (math.nan, math.nan), "reached": {}})
+        saved = state.get("goal_times", {"spent_s": (math.nan, math.nan), "reached": {}})
         run_s, process_s = saved["spent_s"]
         self._arrays["earlier_s"][policy] = _checked((run_s, process_s))
         for name in self.names:
