@@ -128,7 +128,7 @@ def _build_inference_worker(
     from sample_profiler.model.precision import InferenceNetwork
 
     device = torch.device(blueprint.device)
-    precision = blueprint.config.run.precision
+    precision = blueprint.precision
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
     worker = InferenceWorker(
@@ -236,7 +236,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
         options=TrainerOptions(
             loss=config.loss,
             max_grad_norm=config.optimizer.max_grad_norm,
-            precision=config.run.precision,
+            precision=blueprint.precision,
             compiles=config.run.compile,
             skips_bad_numbers=config.faults.on_bad_numbers == "skip",
         ),
