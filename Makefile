@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/installed.stamp
 LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py \
 	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py
+	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared

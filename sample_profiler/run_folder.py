@@ -49,7 +49,7 @@ class RunFolder:
           profile/worker_{worker}.json      the trace of a RolloutWorker that was asked for by its rollouts
           profile/timeline.json             the timeline of --timeline_seconds
           profile/trace.json.gz             the timeline of `sample-profiler trace`
-          benchmark.json                    throughput and machine, with --benchmark
+          benchmark.json                    throughput and machine, with --benchmark; with --thresholds times to them
           replay                            the video of --save_video, with .mp4 or .gif behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
 
@@ -112,7 +112,7 @@ class RunFolder:
 
     @property
     def benchmark(self) -> Path:
-        """Throughput and machine."""
+        """Throughput and machine, and when thresholds were reached."""
         return self.path / "benchmark.json"
 
     @property

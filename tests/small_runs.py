@@ -22,6 +22,7 @@ from sample_profiler.run.layout import blueprint as blueprints
 from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.run.runner import Runner
 from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
+from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 from tests.run.runner_doubles import FakeProcesses, Observer, make_links
@@ -301,9 +302,11 @@ def make_learner(make_blueprint, make_component):
 def make_runner(tmp_path):
     def make(*flags, started_s_ago=0.0, others=(), processes=None, update_recording=lambda: None):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
-        counters = Counters(2, config.sampling.num_policies)
+        names = names_of_goals(config.saving)
+        counters = Counters(2, config.sampling.num_policies, config.machine.stats_avg, names)
         observer, folder = Observer(), tmp_path / "my_run"
         start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
+        counters.goal_times.begin(start_s, start_s)
         observers = [*others, observer]
         links = make_links(config, folder, processes or FakeProcesses(), update_recording=update_recording)
         runner = Runner(config, counters, num_agents, folder, observers, links, start_s)

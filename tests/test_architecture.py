@@ -56,7 +56,7 @@ ROOMS = {
     "analysis": (("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "training")),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
-    "config": (("limits",), ("parts",)),
+    "config": (("limits",), ("conditions",), ("parts",)),
     "model": (("kernels",),),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),

@@ -9,7 +9,7 @@ from typing import Any
 
 from watching import Curve  # beside this file, which is run as a program
 
-_FAMILIES = {
+FAMILIES = {
     "doom": ("sf_examples.vizdoom.train_vizdoom", "register_vizdoom_components", "parse_vizdoom_cfg"),
     "gym": ("sf_examples.train_gym_env", "register_custom_components", "parse_custom_args"),
     "mujoco": ("sf_examples.mujoco.train_mujoco", "register_mujoco_components", "parse_mujoco_cfg"),
@@ -19,7 +19,7 @@ _FAMILIES = {
 def main() -> int:
     """Do what its training scripts do, and note every training step."""
     output, family, *flags = sys.argv[1:]
-    name, register, parse = _FAMILIES[family]
+    name, register, parse = FAMILIES[family]
     module: Any = importlib.import_module(name)
     train: Any = importlib.import_module("sample_factory.train")
     env_steps: str = importlib.import_module("sample_factory.algo.utils.misc").LEARNER_ENV_STEPS

@@ -19,12 +19,14 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["MOST_EXACT", "Outcome", "PairedComparison", "compare_pairs", "holm"]
+__all__ = ["LEVEL", "MOST_EXACT", "Outcome", "PairedComparison", "compare_pairs", "holm", "sign_flip_p_value"]
 
 Outcome = Literal["higher", "lower", "equivalent", "inconclusive"]
 """Of B against A; "equivalent": the difference is smaller than the margin, whether or not there is one."""
 
 LEVEL = 0.05
+"""P-values below it tell settings apart."""
+
 MOST_EXACT = 20
 """Pairs up to which the test tries every way to flip their signs, a million; with more it draws some of them."""
 
@@ -86,6 +88,11 @@ def compare_pairs(
     return PairedComparison(math.exp(mean), interval, p_value, outcome, len(logs), more)
 
 
+def sign_flip_p_value(differences: Sequence[float]) -> float:
+    """Return how often a sum is at least as far from 0 if each difference could as well have the other sign."""
+    return _SignFlips(differences).p_value()
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values corrected for being several (Holm 1979, "A simple sequentially rejective … procedure")."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
@@ -101,7 +108,7 @@ class _SignFlips:
     """Ways to flip signs, by the subset of the pairs whose signs are flipped: the empty one, then others.
 
     Args:
-        logs: of the ratios of the pairs.
+        logs: of the ratios of the pairs, or other differences.
     """
 
     def __init__(self, logs: Sequence[float]) -> None:

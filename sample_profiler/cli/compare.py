@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from sample_profiler.analysis.comparison import compare_pairs, holm
 from sample_profiler.analysis.cost_changes import (
@@ -16,9 +17,11 @@ from sample_profiler.analysis.cost_changes import (
     largest_blocks,
     seconds_of,
 )
-from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.analysis.costs import RunCosts, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
-from sample_profiler.cli.compared_runs import ComparedRuns, CompareRequest
+from sample_profiler.cli.compared_runs import ComparedRun, ComparedRuns, CompareRequest
+from sample_profiler.cli.compared_times import ComparedTimes
+from sample_profiler.config import parse_conditions
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.tree.render import printable, printable_text
@@ -26,6 +29,7 @@ from sample_profiler.reports.comparison import describe_throughput, format_block
 
 __all__ = ["add_parser", "compare", "run"]
 
+_BETWEEN = "\n\n"
 _MOST_TESTED = 5
 
 _EXAMPLES = """\
@@ -33,7 +37,12 @@ example:
   sample-profiler compare --runs 8 --a "" --b "--precision=bf16" --blocks backward,env_step -- \\
       python -m sf_examples.vizdoom.train_vizdoom --env=doom_benchmark --train_for_seconds=60
 
-Of each run its steady part counts, without start and end. Nothing else should run on the machine meanwhile.
+  sample-profiler compare --runs 8 --metric time_to=475 --a "" --b "--num_epochs=8" -- \\
+      python -m sf_examples.gym.train_gym --env=CartPole-v1 --train_for_seconds=60
+
+Of each run its steady part counts, without start and end; with time_to, seconds since the start of its process, and one
+that never gets there counts as one that would have taken longer than it did. Give the command no --seed then. Nothing
+else should run on the machine meanwhile.
 """
 
 
@@ -56,6 +65,14 @@ def add_parser(commands: Commands) -> None:
         default=[],
         metavar="NAME,NAME",
         help="at most five blocks to test, too: env_step,backward",
+    )
+    parser.add_argument(
+        "--metric",
+        type=_as_goal,
+        default="throughput",
+        metavar="NAME",
+        help="throughput, the default, or time_to=CONDITION: seconds until a run is so good, as with --stop_at; 475 "
+        "stands for reward>=475",
     )
     parser.add_argument(
         "--margin", type=_as_percent, default=0.02, metavar="PERCENT", help="what does not matter; default: 2%%"
@@ -84,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             margin=arguments.margin,
             output=arguments.output,
             allow_different_machines=arguments.allow_different_machines,
+            goal=arguments.metric,
         )
     )
     return 0
@@ -101,6 +119,22 @@ def _join_flags(words: Sequence[str]) -> list[str]:
     return [*joined, *words[end:]]
 
 
+def _as_goal(text: str) -> str:
+    """Return the condition of time_to=CONDITION; nothing for throughput."""
+    name, _, condition = text.partition("=")
+    if text == "throughput":
+        return ""
+    try:
+        if name != "time_to":
+            raise ValueError("is none")
+        (goal,) = parse_conditions(condition)
+    except ValueError as error:  # also if there are none, or several
+        reason = f": the condition {error}" if str(error).startswith("has") else ""
+        cure = "give throughput, or time_to=CONDITION with one condition, such as time_to=475 or 'time_to=len>=300'"
+        raise argparse.ArgumentTypeError(f"{text!r}{reason}: {cure}") from None
+    return str(goal)
+
+
 def _as_percent(text: str) -> float:
     """Return a percentage above 0 and below 100 as a share."""
     return as_share(text, lambda percent: 0 < percent < 100)
@@ -114,25 +148,25 @@ def compare(request: CompareRequest) -> None:
         UsageError: the request makes no sense, or a file cannot be written.
         KeyboardInterrupt: Ctrl+C; it says where the runs are that are complete.
     """
-    pairs: list[tuple[RunCosts, RunCosts]] = []
-    tested: list[str] = []
     try:
         _check(request)
         runs = ComparedRuns(request)
+        metric = ComparedTimes(request) if request.goal else _ComparedThroughput(request)
         for number in range(request.num_pairs):
             # A B, then B A: what drifts in the course of the comparison favours neither.
             order = (0, 1) if number % 2 == 0 else (1, 0)
-            costs = {which: runs.make(which, number) for which in order}
-            pairs.append((costs[0], costs[1]))
-            print(f"pair {number + 1}: A {costs[0].fps:,.0f}, B {costs[1].fps:,.0f} frames/s", flush=True)
-            # A block that is not there shall not be told after hours.
-            tested = list(dict.fromkeys(_resolve(block, pairs) for block in request.blocks))
-        conclusion = _conclude(request, pairs, tested)
+            made = {which: runs.make(which, number) for which in order}
+            print(f"pair {number + 1}: {metric.add(made[0], made[1])}", flush=True)
+        document, conclusion = metric.conclude()
+        about = {"command": list(request.command), "flags": list(request.flags)}
+        with written_whole(request.output / "comparison.json") as partial:
+            partial.write_text(json.dumps(about | document, indent=1) + "\n")
     except OSError as error:
         raise UsageError(str(error)) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(printable(f"The runs that are complete are kept in {request.output}")) from None
-    print(f"\n{printable_text(conclusion)}")
+    settings = f"A: {request.flags[0] or 'the command as it is'}\nB: {request.flags[1] or 'the command as it is'}"
+    print(f"\n{printable_text(f'{settings}{_BETWEEN}{conclusion}')}")
 
 
 def _check(request: CompareRequest) -> None:
@@ -145,44 +179,59 @@ def _check(request: CompareRequest) -> None:
         raise UsageError(f"at most {_MOST_TESTED} blocks can be tested at once")
     if not request.command:
         raise UsageError("give the training command after --")
+    if request.blocks and request.goal:
+        raise UsageError("blocks are compared with throughput: leave out --blocks or --metric")
 
 
-def _conclude(request: CompareRequest, pairs: Sequence[tuple[RunCosts, RunCosts]], tested: Sequence[str]) -> str:
-    """Write what is to be said of the runs to comparison.json, and return it as a text.
+class _ComparedThroughput:
+    """Compares the steady parts of runs: frames per second, and what these cost.
 
     Args:
         request: what is compared.
-        pairs: its runs.
-        tested: full paths of the blocks that are tested.
-
-    Raises:
-        OSError: the file cannot be written.
     """
-    figures = [[(a.fps, b.fps) for a, b in pairs], *(seconds_of(pairs, path) for path in tested)]
-    corrected = holm([compare_pairs(figure).p_value for figure in figures])
-    throughput, *of_blocks = (
-        compare_pairs(figure, request.margin, p_value, len(figures))
-        for figure, p_value in zip(figures, corrected, strict=True)
-    )
-    changes = dict(zip(tested, of_blocks, strict=True))
-    changes |= cost_changes(pairs, [path for path in largest_blocks(pairs) if path not in changes])
-    document = {
-        "command": list(request.command),
-        "flags": list(request.flags),
-        "fps": figures[0],
-        "throughput": asdict(throughput),
-        "blocks": {path: asdict(comparison) for path, comparison in changes.items()},
-        "tested": list(tested),
-    }
-    with written_whole(request.output / "comparison.json") as partial:
-        partial.write_text(json.dumps(document, indent=1) + "\n")
-    parts = [
-        f"A: {request.flags[0] or 'the command as it is'}\nB: {request.flags[1] or 'the command as it is'}",
-        _describe_counts(pairs),
-        describe_throughput(throughput, request.margin),
-        format_block_changes(changes, tested),
-    ]
-    return "\n\n".join(parts)
+
+    def __init__(self, request: CompareRequest) -> None:
+        self._request = request
+        self._pairs: list[tuple[RunCosts, RunCosts]] = []
+        self._tested: list[str] = []
+
+    def add(self, a: ComparedRun, b: ComparedRun) -> str:
+        """Take a pair of runs in, and return its figures in words.
+
+        Raises:
+            SessionError: there is nothing to compare, or a block that is to be tested is not there.
+        """
+        pair = _costs_of(a), _costs_of(b)
+        self._pairs.append(pair)
+        # A block that is not there shall not be told after hours.
+        self._tested = list(dict.fromkeys(_resolve(block, self._pairs) for block in self._request.blocks))
+        return f"A {pair[0].fps:,.0f}, B {pair[1].fps:,.0f} frames/s"
+
+    def conclude(self) -> tuple[dict[str, Any], str]:
+        """Return what is to be said of all pairs, as plain data and as a text."""
+        pairs, tested, margin = self._pairs, self._tested, self._request.margin
+        figures = [[(a.fps, b.fps) for a, b in pairs], *(seconds_of(pairs, path) for path in tested)]
+        corrected = holm([compare_pairs(figure).p_value for figure in figures])
+        throughput, *of_blocks = (
+            compare_pairs(figure, margin, p_value, len(figures))
+            for figure, p_value in zip(figures, corrected, strict=True)
+        )
+        changes = dict(zip(tested, of_blocks, strict=True))
+        changes |= cost_changes(pairs, [path for path in largest_blocks(pairs) if path not in changes])
+        document = {
+            "fps": figures[0],
+            "throughput": asdict(throughput),
+            "blocks": {path: asdict(comparison) for path, comparison in changes.items()},
+            "tested": tested,
+        }
+        blocks = format_block_changes(changes, tested)
+        return document, _BETWEEN.join([_describe_counts(pairs), describe_throughput(throughput, margin), blocks])
+
+
+def _costs_of(run: ComparedRun) -> RunCosts:
+    if (costs := run_costs(run.steady)) is None:
+        raise SessionError(f"the run in {run.folder} was over before it was steady: let it train for longer")
+    return costs
 
 
 def _describe_counts(pairs: Sequence[tuple[RunCosts, RunCosts]]) -> str:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sample_profiler.analysis.costs import RunCosts, different_machines, run_costs
+from sample_profiler.analysis.costs import different_machines
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["CompareRequest", "ComparedRuns"]
+__all__ = ["CompareRequest", "ComparedRun", "ComparedRuns"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class CompareRequest:
         flags: of A and of B.
         num_pairs: runs of each.
         blocks: at most five, whose differences are tested; empty: none.
-        margin: differences of throughput up to this share do not matter.
+        margin: differences of throughput, or of time, up to this share do not matter.
         output: folder for the runs; those that are complete in it are not made again.
         allow_different_machines: whether kept runs of other machines are compared with new ones.
+        goal: condition until which runs are timed, and at which they end; empty: their throughput is compared.
     """
 
     command: Sequence[str]
@@ -41,6 +42,20 @@ class CompareRequest:
     margin: float
     output: Path
     allow_different_machines: bool
+    goal: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run that is complete.
+
+    Attributes:
+        folder: of the run.
+        steady: session of its steady part, without events.
+    """
+
+    folder: Path
+    steady: Session
 
 
 class ComparedRuns:
@@ -58,17 +73,19 @@ class ComparedRuns:
         self._flags = [_split(name, flags) for name, flags in zip(("--a", "--b"), request.flags, strict=True)]
         self._first: tuple[Path, Session] | None = None
 
-    def make(self, which: int, number: int) -> RunCosts:
-        """Make one run, unless it is there, and return its costs.
+    def make(self, which: int, number: int) -> ComparedRun:
+        """Make one run, unless it is there.
 
         Raises:
-            SessionError: it failed, is of another machine than the first, or has nothing to compare.
+            SessionError: it failed, or is of another machine than the first.
             OSError: the command cannot be started.
         """
         request = self._request
+        until = [f"--thresholds={request.goal}", f"--stop_at={request.goal}"] if request.goal else []
         name = f"{'ab'[which]}_{number:02d}"
         folder = request.output / name
-        command = [*request.command, *self._flags[which], f"--train_dir={request.output}", f"--experiment={name}"]
+        command = [*request.command, *self._flags[which], *until, f"--train_dir={request.output}"]
+        command.append(f"--experiment={name}")
         mark = RunFolder(folder).compared
         if _is_made_by(command, mark):
             made = datetime.fromtimestamp(mark.stat().st_mtime).isoformat(" ", "minutes")
@@ -79,10 +96,7 @@ class ComparedRuns:
                 partial.write_text(json.dumps(command))
         session = Session.load(RunFolder(folder).steady, with_events=False)
         self._check_machine(folder, session)
-        costs = run_costs(session)
-        if costs is None:
-            raise SessionError(f"the run in {folder} was over before it was steady: let it train for longer")
-        return costs
+        return ComparedRun(folder, session)
 
     def _check_machine(self, folder: Path, session: Session) -> None:
         self._first = self._first or (folder, session)

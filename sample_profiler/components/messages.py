@@ -5,6 +5,7 @@ Between components travel only integers (groups and slots), through the channels
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.runtime.messages.shared_memory import SharedArrays
+from sample_profiler.storage.goal_times import GoalTimes
 
 __all__ = [
     "MESSAGE_TYPES",
@@ -83,10 +85,17 @@ class EvaluationFinished:
     num_episodes: int
     values: dict[str, float]
 
+    def describe(self) -> str:
+        """Say how it went."""
+        return (
+            f"Evaluation of policy {self.policy} after {self.frames:,} frames: reward {self.values['reward']:.3f} ± "
+            f"{self.values['reward_stddev']:.3f} over {self.num_episodes} episodes"
+        )
+
 
 @dataclass(frozen=True)
 class TargetReached:
-    """A Learner has trained on as many frames as the run is to have (`train_for_env_steps`).
+    """A Learner has trained as far as the run is to go (`train_for_env_steps`, or an earlier start with `stop_at`).
 
     Attributes:
         policy: that it trains.
@@ -106,6 +115,7 @@ class Counters:
         num_workers: of the run.
         num_policies: of the run.
         num_averaged: how many of the latest episodes means are taken over.
+        goals: names of what the run is to reach.
 
     Attributes:
         agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
@@ -119,9 +129,10 @@ class Counters:
             the place of the oldest; see `recent_metrics`.
         num_metrics: `[num_policies]` int64: how many have been put there.
         lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
+        goal_times: when each policy has reached what.
     """
 
-    def __init__(self, num_workers: int, num_policies: int, num_averaged: int = 100) -> None:
+    def __init__(self, num_workers: int, num_policies: int, num_averaged: int = 100, goals: Sequence[str] = ()) -> None:
         self._arrays = SharedArrays(
             {
                 "agent_steps": ((num_workers, num_policies), np.int64),
@@ -136,6 +147,7 @@ class Counters:
                 "lag": ((num_policies, 3), np.float64),
             }
         )
+        self.goal_times = GoalTimes(goals, num_policies)
         self._name_arrays()
         self.metric[:] = np.nan
 
@@ -157,10 +169,10 @@ class Counters:
         self.num_metrics[policy] = len(values)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arrays": self._arrays}
+        return {"arrays": self._arrays, "goal_times": self.goal_times}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._arrays = state["arrays"]
+        self._arrays, self.goal_times = state["arrays"], state["goal_times"]
         self._name_arrays()
 
     def _name_arrays(self) -> None:

@@ -20,6 +20,7 @@ from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.runtime.loop.event_loop import Timer
 from sample_profiler.runtime.messages.heartbeats import SAVE_S, Pulse
 from sample_profiler.storage.checkpoints import FORMAT_VERSION, CheckpointFolder
+from sample_profiler.storage.goal_times import name_of_stop
 from sample_profiler.storage.mismatch import describe_mismatch
 from sample_profiler.vocabulary import LOAD_CHECKPOINT, SAVE_CHECKPOINT
 
@@ -63,7 +64,7 @@ class TrainingProgress:
         trainer: the network, its optimizer and schedule.
         options: when to save what.
         checkpoints: where to.
-        counters: have what the best policy is chosen by, and of which episodes.
+        counters: have what the best policy is chosen by, of which episodes, and when what was reached.
         policy: index of the policy.
         seed: of the random numbers.
         pulse: gives signs of life while a checkpoint is written.
@@ -101,7 +102,8 @@ class TrainingProgress:
         self._pulse = pulse
         self._best_metric = -math.inf  # of what is written
         self._unwritten_best: _Best | None = None
-        self._steps_saved = -1
+        self._steps_saved = self._reached_saved = -1
+        self._stop = name_of_stop(options)
         with trainer.timing.add_time(LOAD_CHECKPOINT):
             checkpoints.remove_partials()
             self._load()
@@ -133,8 +135,9 @@ class TrainingProgress:
         return timers
 
     def has_reached_target(self) -> bool:
-        """Tell whether the policy has been trained on as many frames as asked."""
-        return self.frames >= self._options.train_for_env_steps
+        """Tell whether the policy has been trained on as many frames as asked, or until it was as good as asked."""
+        has_stopped = self._counters.goal_times.find(self._policy, self._stop) is not None
+        return has_stopped or self.frames >= self._options.train_for_env_steps
 
     def end_dataset(self) -> None:
         """Look whether the policy is the best so far, where that is not done by the clock."""
@@ -142,7 +145,7 @@ class TrainingProgress:
             self._look_for_best()
 
     def save(self) -> None:
-        """Save the best policy, if it is not yet, and the latest checkpoint, unless nothing was learned since the last.
+        """Save the best policy, if it is not yet, and the latest checkpoint, unless it would tell nothing new.
 
         Weights that cannot be gone on with are not saved: the checkpoint before stays the latest.
 
@@ -168,14 +171,16 @@ class TrainingProgress:
         self._best_metric, self._unwritten_best = best.metric, None
 
     def _save_latest(self) -> None:
-        if self._trainer.num_steps == self._steps_saved or not self._is_worth_saving():
+        num_reached = self._counters.goal_times.num_reached(self._policy)
+        is_known = (self._trainer.num_steps, num_reached) == (self._steps_saved, self._reached_saved)
+        if is_known or not self._is_worth_saving():
             return
         with self._saving():
             # First: it has episodes counted that are part of the state.
             course = self._course.take() if self._course else None
             state = self._state() if course is None else self._state() | {"course": course}
             self._checkpoints.save(state, self._trainer.num_steps, self.frames)
-        self._steps_saved = self._trainer.num_steps
+        self._steps_saved, self._reached_saved = self._trainer.num_steps, num_reached
 
     @property
     def _looks_after_datasets(self) -> bool:
@@ -207,6 +212,8 @@ class TrainingProgress:
             self._trainer.load_state_dict(state)
             self.frames = int(state["frames"])
             self._load_metrics(state)
+            if self.frames:  # else the run begins now
+                self._counters.goal_times.resume(self._policy, state)
             self.random.bit_generator.state = state["random"]
             self._loaded_course = state.get("course")
             for name, count in (("frames", self.frames), ("optimizer steps", self._trainer.num_steps)):
@@ -225,6 +232,7 @@ class TrainingProgress:
             ) from error
         self._trainer.set_progress(self.frames)
         self._steps_saved = self._trainer.num_steps
+        self._reached_saved = self._counters.goal_times.num_reached(self._policy)
 
     def _load_metrics(self, state: dict[str, Any]) -> None:
         """Go on with the best metric and the latest episodes, unless another statistic is asked for now."""
@@ -249,6 +257,7 @@ class TrainingProgress:
             "best_metric_name": self._options.save_best_metric,
             "latest_metrics": torch.from_numpy(self._counters.recent_metrics(self._policy)),
             "random": self.random.bit_generator.state,
+            **self._counters.goal_times.state(self._policy),
         }
 
     def _save_if_possible(self) -> None:

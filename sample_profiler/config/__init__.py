@@ -8,6 +8,7 @@ number has limits. A part may have a method ``find_problems`` that yields what i
 from __future__ import annotations
 
 from sample_profiler.config.command_line import wants_help
+from sample_profiler.config.conditions import Condition, parse_conditions
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.config.help import FlagDescription, PartDescription, describe_parts, format_help
 from sample_profiler.config.limits import option
@@ -31,6 +32,7 @@ from sample_profiler.config.saved import load_config, save_config
 from sample_profiler.config.values import show_value
 
 __all__ = [
+    "Condition",
     "Config",
     "EnvironmentOptions",
     "FaultOptions",
@@ -53,6 +55,7 @@ __all__ = [
     "merge_saved",
     "num_usable_cores",
     "option",
+    "parse_conditions",
     "parse_config",
     "parse_run_config",
     "save_config",

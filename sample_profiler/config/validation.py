@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
+from sample_profiler.config.conditions import parse_conditions
 from sample_profiler.config.config import Origin
 from sample_profiler.config.parts import is_surely_on_cpu, num_usable_cores
 from sample_profiler.config.values import show_value
@@ -212,6 +213,24 @@ def _check_hang_timeout(values: Assignments) -> Iterator[str]:
         )
 
 
+def _check_stop_at(values: Assignments) -> Iterator[str]:
+    yield from _find_unknown_policies(values, "stop_at")
+
+
+def _check_thresholds(values: Assignments) -> Iterator[str]:
+    yield from _find_unknown_policies(values, "thresholds")
+
+
+def _find_unknown_policies(values: Assignments, name: str) -> Iterator[str]:
+    num_policies: int = values.value("num_policies")
+    for condition in parse_conditions(values.value(name)):
+        if condition.policy is not None and condition.policy >= num_policies:
+            yield (
+                f"{values.show(name)} asks for policy {condition.policy}, and with {values.show('num_policies')} the "
+                f"last one is {num_policies - 1}: policies are numbered from 0"
+            )
+
+
 _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], ...] = (
     (("batch_size", "rollout"), _check_batch_size),
     (
@@ -228,5 +247,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Callable[[Assignments], Iterator[str]]], .
     (("lr_adaptive_min", "lr_adaptive_max"), _check_lr_adaptive),
     (("heartbeat_interval", "heartbeat_reporting_interval"), _check_heartbeat),
     (("heartbeat_interval", "hang_timeout"), _check_hang_timeout),
+    (("stop_at", "num_policies"), _check_stop_at),
+    (("thresholds", "num_policies"), _check_thresholds),
 )
 """Each check with the flags it needs."""

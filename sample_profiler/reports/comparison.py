@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sample_profiler.analysis.comparison import MOST_EXACT, PairedComparison
 from sample_profiler.analysis.cost_changes import CountChange
+from sample_profiler.analysis.times_to import TimesComparison, TimeTo
 from sample_profiler.reports.sections.tables import format_table
 
-__all__ = ["describe_throughput", "format_block_changes", "format_counts"]
+__all__ = ["describe_throughput", "describe_time_to", "describe_times", "format_block_changes", "format_counts"]
 
 _MAX_ROWS = 12
 
@@ -28,6 +29,60 @@ def describe_throughput(comparison: PairedComparison, margin: float) -> str:
         case "equivalent":
             return f"B is as fast as A within {100 * margin:g} %: {figures}"
     return f"It cannot be told yet which is faster: {figures}. {_ask_for_more(comparison)}"
+
+
+def describe_time_to(time: TimeTo) -> str:
+    """Say when a run got there."""
+    after = f"{time.seconds:.1f} s and {time.frames:,} frames"
+    return after if time.is_reached else f"not in {after}"
+
+
+def describe_times(comparison: TimesComparison, goal: str, margin: float) -> str:
+    """Say whether B gets somewhere sooner than A, and what that rests on.
+
+    Args:
+        comparison: of their times.
+        goal: where to.
+        margin: differences up to this share do not matter.
+    """
+    rows = [
+        [
+            "AB"[which],
+            f"{comparison.num_reached[which]} of {comparison.num_pairs}",
+            _format_median(comparison.medians[which], "{:,.1f} s"),
+            _format_median(comparison.median_frames[which], "{:,.0f}"),
+        ]
+        for which in (0, 1)
+    ]
+    table = format_table([goal, "reached it", "median", "frames"], rows, right={1, 2, 3})
+    return f"{table}\n\n{_conclude_times(comparison, margin)}"
+
+
+def _format_median(median: float | None, text: str) -> str:
+    return "not half" if median is None else text.format(median)
+
+
+def _conclude_times(comparison: TimesComparison, margin: float) -> str:
+    figures = f"p = {comparison.p_value:.3f}, {_count_pairs(comparison.num_pairs)}"
+    if (ratios := comparison.ratios) is not None:
+        ends = "" if ratios.interval is None else "95 % interval {:.2f} to {:.2f}, ".format(*ratios.interval)
+        figures = f"{ratios.ratio:.2f} × as long ({ends}{figures})"
+    match comparison.outcome:
+        case "lower":
+            said = f"B gets there sooner: {figures}"
+        case "higher":
+            said = f"B gets there later: {figures}"
+        case "equivalent":
+            said = f"B gets there as soon as A within {100 * margin:g} %: {figures}"
+        case _:
+            more = "More pairs, or longer runs, could tell" if ratios is None else _ask_for_more(ratios)
+            said = f"It cannot be told yet which gets there sooner: {figures}. {more}"
+    if ratios is not None:
+        return said
+    return (
+        f"{said}\nA run that did not get there counts as one that takes longer than all that had by the time it ended; "
+        "of two such runs nothing is known"
+    )
 
 
 def format_counts(changes: Sequence[CountChange]) -> str:

@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from sample_profiler.run.memory_needs import (
     num_copies_in_training,
 )
 from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.goals import GoalsReport
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
@@ -84,6 +85,8 @@ class RunResult:
         steady: the same without start and end of the run; without processes if it was over before it was steady.
         processes: threads and cores that were chosen for each component; empty for a serial run.
         keeps_earlier: the folder has the recordings of the run that it was to go on with: it has trained nothing.
+        process_s: since its process was started, or since `train` was called in another program, as `elapsed_s`.
+        goals: what its policies were to reach, and when they have.
     """
 
     failure: Failure | None
@@ -98,6 +101,8 @@ class RunResult:
     steady: Session
     processes: dict[str, dict[str, object]]
     keeps_earlier: bool = False
+    process_s: float = 0.0
+    goals: GoalsReport = field(default_factory=GoalsReport)
 
 
 def check_spaces(config: Config, env_spec: EnvSpec) -> None:
@@ -341,7 +346,8 @@ def _make_result(
         "steady_fps": statistics.throughput.steady_rate(),
         "elapsed_s": statistics.elapsed_s,
     }
-    told = {"reason": runner.reason, "failure": None if failure is None else failure.message}
+    goals = runner.goals.report()
+    told = {"reason": runner.reason, "failure": None if failure is None else failure.message, **goals.facts}
     return RunResult(
         failure=failure,
         reason=runner.reason,
@@ -352,6 +358,8 @@ def _make_result(
         steady=steady,
         processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),
         keeps_earlier=records.keeps_earlier,
+        process_s=facts["elapsed_s"] + blueprint.counters.goal_times.start_up_s,
+        goals=goals,
     )
 
 

@@ -35,6 +35,7 @@ from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
 from sample_profiler.run.processes import Processes
+from sample_profiler.run.records.goals import Goals
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.records.statistics import RunStatistics
 from sample_profiler.run.suspensions import Standstills
@@ -57,6 +58,7 @@ logger = logging.getLogger(__name__)
 _STATUS_INTERVAL_S = 1.0
 _CONTROL_INTERVAL_S = 0.2
 _SERIAL_REST = 1.0  # of the time of a turn of observers: all components wait for them there
+_TRAINED = "all policies have been trained for as many frames as asked"
 _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; memory and kernels are there
 
 Message = TypeVar("Message")
@@ -96,6 +98,7 @@ class Runner(AsksComponents):
     Attributes:
         num_workers: number of rollout workers.
         counters: that the components share.
+        goals: what the policies are to reach.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
@@ -128,6 +131,7 @@ class Runner(AsksComponents):
             start_s,
         )
         self.counters = counters
+        self.goals = Goals(config.saving, self.statistics, counters, config.machine.stats_avg)
         self._failure_log = FailureLog()
         self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
         self.failure: Failure | None = None
@@ -270,15 +274,17 @@ class Runner(AsksComponents):
                 case EpisodesFinished():
                     self.statistics.add_episodes(report.episodes)
                     self._update_metrics()
+                    if not self.reason and (reached := self.goals.look()):
+                        self._end(reached)
                 case TrainingStatistics():
                     self.statistics.add_training(report.policy, report.values)
                 case EvaluationFinished():
                     self.statistics.add_evaluation(report)
-                    logger.info("%s", _describe_evaluation(report))
+                    logger.info("%s", report.describe())
                 case TargetReached():
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
-                        self._end("all policies have been trained for as many frames as asked")
+                        self._end(self.goals.reached_before() or _TRAINED)
                 case Failure():
                     if self.reason:
                         self._failed.add(report.component)
@@ -399,6 +405,7 @@ class Runner(AsksComponents):
         self.standstills.look()
         if (span_s := self.standstills.settle(at_once=at_once)) is not None:
             self.statistics.throughput.leave_out(*span_s)
+            self.counters.goal_times.leave_out(self.statistics.throughput.left_out_s)
 
     def _update_status(self) -> None:
         self._leave_out_standstill()
@@ -446,11 +453,3 @@ class Runner(AsksComponents):
         for policy in range(self._config.sampling.num_policies):
             metric = self.statistics.metric(policy)
             self.counters.metric[policy] = math.nan if metric is None else metric
-
-
-def _describe_evaluation(evaluation: EvaluationFinished) -> str:
-    values = evaluation.values
-    return (
-        f"Evaluation of policy {evaluation.policy} after {evaluation.frames:,} frames: reward {values['reward']:.3f} ± "
-        f"{values['reward_stddev']:.3f} over {evaluation.num_episodes} episodes"
-    )

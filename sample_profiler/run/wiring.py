@@ -11,6 +11,7 @@ from functools import partial
 
 from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.profiling import set_timing
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.run.commands.selection import name_some
 from sample_profiler.run.commands.sender import LocalTarget
 from sample_profiler.run.env_probe import EnvProbe
@@ -287,6 +288,8 @@ def _make_runner(
 ) -> Runner:
     recording = surroundings.recording
     links = RunnerLinks(reports, processes, surroundings.records, recording.update, control)
+    start_s, age_s = time.monotonic(), (time.perf_counter_ns() - surroundings.started_ns) / NS_PER_S
+    blueprint.counters.goal_times.begin(start_s, start_s - age_s)
     runner = Runner(
         blueprint.config,
         blueprint.counters,
@@ -294,7 +297,7 @@ def _make_runner(
         blueprint.run_folder,
         observers,
         links,
-        time.monotonic(),
+        start_s,
     )
     runner.timing.backdate(surroundings.started_ns)
     recording.attach(runner)

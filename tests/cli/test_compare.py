@@ -40,6 +40,14 @@ for record in session.processes:
     record.trees[record.name].statistics.total_ns = 10**9
 session.machine["host"] = flags.get("host", "here")
 session.save(RunFolder(folder).steady)
+if "seconds" in flags:
+    number = int(flags["experiment"][-2:])
+    seconds = float(flags["seconds"]) + number
+    never = number < int(flags.get("failures", 0))
+    reached = {"process_s": None if never else seconds, "frames": None if never else round(100 * seconds)}
+    entries = [{"threshold": flags["thresholds"], "policy": 0, **reached}]
+    document = {"process_s": 90.0 if never else seconds + 1, "frames": {"0": 9000}, "thresholds": entries}
+    (folder / "benchmark.json").write_text(json.dumps(document))
 print("trained")
 """
 
@@ -178,3 +186,63 @@ def test_what_a_run_says_may_be_any_bytes(tmp_path, capsys):
     command = ["compare", "--runs=1", f"--output={tmp_path}", "--", "sh", "-c", "printf '\\377'; exit 3"]
     assert main(command) == 2
     assert "ended with status 3:\n\\xff" in capsys.readouterr().err
+
+
+def test_times_until_runs_are_good_enough_are_compared_from_the_start_of_their_processes(compare, tmp_path, capsys):
+    assert compare("--speed=1 --seconds=20", "--speed=1 --seconds=10", "--metric", "time_to=475") == 0
+    output = capsys.readouterr().out
+    assert "pair 1: A 20.0 s and 2,000 frames, B 10.0 s and 1,000 frames" in output
+    assert "A                8 of 8  23.0 s   2,300" in output
+    assert "B gets there sooner: 0.57 × as long (95 % interval 0.53 to 0.61, p = 0.008" in output in output
+    assert "did not get there" not in output
+    document = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert document["goal"] == "reward>=475"
+    assert document["times"][0] == [
+        {"seconds": 20.0, "frames": 2000, "is_reached": True},
+        {"seconds": 10.0, "frames": 1000, "is_reached": True},
+    ]
+    command = json.loads((tmp_path / "out" / "a_00" / "compared.json").read_text())
+    assert command[-4:-2] == ["--thresholds=reward>=475", "--stop_at=reward>=475"]
+
+
+def test_runs_that_never_get_there_count_as_longer_than_they_went_on(compare, capsys):
+    flags = ("--speed=1 --seconds=10", "--speed=1 --seconds=10 --failures=7")
+    assert compare(*flags, "--metric=time_to=len>=300") == 0
+    output = capsys.readouterr().out
+    assert "pair 1: A 10.0 s and 1,000 frames, B not in 90.0 s and 9,000 frames" in output
+    assert "B             1 of 8  not half  not half" in output
+    assert "B gets there later: p = 0.016, 8 pairs\nA run that did not get there counts as" in output
+
+
+def test_few_pairs_of_runs_tell_nothing_of_times(compare, capsys):
+    assert compare("--speed=1 --seconds=10", "--speed=1 --seconds=90", "--metric=time_to=475", num_pairs=2) == 0
+    assert "It cannot be told yet which gets there sooner: 8.63 × as long (p = 0.500, 2 pairs)" in (
+        capsys.readouterr().out
+    )
+
+
+def test_a_run_that_does_not_tell_when_it_got_there_is_told(compare, capsys):
+    assert compare("--speed=1", "--speed=1", "--metric=time_to=475", num_pairs=1) == 2
+    assert "benchmark.json does not tell when the run got to reward>=475 (FileNotFoundError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        ("time_to", "'time_to': give throughput, or time_to=CONDITION with one condition"),
+        ("time_to=", "'time_to=': give throughput"),
+        ("time_to=1,2", "'time_to=1,2': give throughput"),
+        ("time_to=reward>1", "the condition has 'reward>1', which is no condition: it compares by >= or <=: give"),
+        ("fps", "'fps': give throughput"),
+    ],
+)
+def test_metrics_that_are_none_are_refused(compare, metric, reason, capsys):
+    with pytest.raises(SystemExit) as caught:
+        compare("--speed=1", "--speed=1", f"--metric={metric}")
+    assert caught.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_blocks_are_compared_with_throughput_alone(compare, capsys):
+    assert compare("--speed=1", "--speed=1", "--metric=time_to=475", "--blocks=env_step") == 2
+    assert "leave out --blocks or --metric" in capsys.readouterr().err

@@ -29,6 +29,7 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.profiling import Session, Timing
 from sample_profiler.run.observers import RunObserver
+from sample_profiler.run.records.goals import GoalsReport
 from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.processes.failure import Failure
@@ -176,6 +177,31 @@ def test_a_run_leaves_its_configuration_and_a_log_with_trees_and_accounts_behind
 def test_the_log_file_can_be_switched_off(start, tmp_path):
     assert start("--log_to_file=False") == 0
     assert not (tmp_path / "mine" / "log.txt").exists()
+
+
+REACHED = {"threshold": "reward>=3", "policy": 0, "run_s": 2.5, "process_s": 4.0, "frames": 640}
+
+
+def test_when_thresholds_were_reached_is_at_the_end_of_the_log_and_in_benchmark_json(start, runs, tmp_path, caplog):
+    line = "Threshold reward>=3: after 2.5 s"
+    runs.result = make_result(process_s=11.5, goals=GoalsReport({"thresholds": [REACHED]}, (line,)))
+    with caplog.at_level("INFO"):
+        assert start("--thresholds=3") == 0
+    told = [record.getMessage() for record in caplog.records]
+    assert told[-2:] == [line, "Collected {0: 5120}, FPS: 512.3"]
+    benchmark = json.loads((tmp_path / "mine" / "benchmark.json").read_text())
+    assert benchmark["thresholds"] == [REACHED]
+    assert (benchmark["elapsed_s"], benchmark["process_s"]) == (10.0, 11.5)
+
+
+def test_a_run_that_was_good_enough_before_says_how_to_go_on(start, runs, caplog):
+    before = GoalsReport(reached_before="--stop_at was reached before, after 640 frames")
+    runs.result = make_result(fps=0.0, keeps_earlier=True, goals=before)
+    assert start("--stop_at=3") == 0
+    assert caplog.records[-1].getMessage() == (
+        "Nothing to train: --stop_at was reached before, after 640 frames; give another --stop_at, or none (--stop_at=)"
+    )
+    assert "Verdict" not in caplog.text
 
 
 def test_a_benchmark_writes_its_figures_and_the_machine(start, tmp_path):

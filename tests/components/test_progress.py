@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import time
 
 import numpy as np
@@ -53,6 +54,40 @@ def test_a_run_resumed_past_its_target_ends_at_once(make_learner):
     assert resumed.of_type(TargetReached) == [TargetReached(0)]
     resumed.learner.finish()
     assert resumed.checkpoints() == run.checkpoints()
+
+
+def test_a_run_resumed_after_it_was_as_good_as_asked_ends_at_once_and_goes_on_if_more_is_asked(make_learner):
+    run = make_learner("--stop_at=5", "--thresholds=3").start()
+    run.hand_over(0, 1)
+    run.counters.goal_times.note(0, "reward>=3", 8)
+    run.counters.goal_times.note(0, "stop at reward>=5", 8)
+    run.hand_over(0, 1)
+    assert run.counters.trained_frames[0] == 8, "the policy stays as it was then"
+    run.learner.finish()
+    resumed = make_learner("--stop_at=5", "--thresholds=2,3").start()
+    assert resumed.of_type(TargetReached) == [TargetReached(0)]
+    reached = {name: resumed.counters.goal_times.find(0, name) for name in ("reward>=2", "reward>=3")}
+    assert reached == {"reward>=2": None, "reward>=3": run.counters.goal_times.find(0, "reward>=3")}
+    assert make_learner("--stop_at=6").start().of_type(TargetReached) == []
+
+
+def test_what_was_reached_since_the_last_training_is_saved_too(make_learner):
+    run = make_learner("--thresholds=3").start()
+    run.hand_over(0, 1)
+    run.learner.progress.save()
+    run.counters.goal_times.note(0, "reward>=3", 8)
+    run.learner.finish()
+    assert make_learner("--thresholds=3").start().counters.goal_times.find(0, "reward>=3").frames == 8
+
+
+def test_a_start_in_which_nothing_was_trained_does_not_count(make_learner):
+    make_learner("--thresholds=3").start().learner.finish()
+    resumed = make_learner("--thresholds=3").start()
+    assert resumed.counters.goal_times.spent_s(0) == pytest.approx((time.monotonic(),) * 2, abs=60)
+    plain = make_learner("--thresholds=").start()
+    plain.hand_over(0, 1)
+    plain.learner.finish()
+    assert all(map(math.isnan, make_learner("--thresholds=3").start().counters.goal_times.spent_s(0)))
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,10 @@ def test_double_buffering_gives_way_to_a_single_environment(line: str, num_split
         ("--heartbeat_interval=20", ["stuck"]),
         ("--pixel_format=HWC", ["--pixel_format=HWC", "Allowed: CHW"]),
         ("--save_best_metric=", ["--save_best_metric= is empty"]),
+        ("--stop_at=reward@1>=3", ["--stop_at=reward@1>=3 asks for policy 1", "--num_policies=1 (default)", "is 0"]),
+        ("--num_policies=2 --thresholds=1,len@2<=3", ["asks for policy 2", "--num_policies=2", "the last one is 1"]),
+        ("--stop_at=reward>475", ["--stop_at=reward>475 has 'reward>475'", "compares by >= or <=", "reward>=475, len"]),
+        ("--thresholds=100,", ["--thresholds=100, has ''", "or nothing"]),
         ("--timeline_seconds=5:2 --flight_recorder_mb=0", ["--timeline_seconds=5:2", "--flight_recorder_mb=0"]),
     ],
 )

@@ -155,6 +155,33 @@ def test_run_ends_after_seconds(tmp_path: Path) -> None:
     assert "as many seconds as asked" in result.stdout
 
 
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
+def test_a_run_ends_when_it_is_as_good_as_asked_and_counts_on_when_more_is_asked(serial: bool, tmp_path: Path) -> None:
+    flags = ("sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--thresholds=20,1000", "--stats_avg=30")
+    flags = (*flags, f"--serial_mode={serial}", "--num_workers=2", "--train_for_env_steps=200000")
+    first = run(*flags, "--stop_at=reward>=40", folder=tmp_path)
+    assert first.returncode == 0, first.stdout
+    assert re.search(
+        r"The run has ended: reward>=40, on average over the latest 30 episodes, after [\d.]+ s .* frames", first.stdout
+    )
+    path = tmp_path / "run" / "benchmark.json"
+    before = json.loads(path.read_text())
+    reached, never = before["thresholds"]
+    assert 0 < reached["frames"] <= before["stop_at"][0]["frames"] <= before["frames"]["0"] < 200_000
+    assert 0 < reached["run_s"] < reached["process_s"] < before["process_s"]
+    assert (never["run_s"], never["process_s"], never["frames"]) == (None, None, None)
+    assert "Threshold reward>=1000: not reached" in first.stdout.splitlines()[-2]
+    again = run(*flags, folder=tmp_path)
+    assert again.returncode == 0 and "Nothing to train: --stop_at was reached before" in again.stdout
+    assert json.loads(path.read_text()) == before
+    more = run(*flags, "--stop_at=len>=60", folder=tmp_path)
+    assert more.returncode == 0, more.stdout
+    after = json.loads(path.read_text())
+    assert after["thresholds"] == before["thresholds"]
+    assert after["stop_at"][0]["run_s"] > before["stop_at"][0]["run_s"]
+    assert after["stop_at"][0]["frames"] >= before["stop_at"][0]["frames"]
+
+
 def test_serial_and_parallel_runs_have_the_same_statistics(tmp_path: Path) -> None:
     """An untrained policy, the same in both wirings, names as many cues and gets as far."""
     means = []

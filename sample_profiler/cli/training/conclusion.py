@@ -44,8 +44,14 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
             threads, cores = ("free" if value is None else value for value in chosen.values())
             logger.info("Chosen for %s: threads %s, cores %s", name, threads, cores)
         logger.info("Steady FPS over the last 75 %% of the frames: %.1f", result.steady_fps)
+    for line in result.goals.lines:
+        logger.info("%s", line)
     logger.info("Collected %s, FPS: %.1f", result.frames, result.fps)
-    if was_over:
+    if was_over and result.goals.reached_before:
+        logger.warning(
+            "Nothing to train: %s; give another --stop_at, or none (--stop_at=)", result.goals.reached_before
+        )
+    elif was_over:
         frames, target = min(result.frames.values()), config.saving.train_for_env_steps
         message = "Trained for %s of %s frames already: raise --train_for_env_steps to go on"
         logger.warning(message, f"{frames:,}", f"{target:,}")
@@ -71,7 +77,7 @@ def _was_over_before(config: Config, result: RunResult) -> bool:
     """Tell whether the run was resumed at its target, or past it, so that there was nothing to train."""
     if result.fps or result.failure or result.interrupted_by is not None:
         return False
-    return min(result.frames.values()) >= config.saving.train_for_env_steps
+    return bool(result.goals.reached_before) or min(result.frames.values()) >= config.saving.train_for_env_steps
 
 
 def _write_results(config: Config, folder: RunFolder, result: RunResult, report: RunReport) -> None:
@@ -80,15 +86,17 @@ def _write_results(config: Config, folder: RunFolder, result: RunResult, report:
         write_verdict(folder, report.verdict, result.frames)
     except OSError as error:
         logger.warning("The verdict is not in TensorBoard: %s", error)
-    if not config.saving.benchmark:
+    if not (config.saving.benchmark or result.goals.facts):
         return
     benchmark = {
         "machine": Machine.this().to_dict(),
         "frames": result.frames,
         "elapsed_s": result.elapsed_s,
+        "process_s": result.process_s,
         "fps": result.fps,
         "steady_fps": result.steady_fps,
         "processes": result.processes,
+        **result.goals.facts,
     }
     try:
         with written_whole(folder.benchmark) as partial:

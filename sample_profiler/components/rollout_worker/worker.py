@@ -62,6 +62,7 @@ from sample_profiler.vocabulary import (
 __all__ = ["RolloutWorker", "RolloutWorkerOptions", "RolloutWorkerPorts"]
 
 _REPORT_INTERVAL_S = 1.0
+_QUICK_REPORT_INTERVAL_S = 0.2  # where it is to be known when a mean is reached
 
 # What a message to inference and a batch of it cost beside the rows in it. A group that steps in less time is worth
 # waiting for: its request goes with that of the group before.
@@ -100,6 +101,7 @@ class RolloutWorkerOptions:
         frames_per_step: what one agent step counts for in statistics.
         bad_numbers: what follows where an environment returns numbers that are not finite.
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
+        is_quick: whether it reports episodes as soon as that can be of use, instead of about once a second.
     """
 
     sampling: SamplingOptions
@@ -107,6 +109,7 @@ class RolloutWorkerOptions:
     frames_per_step: int
     bad_numbers: BadNumbers
     is_replacement: bool = False
+    is_quick: bool = False
 
 
 class RolloutWorker:
@@ -141,6 +144,7 @@ class RolloutWorker:
         self.timing = Timing(f"{self.name} profile")
         self._index = index
         self._sampling = options.sampling
+        self._report_interval_s = _QUICK_REPORT_INTERVAL_S if options.is_quick else _REPORT_INTERVAL_S
         self._trajectories = trajectories
         self._agent_steps = counters.agent_steps[index]
         self._ports = ports
@@ -185,7 +189,7 @@ class RolloutWorker:
 
     def timers(self) -> list[Timer]:
         """Report finished episodes from time to time."""
-        return [Timer(_REPORT_INTERVAL_S, self.report_episodes)]
+        return [Timer(self._report_interval_s, self.report_episodes)]
 
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, the slowest environment, and games' time."""

@@ -76,9 +76,10 @@ class RunOptions:
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where networks run; auto takes the GPU if there is one. gpu without a GPU is an error."""
 
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """Numbers in which encoder and core compute; bf16 halves their memory traffic, and is fast where the processor or
-    GPU has instructions for it. Weights, losses, normalizers and the last layers stay in fp32."""
+    GPU has instructions for it; auto takes it there, and fp32 elsewhere. Weights, losses, normalizers and the last
+    layers stay in fp32."""
 
     compile: bool = False
     """Let torch.compile make kernels for the learner's encoder: the first training steps take up to minutes, later ones

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sample_profiler.config.conditions import CONDITIONS
 from sample_profiler.config.limits import NOT_EMPTY, option, text_option
 
 
@@ -17,6 +18,16 @@ class SavingOptions:
 
     train_for_seconds: float = option(1e10, above=0)
     """Seconds after which the run ends, its start included."""
+
+    stop_at: str = text_option("", CONDITIONS)
+    """End the run when the policies are as good as this: conditions such as reward>=475, on means over the latest
+    stats_avg episodes once so many have ended and, after each start, one for each agent. Of several, with commas
+    between them, all have to hold at the same time; with several policies for each of them, or for one (reward@1>=20).
+    reward, len, and what environments tell of their episodes can be asked for. Empty: never."""
+
+    thresholds: str = text_option("", CONDITIONS)
+    """Note when such means reach each of these, 100,200,475 or len>=300: in the log, and in benchmark.json in seconds
+    since the start of the run and of its process, and in frames, of earlier starts of a resumed run, too."""
 
     save_every_sec: float = option(120.0, above=0)
     """Seconds between two checkpoints."""

@@ -10,9 +10,10 @@ from typing import Any
 
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
 
-__all__ = ["describe_machine", "host_name", "memory_gib", "processor_name"]
+__all__ = ["describe_machine", "has_bf16_instructions", "host_name", "memory_gib", "processor_name"]
 
 _CPUS = Path("/proc/cpuinfo")
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # the last one is Arm's
 _NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
@@ -44,6 +45,11 @@ def describe_machine() -> dict[str, Any]:
 def processor_name() -> str:
     """Return the model of the processor; where the system does not tell, its architecture."""
     return _entry_of(_CPUS, "model name") or platform.processor() or platform.machine()
+
+
+def has_bf16_instructions() -> bool:
+    """Return whether the processor multiplies bfloat16 by itself: AVX-512 BF16, AMX, or Arm's."""
+    return not _BF16_FLAGS.isdisjoint((_entry_of(_CPUS, "flags") or _entry_of(_CPUS, "Features")).split())
 
 
 def memory_gib() -> float:

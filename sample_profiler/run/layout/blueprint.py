@@ -21,17 +21,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import Config
 from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvSpec
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
+from sample_profiler.run.layout.precision import choose_precision
 from sample_profiler.runtime.messages.channels import Channel, LocalChannel
 from sample_profiler.storage.checkpoint_names import newest_steps
+from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+
+if TYPE_CHECKING:
+    from sample_profiler.model.precision import PrecisionName
 
 __all__ = ["Blueprint", "Channels", "frames_per_step", "make_blueprint"]
 
@@ -109,6 +115,7 @@ class Blueprint:
         channels: who talks to whom.
         run_folder: where the run's files are.
         device: "cpu" or "cuda".
+        precision: in which networks compute.
     """
 
     config: Config
@@ -124,6 +131,7 @@ class Blueprint:
     channels: Channels
     run_folder: Path
     device: str
+    precision: PrecisionName
 
 
 def make_blueprint(
@@ -148,10 +156,14 @@ def make_blueprint(
         plan=plan,
         trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
-        counters=Counters(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
+        counters=Counters(
+            *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
+            names_of_goals(config.saving),
+        ),
         channels=Channels.make(make_channel, config, plan),
         run_folder=run_folder,
         device=device,
+        precision=choose_precision(config.run.precision, device),
     )
 
 

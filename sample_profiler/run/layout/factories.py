@@ -87,6 +87,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
+            is_quick=bool(blueprint.counters.goal_times.names),
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
@@ -129,7 +130,7 @@ def _build_inference_worker(
     from sample_profiler.model.precision import InferenceNetwork
 
     device = torch.device(blueprint.device)
-    precision = blueprint.config.run.precision
+    precision = blueprint.precision
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(blueprint.seed, _SEED_SAMPLING, policy, index))
     worker = InferenceWorker(
@@ -237,7 +238,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
         options=TrainerOptions(
             loss=config.loss,
             max_grad_norm=config.optimizer.max_grad_norm,
-            precision=config.run.precision,
+            precision=blueprint.precision,
             compiles=config.run.compile,
             skips_bad_numbers=config.faults.on_bad_numbers == "skip",
         ),

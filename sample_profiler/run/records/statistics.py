@@ -257,6 +257,25 @@ class RunStatistics:
             return None
         return _mean(values) if len(values) >= min(self._num_averaged, _FEWEST_AVERAGED) else None
 
+    def full_mean(self, policy: int, name: str) -> float | None:
+        """Return the mean of a statistic over as many of the latest episodes as means are taken over; None: too few.
+
+        As with `metric`, as many have ended since this start as there are agents. Of what the best policy is chosen by,
+        a resumed run goes on with the episodes of the one before.
+        """
+        episodes = self._episodes[policy]
+        if name == self._metric:
+            values: Sequence[float] = self._counters.recent_metrics(policy)[-self._num_averaged :].tolist()
+        else:
+            is_missing = name == _TRUE_OBJECTIVE and name not in episodes.latest
+            values = [*episodes.latest.get("reward" if is_missing else name, ())]
+        is_known = len(values) >= self._num_averaged and episodes.num_episodes >= self._num_agents[policy]
+        return _mean(values) if is_known else None
+
+    def names(self, policy: int) -> list[str]:
+        """Return what episodes of a policy have told so far, sorted."""
+        return sorted(self._episodes[policy].latest)
+
     def course(self) -> dict[str, Any]:
         """Return what is known of episodes beside what the counters have, as data for `follow`."""
         return {

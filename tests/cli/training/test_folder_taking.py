@@ -17,6 +17,7 @@ from sample_profiler.cli.training import training_run as training_run_module
 from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session
 from sample_profiler.run.env_probe import begin_local_probe
+from sample_profiler.run.records.goals import GoalsReport
 from tests.unprivileged import as_nobody, folder_of_nobody
 
 INNER = ("profile", "profile/live", "profile/captures", "summary", "summary/0", "checkpoint_p0",
@@ -44,7 +45,7 @@ def runs(monkeypatch):
         return SimpleNamespace(
             failure=None, reason="done", interrupted_by=None, frames={0: 1}, fps=1.0, steady_fps=1.0, elapsed_s=1.0,
             unrecorded={}, session=Session(created_s=0.0), steady=Session(created_s=0.0), processes={},
-            keeps_earlier=False,
+            keeps_earlier=False, process_s=1.5, goals=GoalsReport(),
         )  # fmt: skip
 
     monkeypatch.setattr(registry, "_makers", {})

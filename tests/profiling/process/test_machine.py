@@ -36,6 +36,23 @@ def test_a_processor_is_told_by_its_model(tmp_path, monkeypatch):
     assert processor_name() == "Fast 9000"
 
 
+@pytest.mark.parametrize(
+    ("entry", "has_them"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16 amx_tile", True),
+        ("flags\t\t: fpu amx_bf16", True),
+        ("flags\t\t: fpu avx2 avx512f", False),
+        ("Features\t: fp asimd bf16", True),
+        ("Features\t: fp asimd", False),
+        ("nothing\t: bf16", False),
+    ],
+)
+def test_a_processor_has_instructions_for_bf16_or_not(entry, has_them, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{entry}\n")
+    monkeypatch.setattr(machine_facts, "_CPUS", tmp_path / "cpuinfo")
+    assert machine_facts.has_bf16_instructions() == has_them
+
+
 def test_where_the_system_tells_no_model_the_architecture_has_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_facts, "_CPUS", tmp_path / "missing")
     assert processor_name() in (os.uname().machine, machine_facts.platform.processor())
