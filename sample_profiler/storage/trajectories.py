@@ -8,7 +8,7 @@ o_T and h_T are what follows the last step: if the episode ended there, the *fin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,19 @@ from sample_profiler.storage.sampling_plan import SamplingPlan
 __all__ = ["Trajectories", "TrajectoryLayout", "address_of"]
 
 Array = npt.NDArray[Any]
-Slots = npt.NDArray[np.int32]
+Indices = TypeVar("Indices", bound=npt.NDArray[np.integer[Any]])
 
 
-def address_of(slots: Slots) -> slice | Slots:
-    """Return what addresses these slots in the arrays: a slice where each is the one behind the one before.
+def address_of(indices: Indices) -> slice | Indices:
+    """Return what addresses these slots, or chunks: a slice where each is the one behind the one before.
 
     One slice is read and written several times as quickly as as many slots one by one.
     """
-    first, last = int(slots[0]), int(slots[-1])
-    if last - first != len(slots) - 1 or (slots[1:] - slots[:-1] != 1).any():
-        return slots
+    if not len(indices):
+        return indices
+    first, last = int(indices[0]), int(indices[-1])
+    if last - first != len(indices) - 1 or (indices[1:] - indices[:-1] != 1).any():
+        return indices
     return slice(first, last + 1)
 
 
