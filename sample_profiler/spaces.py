@@ -15,7 +15,7 @@ from gymnasium import spaces
 from sample_profiler.errors import ConfigError, EnvContractError
 
 __all__ = [
-    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_converter", "action_dtype"),
+    *("ACTION_MASK_KEY", "DEFAULT_OBSERVATION_KEY", "action_batch_converter", "action_converter", "action_dtype"),
     *("action_parts", "action_width"),
     *("as_dict_space", "draw_action", "flatten_action", "flatten_observation", "is_discrete", "is_nested"),
     *("normalized_keys", "num_action_parameters", "part_width", "plain_space", "split_action_mask"),
@@ -159,6 +159,29 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
         low, high, box_shape = space.low, space.high, space.shape
         return lambda action: np.minimum(np.maximum(action.reshape(box_shape), low), high)
     return lambda action: action
+
+
+def action_batch_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]], Any]:
+    """Return what does the work of :func:`action_converter` for many actions at once, ``[num, action_width]``.
+
+    They come out in new memory, as gymnasium batches them: an array ``[num, ...]``, for a Tuple a tuple of arrays.
+    """
+    if isinstance(space, spaces.Discrete):
+        return lambda actions: (actions[:, 0] + space.start).astype(space.dtype, copy=False)
+    if isinstance(space, spaces.MultiDiscrete):
+        starts, shape = np.ravel(space.start), space.nvec.shape
+        return lambda actions: (actions + starts).astype(space.dtype, copy=False).reshape(-1, *shape)
+    if isinstance(space, spaces.Tuple):
+        members = [action_batch_converter(member) for member in space.spaces]
+        ends = np.cumsum([action_width(member) for member in space.spaces])[:-1]
+        return lambda actions: tuple(
+            convert(part) for convert, part in zip(members, np.split(actions, ends, axis=1), strict=True)
+        )
+    if isinstance(space, spaces.Box):
+        box_shape, dtype = space.shape, space.dtype
+        low, high = (bound.flat[0] if len(set(bound.flat)) == 1 else bound.ravel() for bound in (space.low, space.high))
+        return lambda actions: np.clip(actions, low, high).astype(dtype, copy=False).reshape(-1, *box_shape)
+    return lambda actions: actions.copy()
 
 
 def split_action_mask(

@@ -27,7 +27,7 @@ from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
 from sample_profiler.runtime.messages.channels import Channel
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan
-from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
     BATCH_ROWS,
     FOR_ROLLOUT_WORKERS,
@@ -50,6 +50,8 @@ _MOST_COMBINATIONS = 1024
 """Combinations of groups that are kept."""
 
 Indices = npt.NDArray[np.integer[Any]]
+Slots = Indices | slice
+Steps = Indices | int
 
 
 @dataclass(frozen=True)
@@ -251,8 +253,7 @@ class InferenceWorker:
         with timing.add_time("deserialize"):
             askers = self._askers(tuple(groups))
             rows = askers.rows
-            steps = memory.group_step[askers.group_of_row]
-            slots = memory.row_slot[rows]
+            slots, steps = self._address(askers, groups)
             self._num_batches += 1
             self._num_rows += len(rows)
             # Rows whose last episode was truncated: the value of its final observation is wanted, too.
@@ -284,14 +285,21 @@ class InferenceWorker:
         rows = np.concatenate([member.rows for member in members])
         return _Askers(rows, np.repeat(groups, [len(member.rows) for member in members]), groups_of)
 
+    def _address(self, askers: _Askers, groups: list[int]) -> tuple[Slots, Steps]:
+        """Return where the memory of all rows is: of one group whose slots are neighbours, in one piece."""
+        slots = self._memory.row_slot[askers.rows]
+        if len(groups) == 1 and isinstance(block := address_of(slots), slice):
+            return block, int(self._memory.group_step[groups[0]])
+        return slots, self._memory.group_step[askers.group_of_row]
+
     @profile_range("InferenceWorker.gather")
     def _gather(
-        self, slots: Indices, steps: Indices, finals: Indices
+        self, slots: Slots, steps: Steps, finals: Indices
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
         """Copy observations by key and states out of shared memory, those of final observations behind the others."""
         memory = self._memory
-        observations = {key: array[slots, steps] for key, array in memory.observations.items()}
-        states = memory.states[slots, steps]
+        observations = {key: _copy_of(array, slots, steps) for key, array in memory.observations.items()}
+        states = _copy_of(memory.states, slots, steps)
         if len(finals):
             for key, array in memory.final_observations.items():
                 observations[key] = np.concatenate([observations[key], array[finals]])
@@ -302,9 +310,10 @@ class InferenceWorker:
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
     @profile_range("InferenceWorker.write_outputs")
-    def _write(self, slots: Indices, steps: Indices, outputs: list[npt.NDArray[Any]]) -> None:
-        memory, num_rows = self._memory, len(slots)
+    def _write(self, slots: Slots, steps: Steps, outputs: list[npt.NDArray[Any]]) -> None:
+        memory = self._memory
         actions, log_probabilities, parameters, values, states = outputs
+        num_rows = len(actions)
         memory.actions[slots, steps] = actions
         memory.log_probabilities[slots, steps] = log_probabilities
         memory.action_parameters[slots, steps] = parameters[:num_rows]
@@ -317,3 +326,7 @@ class InferenceWorker:
         memory = self._memory
         memory.final_values[memory.row_slot[finals], memory.final_step[finals] - 1] = values
         memory.final_step[finals] = 0
+
+
+def _copy_of(array: npt.NDArray[Any], slots: Slots, steps: Steps) -> npt.NDArray[Any]:
+    return array[slots, steps].copy() if isinstance(slots, slice) else array[slots, steps]

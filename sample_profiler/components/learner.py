@@ -33,7 +33,7 @@ from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.checkpoints import CheckpointFolder
 from sample_profiler.storage.dataset import Dataset, copy_last
 from sample_profiler.storage.policy_weights import PolicyWeights
-from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
     FOR_BATCHER,
     GATHER_OBSERVATIONS,
@@ -260,7 +260,7 @@ class Learner:
                 minibatches = self._draw_minibatches(dataset.num_chunks)
             for chunks in minibatches:
                 self._beat()
-                self._train_minibatch(dataset, steps, targets.of(chunks), chunks)
+                self._train_minibatch(dataset, steps, targets.of(address_of(chunks)), chunks)
                 self._patience_s = 0.0
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
@@ -377,7 +377,9 @@ class Learner:
             self._beat()
             with self.timing.add_time("bptt_initial"):
                 piece = chunks[start : start + self._chunks_per_micro_batch]
-                micro_batch = MicroBatch(self._observations(dataset, piece), dataset.states(piece), steps.of(piece))
+                micro_batch = MicroBatch(
+                    self._observations(dataset, piece), dataset.states(piece), steps.of(address_of(piece))
+                )
             yield micro_batch
 
     def _observations(self, dataset: Dataset, chunks: npt.NDArray[np.int64]) -> Iterator[dict[str, torch.Tensor]]:

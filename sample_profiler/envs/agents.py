@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,14 @@ from sample_profiler.envs.contract import (
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
+from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
     ACTION_MASK_KEY,
     DEFAULT_OBSERVATION_KEY,
+    action_batch_converter,
     action_converter,
     draw_action,
     flatten_observation,
@@ -38,6 +43,7 @@ from sample_profiler.spaces import (
 __all__ = ["AgentsEnv"]
 
 Observations = list[dict[str, Any]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 # Types of rewards that are taken as they are; the one number of most others is to be found first.
 _NUMBERS = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.int32))
@@ -79,6 +85,7 @@ class AgentsEnv:
         self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
         self._action_space.seed(seed)
         self._to_action = action_converter(spec.action_space)
+        self._to_actions = action_batch_converter(spec.action_space)
         self._spec = spec
         self._name = name
         self._is_step_checked = False
@@ -90,6 +97,9 @@ class AgentsEnv:
             key: (int(space.start), int(space.start + space.n - 1))
             for key, space in spec.observation_space.items()
             if isinstance(space, spaces.Discrete)
+        }
+        self._batched_shapes = {
+            key: (spec.num_agents, *(space.shape or ())) for key, space in spec.observation_space.items()
         }
         # What makes an observation the flat dictionary that the spec says; None: it is one already.
         self._flatten: Callable[[Any], dict[str, Any]] | None = None
@@ -125,20 +135,10 @@ class AgentsEnv:
         Returns:
             Observations, rewards, terminated, truncated and infos, one of each per agent.
         """
-        generation = GENERATION[0]
-        try:  # not `_named`: this is the hot path
-            if self.num_agents == 1:
-                result = self._env.step(self._to_action(actions[0]))
-            else:
-                result = self._env.step([self._to_action(action) for action in actions])
-        except BaseException as error:
-            if GENERATION[0] != generation:
-                end_copy(error)
-            if isinstance(error, EnvContractError) or not isinstance(error, Exception | SystemExit):  # of a vector
-                raise
-            raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
-        if GENERATION[0] != generation:
-            end_copy()
+        if self.num_agents == 1:
+            result = self._step_env(self._to_action(actions[0]))
+        else:
+            result = self._step_env([self._to_action(action) for action in actions])
         self._returned["step"] = result
         try:  # not `checks_contract_on_error`, as above
             if not self._is_step_checked:
@@ -169,6 +169,79 @@ class AgentsEnv:
         except Exception:
             self.check_returned()
             raise
+
+    @property
+    def offers_arrays(self) -> bool:
+        """Whether it is a vector, whose members can be stepped as arrays: from `reset_arrays` on, instead of lists."""
+        return isinstance(self._env, VectorAgents)
+
+    @profile_range("AgentsEnv.reset")
+    @checks_contract_on_error
+    def reset_arrays(self) -> tuple[Arrays, npt.NDArray[np.bool_] | bool]:
+        """Begin an episode everywhere.
+
+        Returns:
+            The first observations of all N members by key, `[N, ...]`, valid until the next step; and who has no part
+            in that, `[N]` (False: nobody).
+        """
+        with self._named("reset"):
+            observations, inactive = self._env.reset_arrays(**({} if self._seed is None else {"seed": self._seed}))
+        self._returned["reset"] = self._env.begin_as_lists
+        self._check_begin("reset")
+        self._seed = None
+        return self._as_arrays(observations, "reset"), inactive
+
+    @profile_range("AgentsEnv.step")
+    @checks_contract_on_error
+    def step_arrays(self, actions: npt.NDArray[Any]) -> VectorStep:
+        """Take one step.
+
+        Args:
+            actions: `[N, action_width]`.
+
+        Returns:
+            What it told of all members, with observations by key, `[N, ...]`.
+        """
+        result = self._step_env(self._to_actions(actions), of_arrays=True)
+        is_step = isinstance(result, VectorStep)
+        # What was there before is not there any more.
+        self._returned = {"step": partial(self._env.step_as_lists, result) if is_step else result}
+        if not self._is_step_checked or not is_step or not result.is_of(self.num_agents):
+            self._check("step", self._name)
+            self._is_step_checked = True
+        if len(result.ended) and not self._is_end_checked:
+            self._check_end()
+        step: VectorStep = replace(result, observations=self._as_arrays(result.observations, "step"))
+        return step
+
+    @checks_contract_on_error
+    def begin_arrays(self, members: npt.NDArray[np.intp]) -> Arrays:
+        """Begin the next episode of members whose episode has ended, and return their first observations, by key.
+
+        Args:
+            members: those that the latest step called so.
+        """
+        with self._named("begin_episodes"):
+            observations = self._env.begin_arrays(members)
+        self._returned["begin_episodes"] = lambda: (self._env.begin_as_lists()[0], self.num_agents)
+        self._check_begin("begin_episodes")
+        return {key: array[members] for key, array in self._as_arrays(observations, "begin_episodes").items()}
+
+    def final_arrays(self, step: VectorStep) -> tuple[npt.NDArray[np.intp], Arrays]:
+        """Return whose final observations the infos of a step tell, and these by key.
+
+        Args:
+            step: from `step_arrays`; the latest.
+        """
+        batch = step.final_batch()
+        if batch is not None:
+            finals = self._as_arrays(batch, "step")
+            return step.ended, {key: array[step.ended] for key, array in finals.items()}
+        told = [(member, final) for member in step.ended.tolist() if (final := step.final_of(member)) is not None]
+        if not told:
+            return step.ended[:0], {}
+        dicts = self._as_dicts([final for _, final in told], "step")
+        return np.array([member for member, _ in told]), {key: np.stack([d[key] for d in dicts]) for key in dicts[0]}
 
     def ended_agents(
         self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
@@ -276,6 +349,21 @@ class AgentsEnv:
         for where in self._returned:
             self._check(where, f"{self.index} ({self._name})")
 
+    def _step_env(self, action: Any, of_arrays: bool = False) -> Any:
+        """Have the environment take a step; not in `_named`: this is the hot path."""
+        generation = GENERATION[0]
+        try:
+            result = self._env.step_arrays(action) if of_arrays else self._env.step(action)
+        except BaseException as error:
+            if GENERATION[0] != generation:
+                end_copy(error)
+            if isinstance(error, EnvContractError) or not isinstance(error, Exception | SystemExit):  # of a vector
+                raise
+            raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
+        if GENERATION[0] != generation:
+            end_copy()
+        return result
+
     def _check_begin(self, where: str) -> None:
         """Check what the first episode begins with, and the one after it: other code may begin that."""
         if self._num_begins_to_check:
@@ -290,6 +378,8 @@ class AgentsEnv:
     def _check(self, where: str, name: str) -> None:
         """Check what a method returned last against the contract."""
         returned = self._returned[where]
+        if isinstance(self._env, VectorAgents) and callable(returned):  # arrays, of which there are lists if need be
+            returned = returned()
         if where == "begin_episodes":
             observations, num_begun = returned
             check_begun_episodes(observations, num_begun, self._spec, name)
@@ -310,20 +400,36 @@ class AgentsEnv:
             self._check_ranges(dicts, where)
         return dicts
 
+    def _as_arrays(self, observations: Any, where: str) -> Arrays:
+        """Return batched observations of all members by key."""
+        arrays: Arrays = observations if self._flatten is None else self._flatten(observations)
+        for key, shape in self._batched_shapes.items():
+            if arrays[key].shape != shape:
+                raise ValueError(f"observations {key!r} are of shape {arrays[key].shape} instead of {shape}")
+        for key in self._ranges:
+            self._check_range(key, (arrays[key].min(), arrays[key].max()), where)
+        return arrays
+
     def _check_ranges(self, observations: Observations, where: str) -> None:
-        for key, (first, last) in self._ranges.items():
-            for observation in observations:
-                if not first <= observation[key] <= last:
-                    raise EnvContractError(
-                        f"{self._title}: {where}() returned observation {key!r} {observation[key]}; observation_space "
-                        f"says {first} to {last}"
-                    )
+        for key in self._ranges:
+            self._check_range(key, [observation[key] for observation in observations], where)
+
+    def _check_range(self, key: str, values: Iterable[Any], where: str) -> None:
+        first, last = self._ranges[key]
+        for value in values:
+            if not first <= value <= last:
+                raise EnvContractError(
+                    f"{self._title}: {where}() returned observation {key!r} {value}; observation_space says {first} to "
+                    f"{last}"
+                )
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:
         try:
             with copies_ended():
                 yield
+        except EnvContractError:  # of a vector
+            raise
         except (Exception, SystemExit) as error:
             raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
 

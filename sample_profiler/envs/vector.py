@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from sample_profiler.envs.contract import name_of_env
+from sample_profiler.envs.host_arrays import as_host_array, as_host_arrays, find_tensor, like_tensor
+from sample_profiler.envs.vector_step import VectorStep, find_inactive
 from sample_profiler.errors import EnvContractError
 
 __all__ = ["OnlyMember", "VectorAgents", "is_vector"]
-
-_FINAL_OBSERVATION_KEYS = ("final_obs", "final_observation")
-_FINAL_INFO_KEY = "final_info"
 
 
 def is_vector(env: Any) -> bool:
@@ -40,11 +41,13 @@ def is_vector(env: Any) -> bool:
 
 
 class VectorAgents:
-    """Members of a vector as agents, by the contract of several agents and with :meth:`begin_episodes`.
+    """Members of a vector: as arrays, and as agents, by the contract of several agents with :meth:`begin_episodes`.
 
     Members that begin anew within the step that ended their episode tell the final observation in the infos, under
     ``final_obs`` or ``final_observation``; without, the observation before it stands for it. Where they begin anew with
     the next step, whose action they ignore, that step is inactive: it is not trained on.
+
+    Whoever begins with :meth:`reset_arrays` goes on with :meth:`step_arrays` and :meth:`begin_arrays`.
 
     Attributes:
         num_agents: Number of members.
@@ -73,38 +76,26 @@ class VectorAgents:
         usual = AutoresetMode.NEXT_STEP if isinstance(env, VectorEnv) else AutoresetMode.SAME_STEP
         self._autoreset = self.metadata.get("autoreset_mode", usual)
         self._batched_observations = batch_space(self.observation_space, self.num_agents)
-        self._latest: list[Any] = []
+        self._observations: Any = None  # the latest, as the vector returned them
+        self._latest: list[Any] = []  # a copy of them, one by one
+        self._tensor: Any = None  # one of them, if these are PyTorch's
         self._name = name
         # Whether it says nothing of when members begin anew, and returns lists as environments of several agents do.
         self._may_be_agents = False
 
     def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
         """Begin an episode everywhere; keywords are the vector's own, such as ``seed``."""
-        observations, infos = self._env.reset(**keywords)
-        self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
-        self._latest = self._split(observations)
+        infos = self._reset(**keywords)
+        self._latest = self._split(self._observations)
         return list(self._latest), self._describe_begin(infos)
 
     def step(self, actions: Sequence[Any]) -> Any:
         """Take one step; observations of members whose episode ended are the final ones."""
-        result = self._env.step(self._join(actions))
-        if not isinstance(result, tuple) or len(result) != 5:
-            return result  # the check of the contract says what is wrong with it
-        observations, rewards, terminated, truncated, infos = result
-        previous, self._latest = self._latest, self._split(observations)
-        final = list(self._latest)
-        described = self._describe(infos)
-        rewards, terminated, truncated = map(self._by_member, (rewards, terminated, truncated))
-        ended = np.flatnonzero(terminated | truncated).tolist()
-        if self._may_be_agents and len(ended) < self.num_agents:
-            self._check_goes_on(ended, infos)
-        for member in ended:
-            if self._autoreset is AutoresetMode.SAME_STEP:
-                final[member] = _find_final_observation(infos, member, previous[member])
-            described[member] = _describe_end(infos, member)
-            if self._autoreset is AutoresetMode.NEXT_STEP:
-                described[member] = {**described[member], "is_active": False}
-        return final, rewards.tolist(), terminated.tolist(), truncated.tolist(), described
+        step = self._step(self._join(actions))
+        if not isinstance(step, VectorStep):
+            return step  # the check of the contract says what is wrong with it
+        previous, self._latest = self._latest, self._split(step.observations)
+        return self._as_lists(step, previous, list(self._latest))
 
     def begin_episodes(self, agents: Sequence[int]) -> list[Any]:
         """Return what members see first in their next episode.
@@ -112,14 +103,42 @@ class VectorAgents:
         Args:
             agents: All members whose episode the latest step ended.
         """
-        if self._may_be_agents and len(agents) == self.num_agents:
-            self.reset()
-        if self._autoreset is AutoresetMode.DISABLED:
-            mask = np.zeros(self.num_agents, dtype=np.bool_)
-            mask[list(agents)] = True
-            observations, _ = self._env.reset(options={"reset_mask": mask})
-            self._latest = self._split(observations)
+        if self._begin(agents):
+            self._latest = self._split(self._observations)
         return [self._latest[agent] for agent in agents]
+
+    def reset_arrays(self, **keywords: Any) -> tuple[Any, npt.NDArray[np.bool_] | bool]:
+        """Begin an episode everywhere, as :meth:`reset`.
+
+        Returns:
+            The first observations of all, batched, and who has no part in the first step, `[N]` (False: nobody).
+        """
+        infos = self._reset(**keywords)
+        return self._batched(self._observations), find_inactive(self._describe_begin(infos))
+
+    def step_arrays(self, actions: Any) -> Any:
+        """Take one step with the actions of all members, batched; return a `VectorStep`.
+
+        What is not of the contract is returned as it is, as :meth:`step` does.
+        """
+        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple):
+            actions = list(iterate(batch_space(self.action_space, self.num_agents), actions))
+        step = self._step(actions)
+        return replace(step, observations=self._batched(step.observations)) if isinstance(step, VectorStep) else step
+
+    def begin_arrays(self, members: Sequence[int]) -> Any:
+        """Return what all members see, batched: those given see it first in their next episode."""
+        self._begin(members)
+        return self._batched(self._observations)
+
+    def step_as_lists(self, step: VectorStep) -> Any:
+        """Return what :meth:`step` would have returned; a final observation that is not told is any."""
+        observations = self._split(step.observations)
+        return self._as_lists(step, observations, list(observations))
+
+    def begin_as_lists(self) -> tuple[list[Any], list[Any]]:
+        """Return what :meth:`reset` would have returned."""
+        return self._split(self._observations), [{}] * self.num_agents
 
     def render(self) -> Any:
         """Return what the first member renders."""
@@ -132,13 +151,56 @@ class VectorAgents:
         if close is not None:
             close()
 
-    def _check_goes_on(self, ended: Sequence[int], infos: Any) -> None:
+    def _reset(self, **keywords: Any) -> Any:
+        """Reset the vector, note what it observes, and return its infos."""
+        observations, infos = self._env.reset(**keywords)
+        self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
+        self._tensor = find_tensor(observations)
+        self._observations = as_host_arrays(observations)
+        return infos
+
+    def _step(self, actions: Any) -> Any:
+        result = self._env.step(like_tensor(actions, self._tensor))
+        if not isinstance(result, tuple) or len(result) != 5:
+            return result
+        observations, rewards, terminated, truncated, infos = result
+        self._observations = as_host_arrays(observations)
+        rewards, terminated, truncated = map(self._by_member, (rewards, terminated, truncated))
+        terminated, truncated = map(_as_flags, (terminated, truncated))
+        ended = np.flatnonzero(np.logical_or(terminated, truncated))
+        if self._may_be_agents and len(ended) < self.num_agents:
+            self._check_goes_on(ended, infos)
+        return VectorStep(self._observations, rewards, terminated, truncated, infos, self._autoreset, ended)
+
+    def _begin(self, members: Sequence[int] | npt.NDArray[np.intp]) -> bool:
+        """Have members begin anew that do not do so by themselves; return whether there is anything new to see."""
+        if self._may_be_agents and len(members) == self.num_agents:
+            self._reset()
+            return True
+        if self._autoreset is not AutoresetMode.DISABLED:
+            return False
+        mask = np.zeros(self.num_agents, dtype=np.bool_)
+        mask[np.asarray(members)] = True
+        observations, _ = self._env.reset(options={"reset_mask": mask})
+        self._observations = as_host_arrays(observations)
+        return True
+
+    def _as_lists(self, step: VectorStep, previous: Sequence[Any], final: list[Any]) -> tuple[Any, ...]:
+        described = self._describe(step.infos)
+        for member, info in zip(step.ended.tolist(), step.end_infos(), strict=True):
+            if step.shows_next:
+                told = step.final_of(member)
+                final[member] = previous[member] if told is None else told
+            described[member] = info
+        return final, step.rewards.tolist(), step.terminated.tolist(), step.truncated.tolist(), described
+
+    def _check_goes_on(self, ended: npt.NDArray[np.intp], infos: Any) -> None:
         """Refuse agents that wait for others to end: they are none that begin anew by themselves.
 
         Raises:
             EnvContractError: There is one.
         """
-        for member in ended:
+        for member in ended.tolist():
             if not isinstance(infos, Mapping) and not infos[member].get("is_active", True):
                 raise EnvContractError(
                     f"environment {self._name} with --batched_sampling=True: agent {member} has ended its episode and "
@@ -153,14 +215,27 @@ class VectorAgents:
         return concatenate(self.action_space, actions, batch)
 
     def _split(self, observations: Any) -> list[Any]:
-        if isinstance(observations, list | tuple):
-            return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
-        return list(iterate(self._batched_observations, copy.deepcopy(observations)))
+        observations = copy.deepcopy(observations)
+        if isinstance(observations, list | tuple):
+            return list(observations)
+        try:
+            return list(iterate(self._batched_observations, observations))
+        except ValueError as error:  # of a dictionary
+            raise EnvContractError(
+                f"environment {self._name} returned observations with entries of unequal length; the first dimension "
+                f"of each is that of its {self.num_agents} members"
+            ) from error
 
-    def _by_member(self, values: Any) -> np.ndarray[Any, Any]:
+    def _batched(self, observations: Any) -> Any:
+        if not isinstance(observations, list | tuple):
+            return observations
+        batch: Any = create_empty_array(self.observation_space, self.num_agents)
+        return concatenate(self.observation_space, observations, batch)
+
+    def _by_member(self, values: Any) -> npt.NDArray[Any]:
         """Return what there is one of for each member, also where that is an array of one number."""
-        array = np.asarray(values)
+        array = as_host_array(values)
         return array[:, 0] if array.shape == (self.num_agents, 1) else array
 
     def _describe_begin(self, infos: Any) -> list[Any]:
@@ -173,9 +248,8 @@ class VectorAgents:
     def _describe(self, infos: Any) -> list[Any]:
         if not isinstance(infos, Mapping):
             return list(infos)
-        if "is_active" in infos:
-            return [{"is_active": bool(is_active)} for is_active in infos["is_active"]]
-        return [{}] * self.num_agents
+        inactive = find_inactive(infos)
+        return [{}] * self.num_agents if inactive is False else [{"is_active": not each} for each in inactive.tolist()]
 
 
 class OnlyMember:
@@ -236,33 +310,7 @@ def _read_num_members(env: Any, name: str) -> int:
     return int(num_members)
 
 
-def _find_final_observation(infos: Any, member: int, otherwise: Any) -> Any:
-    """Return the final observation of a member whose vector shows the first one of its next episode already."""
-    info = infos if isinstance(infos, Mapping) else infos[member]
-    for key in _FINAL_OBSERVATION_KEYS:
-        if info.get(key) is not None:
-            return _pick(info[key], member) if info is infos else info[key]
-    return otherwise
-
-
-def _describe_end(infos: Any, member: int) -> dict[str, Any]:
-    """Return what the infos of the step that ended its episode say of a member."""
-    if not isinstance(infos, Mapping):
-        return dict(infos[member])
-    own = {key: value for key, value in infos.items() if key not in (*_FINAL_OBSERVATION_KEYS, _FINAL_INFO_KEY)}
-    return {**_entries_of(own, member), **_entries_of(infos.get(_FINAL_INFO_KEY) or {}, member)}
-
-
-def _entries_of(infos: Mapping[str, Any], member: int) -> dict[str, Any]:
-    """Return a member's part of a dictionary of arrays, beside which masks say who has an entry."""
-    return {
-        key: _entries_of(value, member) if isinstance(value, Mapping) else _pick(value, member)
-        for key, value in infos.items()
-        if not key.startswith("_") and (f"_{key}" not in infos or infos[f"_{key}"][member])
-    }
-
-
-def _pick(values: Any, member: int) -> Any:
-    if isinstance(values, Mapping):
-        return {key: _pick(value, member) for key, value in values.items()}
-    return values[member] if np.ndim(values) or isinstance(values, tuple | list) else values
+def _as_flags(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers that are all 0 or 1 as flags, and anything else as it is: the check of the contract names it."""
+    is_meant = values.dtype.kind in "iuf" and bool(np.logical_or(values == 0, values == 1).all())
+    return values.astype(np.bool_) if is_meant else values

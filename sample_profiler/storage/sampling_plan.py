@@ -106,6 +106,15 @@ class SamplingPlan:
         policies = [policy for group in self.groups for policy in group.policies]
         return tuple(policies.count(policy) for policy in range(len(self.worker_slots[0])))
 
+    @property
+    def block_size(self) -> int:
+        """Number of neighbouring slots that a group takes together: all of its own, where each is one vector; else 1.
+
+        All agents then follow one policy, and block b begins with slot b * block_size.
+        """
+        is_one_policy = len(self.worker_slots[0]) == 1
+        return self.num_agents if is_one_policy and all(len(group.envs) == 1 for group in self.groups) else 1
+
     def groups_of(self, worker: int) -> list[Group]:
         """Return the groups of one worker."""
         return [group for group in self.groups if group.worker == worker]

@@ -8,7 +8,7 @@ o_T and h_T are what follows the last step: if the episode ended there, the *fin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,23 @@ from sample_profiler.runtime.messages.shared_memory import ArraySpec, SharedArra
 from sample_profiler.spaces import action_dtype, action_width, num_action_parameters
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
-__all__ = ["Trajectories", "TrajectoryLayout"]
+__all__ = ["Trajectories", "TrajectoryLayout", "address_of"]
 
 Array = npt.NDArray[Any]
+Indices = TypeVar("Indices", bound=npt.NDArray[np.integer[Any]])
+
+
+def address_of(indices: Indices) -> slice | Indices:
+    """Return what addresses these slots, or chunks: a slice where each is the one behind the one before.
+
+    One slice is read and written several times as quickly as as many slots one by one.
+    """
+    if not len(indices):
+        return indices
+    first, last = int(indices[0]), int(indices[-1])
+    if last - first != len(indices) - 1 or (indices[1:] - indices[:-1] != 1).any():
+        return indices
+    return slice(first, last + 1)
 
 
 @dataclass(frozen=True)

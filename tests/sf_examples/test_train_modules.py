@@ -12,8 +12,15 @@ import pytest
 from sample_profiler.envs import registry
 from sf_examples.atari import train_atari
 from sf_examples.atari.atari_env import ATARI_ENVS
+from sf_examples.brax import train_brax
+from sf_examples.brax.brax_env import BRAX_ENVS
+from sf_examples.brax.brax_options import BraxOptions, DeviceOptions
 from sf_examples.custom import train_custom_env, two_agents
+from sf_examples.envpool import train_envpool
+from sf_examples.envpool.envpool_env import EnvPoolOptions
 from sf_examples.gym import train_gym, train_gym_vector
+from sf_examples.isaacgym_examples import train_isaacgym
+from sf_examples.isaacgym_examples.isaacgym_tasks import ISAACGYM_TASKS, IsaacGymOptions
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
 from sf_examples.vizdoom import train_vizdoom
@@ -26,8 +33,11 @@ MODULES = (
     "atari.train_atari",
     "custom.train_custom_env",
     "custom.two_agents",
+    "envpool.train_envpool",
+    "brax.train_brax",
     "gym.train_gym",
     "gym.train_gym_vector",
+    "isaacgym_examples.train_isaacgym",
     "mujoco.train_mujoco",
     "vizdoom.train_vizdoom",
 )
@@ -52,10 +62,8 @@ def calls(monkeypatch):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_import_brings_in_neither_torch_nor_a_simulation(module):
-    code = (
-        f"import sys, sf_examples.{module}; "
-        "print([name for name in ('torch', 'vizdoom', 'mujoco', 'pygame', 'ale_py', 'cv2') if name in sys.modules])"
-    )
+    heavy = ("torch", "vizdoom", "mujoco", "pygame", "ale_py", "cv2", "jax", "envpool")
+    code = f"import sys, sf_examples.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert result.stdout.strip() == "[]", result.stderr
 
@@ -105,3 +113,36 @@ def test_custom_environments_need_no_flags(calls, module):
 
 def test_example_is_short():
     assert len((ROOT / "sf_examples/custom/train_custom_env.py").read_text().splitlines()) < 60
+
+
+def test_brax(calls):
+    assert train_brax.main(["--env=ant"]) == 7
+    argv, parts, defaults = calls[0]
+    assert (argv, parts) == (["--env=ant"], (BraxOptions, DeviceOptions))
+    assert (defaults["rollout"], defaults["serial_mode"], defaults["batched_sampling"]) == (32, True, True)
+    assert registry.registered_envs() == sorted(BRAX_ENVS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "layers", "rollout", "frames"),
+    [
+        (["--env=Ant", "--experiment=igeAnt"], (256, 128, 64), 16, 10_000_000),
+        (["--experiment=any", "--env", "Humanoid"], (400, 200, 100), 32, 1_310_000_000),
+        (["--experiment=any"], (256, 128, 64), 16, 10_000_000),
+        (["--env=Nothing"], (256, 128, 64), 16, 10_000_000),
+    ],
+)
+def test_isaac_gym_has_the_settings_of_its_task(calls, argv, layers, rollout, frames):
+    assert train_isaacgym.main(argv) == 7
+    received, parts, defaults = calls[0]
+    assert (received, parts) == (argv, (IsaacGymOptions, DeviceOptions))
+    found = defaults["encoder_mlp_layers"], defaults["rollout"], defaults["train_for_env_steps"]
+    assert found == (layers, rollout, frames)
+    assert defaults["batch_size"] * defaults["num_batches_per_epoch"] == (131072 if rollout == 32 else 65536)
+    assert registry.registered_envs() == sorted(ISAACGYM_TASKS)
+
+
+def test_envpool(calls):
+    assert train_envpool.main(["--env=CartPole-v1"]) == 7
+    assert calls[0][1] == (EnvPoolOptions,)
+    assert calls[0][2]["batched_sampling"] is True

@@ -19,6 +19,7 @@ from sample_profiler.storage.sampling_plan import (
     make_sampling_plan,
     register_policy_mapping,
 )
+from sample_profiler.storage.slot_blocks import SlotBlocks
 
 # The same examples each time: a machine that is slow today is no failure, and neither is a new idea of hypothesis.
 QUIET = settings(deadline=None, derandomize=True)
@@ -192,6 +193,7 @@ class Simulation:
         self.policies = range(options.num_policies)
         self.max_datasets = 1 + options.num_batches_to_accumulate if options.async_rl else 1
         self.free = [[deque(slots) for slots in by_policy] for by_policy in plan.first_slots]
+        self.blocks = [SlotBlocks(plan.block_size) for _ in range(options.num_workers)]
         self.waiting = [deque(plan.groups_of(worker)) for worker in range(options.num_workers)]
         self.running = []
         self.finished = [deque() for _ in self.policies]
@@ -228,6 +230,8 @@ class Simulation:
                 group = waiting.popleft()
                 slots = [free[policy].popleft() for policy in group.policies]
                 assert not self.in_use & set(slots), "two trajectories in one slot"
+                if self.plan.block_size > 1:
+                    assert slots == list(range(slots[0], slots[0] + len(group.rows))), "one block"
                 self.in_use |= set(slots)
                 self.running.append((group, slots))
 
@@ -241,8 +245,10 @@ class Simulation:
     def train(self, policy: int) -> None:
         for slot in (trained := self.at_learner[policy].popleft()):
             self.in_use.remove(slot)
-        for slot in [*trained, *([] if self.num_trained[policy] else self.plan.later_slots(policy))]:
-            self.free[self.plan.slot_worker[slot]][policy].append(slot)
+        back = [*trained, *([] if self.num_trained[policy] else self.plan.later_slots(policy))]
+        for worker, slots in self.plan.by_worker(back).items():
+            for slot in self.blocks[worker].add(slots):
+                self.free[worker][self.plan.slot_policy[slot]].append(slot)
         self.num_trained[policy] += 1
 
     def make_datasets(self) -> None:

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs import EnvSpec
 from sample_profiler.storage.sampling_plan import make_sampling_plan
-from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
+from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout, address_of
 
 OBSERVATIONS = spaces.Dict(
     {
@@ -99,3 +99,12 @@ def test_what_is_unpickled_has_the_same_layout_and_memory(trajectories):
     for name, array in all_arrays(trajectories).items():
         assert np.shares_memory(array, all_arrays(other)[name]), name
     assert other.rewards[3, 2] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"),
+    [([4], slice(4, 5)), ([4, 5, 6], slice(4, 7)), ([4, 6], None), ([5, 4], None), ([1, 3, 2, 4], None)],
+)
+def test_neighbours_are_addressed_in_one_piece(slots, expected):
+    array = np.array(slots, np.int32)
+    assert address_of(array) is array if expected is None else address_of(array) == expected

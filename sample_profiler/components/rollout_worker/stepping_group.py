@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -18,13 +19,19 @@ from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
-from sample_profiler.storage.trajectories import Trajectories
+from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import ENV_RESET
 
 __all__ = ["SteppingGroup"]
 
 _STEPS_OF_AVERAGE = 8  # a single step may have been displaced by another process
 _NUM_OFFSETS = 16  # bounds the random steps, which would grow with the square of the number of environments
+
+Rows = int | npt.NDArray[np.intp]
+"""Of a group: one, or several at once, whose values then have a first dimension of that length."""
+
+Numbers = Sequence[float] | npt.NDArray[Any]
+Flags = Sequence[bool] | npt.NDArray[np.bool_]
 
 
 class SteppingGroup:
@@ -67,6 +74,8 @@ class SteppingGroup:
         self.step_index = trajectories.layout.rollout
         self.num_replies_due = 0
         self.episodes: list[EpisodeStatistics] = []
+        # Where all rows write: what `slots` says, in the quickest way to address it.
+        self._where: slice | npt.NDArray[np.int32] = self.slots
         self._rows = slice(group.rows.start, group.rows.stop)
         self._first_row = group.rows.start
         self._first_env = group.envs.start
@@ -82,12 +91,12 @@ class SteppingGroup:
         self._spoiled_rows: list[int] = []
         self.env_ns, self.reset_ns = [0] * len(envs), [0] * len(envs)
         self.step_ns = 0.0
-        # First observations of new episodes that wait for the next rollout to begin.
-        self._fresh: list[dict[str, Any] | None] = [None] * len(group.rows)
-        self._returns = [0.0] * len(group.rows)
-        self._lengths = [0] * len(group.rows)
+        # First observations of new episodes that wait for the next rollout to begin, and whose they are.
+        self._fresh: list[tuple[Rows, dict[str, Any]]] = []
+        self._returns = np.zeros(len(group.rows))
+        self._lengths = np.zeros(len(group.rows), dtype=np.int64)
         # Rows whose episode began with random steps: no whole one of the policy, so nobody is told of its end.
-        self._is_partial = [False] * len(group.rows)
+        self._is_partial = np.zeros(len(group.rows), dtype=np.bool_)
         # Agents who have no part in the episode any more, or not now, while others go on.
         self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
         # Rows whose episode has ended, and that begin the next one with the first step that they have a part in again.
@@ -105,6 +114,7 @@ class SteppingGroup:
         """
         # A worker that was lost may have left final observations for whose values nobody will ask any more.
         self._trajectories.final_step[self._rows] = 0
+        self._fresh = []
         for i, env in enumerate(self._envs):
             agents = range(self._num_agents)
             observations = self._mended(i, agents, env.reset())
@@ -116,16 +126,15 @@ class SteppingGroup:
                 after_each()
             first = i * self._num_agents
             rows = slice(first, first + self._num_agents)
-            self._fresh[rows] = observations
-            self._is_partial[rows] = [length > 0 for length in self._lengths[rows]]
+            self._fresh += enumerate(observations, first)
+            self._is_partial[rows] = self._lengths[rows] > 0
 
     def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
         env = self._envs[i]
         observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
         observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
-        for agent in range(self._num_agents):
-            self._lengths[i * self._num_agents + agent] += 1
+        self._lengths[i * self._num_agents : (i + 1) * self._num_agents] += 1
         if self._num_agents > 1:
             self._note_who_is_active(i, infos)
             self._to_begin = {row for row in self._to_begin if self._inactive[row]}
@@ -143,9 +152,9 @@ class SteppingGroup:
             "step_index": self.step_index,
             "num_replies_due": self.num_replies_due,
             "fresh": list(self._fresh),
-            "returns": list(self._returns),
-            "lengths": list(self._lengths),
-            "is_partial": list(self._is_partial),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+            "is_partial": self._is_partial.copy(),
             "inactive": self._inactive.copy(),
             "to_begin": sorted(self._to_begin),
             "spoiled_rows": list(self._spoiled_rows),
@@ -154,6 +163,7 @@ class SteppingGroup:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course instead of a reset."""
         self.slots = course["slots"]
+        self._where = address_of(self.slots)
         self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
         self._fresh, self._returns = course["fresh"], course["returns"]
         self._lengths, self._is_partial = course["lengths"], course["is_partial"]
@@ -169,21 +179,17 @@ class SteppingGroup:
             slots: `[rows]`; the old slots may be among them.
         """
         memory = self._trajectories
-        last = memory.layout.rollout
-        for row, fresh in enumerate(self._fresh):
-            old, new = self.slots[row], slots[row]
-            if fresh is None:
-                for array in memory.observations.values():
-                    array[new, 0] = array[old, last]
-                memory.states[new, 0] = memory.states[old, last]
-            else:
-                self._write_observation(new, 0, fresh)
-                memory.states[new, 0] = 0.0
-                self._fresh[row] = None
-        memory.inactive[slots] = False
-        memory.spoiled[slots] = False
-        memory.starts_episode[slots] = False
-        self.slots = slots
+        old, new, last = self._where, address_of(slots), memory.layout.rollout
+        for array in (*memory.observations.values(), memory.states):
+            array[new, 0] = array[old, last]
+        for rows, observation in self._fresh:
+            self._write_observation(slots[rows], 0, observation)
+            memory.states[slots[rows], 0] = 0.0
+        self._fresh = []
+        memory.inactive[new] = False
+        memory.spoiled[new] = False
+        memory.starts_episode[new] = False
+        self.slots, self._where = slots, new
         self.step_index = 0
         memory.row_slot[self._rows] = slots
 
@@ -191,15 +197,42 @@ class SteppingGroup:
     @checks_contract_on_error
     def step(self) -> None:
         """Step all environments with the actions that are there for the current step."""
-        memory = self._trajectories
-        step, slots, num_agents = self.step_index, self.slots, self._num_agents
+        memory, step, where = self._trajectories, self.step_index, self._where
         step_begin_ns = perf_counter_ns()
-        actions = memory.actions[slots, step]
-        slot_of_row = slots.tolist()  # numbers of Python, by which arrays are indexed more quickly
+        was_inactive = self._inactive.copy() if self._num_agents > 1 else None
+        self._lengths += 1
+        rewards, terminated, truncated, end = self._step_envs(memory.actions[where, step])
+        if was_inactive is not None:
+            memory.inactive[where, step] = was_inactive
+        if self._to_begin:
+            self._begin_late()
+        if self._spoiled_rows:
+            self._leave_out(self.slots[self._spoiled_rows])
+            self._spoiled_rows.clear()
+        rewards = np.asarray(rewards)
+        if not self._are_finite(rewards):
+            rewards = self._mend_numbers(rewards)
+        self._returns += rewards
+        if end is not None:
+            end()
+        memory.rewards[where, step] = rewards
+        memory.terminated[where, step] = terminated
+        memory.truncated[where, step] = truncated
+        self.step_index = step + 1
+        step_ns = perf_counter_ns() - step_begin_ns
+        self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
+
+    def _step_envs(self, actions: npt.NDArray[Any]) -> tuple[Numbers, Flags, Flags, Callable[[], None] | None]:
+        """Take a step in all environments, and write what they observe.
+
+        Returns:
+            Rewards, terminated and truncated of all rows, and what is left to do where episodes have ended.
+        """
+        num_agents, behind = self._num_agents, self.step_index + 1
+        slot_of_row = self.slots.tolist()  # numbers of Python, by which arrays are indexed more quickly
         rewards: list[float] = []
         all_terminated: list[bool] = []
         all_truncated: list[bool] = []
-        was_inactive = self._inactive.copy() if num_agents > 1 else None
         ends: list[tuple[int, list[bool], list[bool], list[dict[str, Any]]]] = []
         for i, env in enumerate(self._envs):
             first = i * num_agents
@@ -210,50 +243,39 @@ class SteppingGroup:
             all_terminated += terminated
             all_truncated += truncated
             for agent in range(num_agents):
-                self._lengths[first + agent] += 1
-                self._write_observation(slot_of_row[first + agent], step + 1, observations[agent])
+                self._write_observation(slot_of_row[first + agent], behind, observations[agent])
             if num_agents > 1:
                 self._note_who_is_active(i, infos)
             if True in terminated or True in truncated:
                 ends.append((i, terminated, truncated, infos))
-        if was_inactive is not None:
-            memory.inactive[slots, step] = was_inactive
-        if self._to_begin:
-            self._begin_late()
-        if self._spoiled_rows:
-            self._leave_out(slots[self._spoiled_rows])
-            self._spoiled_rows.clear()
-        if not self._are_finite(rewards):
-            self._mend_numbers(rewards)
-        for row, value in enumerate(rewards):
-            self._returns[row] += value
+        return rewards, all_terminated, all_truncated, partial(self._end, ends) if ends else None
+
+    def _end(self, ends: Sequence[tuple[int, list[bool], list[bool], list[dict[str, Any]]]]) -> None:
+        """Look at what has ended in environments: their episodes, or those of single agents."""
         for i, terminated, truncated, infos in ends:
             if agents := self._envs[i].ended_agents(terminated, truncated, infos):
                 self._end_episodes(i, agents, terminated, infos)
             else:
-                self._end_alone(self._find_ended(i, terminated, truncated), all_terminated)
-        memory.rewards[slots, step] = rewards
-        memory.terminated[slots, step] = all_terminated
-        memory.truncated[slots, step] = all_truncated
-        self.step_index = step + 1
-        step_ns = perf_counter_ns() - step_begin_ns
-        self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
+                self._end_alone(i, terminated, truncated)
 
-    def _are_finite(self, rewards: list[float]) -> bool:
+    def _are_finite(self, rewards: npt.NDArray[Any]) -> bool:
         """Look at the numbers of this step all at once."""
-        if not all(map(math.isfinite, rewards)):
+        if not is_finite(rewards):
             return False
-        slots, behind = self.slots, self.step_index + 1
-        observations = [self._trajectories.observations[key][slots, behind] for key in self._float_keys]
-        return all(map(is_finite, observations))
+        where, behind = self._where, self.step_index + 1
+        return all(is_finite(self._trajectories.observations[key][where, behind]) for key in self._float_keys)
 
-    def _mend_numbers(self, rewards: list[float]) -> None:
+    def _mend_numbers(self, rewards: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
+
+        Returns:
+            The rewards with such zeros.
 
         Raises:
             EnvContractError: that is not wanted.
         """
         memory, step = self._trajectories, self.step_index
+        rewards = rewards.copy()  # what an environment returned is its own
         for row, slot in enumerate(self.slots):
             env, agent = divmod(row, self._num_agents)
             where = f"step {self._lengths[row]} of an episode"
@@ -268,6 +290,7 @@ class SteppingGroup:
                     memory.observations[key][slot, step + 1] = without_bad(values)
                     self._leave_out(slot)
                     self._spoiled_rows.append(row)
+        return rewards
 
     def _leave_out(self, slots: npt.NDArray[np.int32] | np.int32) -> None:
         """Leave the current step out of training, in these slots, because of its numbers."""
@@ -311,39 +334,47 @@ class SteppingGroup:
     @profile_range("SteppingGroup.end_episode")
     def _end_episodes(self, i: int, ended: Sequence[int], terminated: list[bool], infos: list[dict[str, Any]]) -> None:
         """Note the episodes that ended, keep what their value bootstrap needs, and begin the next ones."""
-        memory, slots, behind = self._trajectories, self.slots, self.step_index + 1
-        first, env = i * self._num_agents, self._envs[i]
+        first = i * self._num_agents
         for agent in ended:
-            row = first + agent
-            if not self._is_partial[row]:
-                where = f"step {self._lengths[row]} of an episode"
-                statistics = env.episode_statistics(infos[agent])
-                extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
-                self.episodes.append(self._describe_episode(row, extra))
+            self._note_episode(i, agent, infos[agent])
             if not terminated[agent]:
-                self._keep_final(row)
+                self._keep_final(first + agent)
         with self._timing.add_time(ENV_RESET):
             begin_ns = perf_counter_ns()
             observations = self._begin_episodes(i, ended)
             self.reset_ns[i] += perf_counter_ns() - begin_ns
         for agent, observation in zip(ended, observations, strict=True):
-            row = first + agent
-            if behind == memory.layout.rollout:
-                # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
-                self._fresh[row] = observation
-            else:
-                self._write_observation(slots[row], behind, observation)
-                self._begin_with_zeros(row)
+            self._begin_behind(first + agent, observation)
 
-    def _end_alone(self, rows: Sequence[int], terminated: Sequence[bool]) -> None:
+    def _note_episode(self, i: int, agent: int, info: Mapping[str, Any]) -> None:
+        """Note an episode that has ended, unless it began with random steps."""
+        row = i * self._num_agents + agent
+        if not self._is_partial[row]:
+            where = f"step {self._lengths[row]} of an episode"
+            statistics = self._envs[i].episode_statistics(info)
+            extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
+            num_frames = int(self._lengths[row]) * self._frames_per_step
+            self.episodes.append(EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra))
+
+    def _begin_behind(self, rows: Rows, observation: dict[str, Any]) -> None:
+        """Let the next episode of rows begin behind the current step."""
+        behind = self.step_index + 1
+        if behind == self._trajectories.layout.rollout:
+            # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+            self._fresh.append((rows, observation))
+        else:
+            self._write_observation(self.slots[rows], behind, observation)
+            self._begin_with_zeros(rows)
+
+    def _end_alone(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> None:
         """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on.
 
         The steps after that may tell it again, until the agent has a part in the next one.
         """
-        for row in rows:
+        for row in self._find_ended(i, terminated, truncated):
             if row not in self._to_begin:
                 self._to_begin.add(row)
-                if not terminated[row]:
+                if not terminated[row - i * self._num_agents]:
                     self._keep_final(row)
 
     def _find_ended(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> list[int]:
@@ -356,29 +387,31 @@ class SteppingGroup:
 
         Inference has seen the observations of the inactive steps; what it remembers of them is not of this episode.
         """
-        for row in [row for row in self._to_begin if not self._inactive[row]]:
-            self._to_begin.discard(row)
-            self._begin_with_zeros(row)
+        rows = [row for row in self._to_begin if not self._inactive[row]]
+        if rows:
+            self._to_begin.difference_update(rows)
+            self._begin_with_zeros(np.array(rows))
 
-    def _begin_with_zeros(self, row: int) -> None:
-        """Let the next step of a row be entered with a recurrent state of zeros."""
-        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+    def _begin_with_zeros(self, rows: Rows) -> None:
+        """Let the next step of rows be entered with a recurrent state of zeros."""
+        memory, slot, behind = self._trajectories, self.slots[rows], self.step_index + 1
         memory.states[slot, behind] = 0.0
         if behind < memory.layout.rollout:
             memory.starts_episode[slot, behind] = True
 
-    def _keep_final(self, row: int) -> None:
-        """Keep the final observation of an episode that was cut off for inference, which computes its value.
+    def _keep_final(self, rows: Rows) -> None:
+        """Keep the final observation of episodes that were cut off for inference, which computes their value.
 
         Behind the last step of a rollout there is no need to: the Learner finds it there.
         """
-        memory, slot, behind = self._trajectories, self.slots[row], self.step_index + 1
+        memory, slot, behind = self._trajectories, self.slots[rows], self.step_index + 1
         if not self._value_bootstrap or behind == memory.layout.rollout:
             return
+        of_run = self._first_row + rows
         for key, array in memory.final_observations.items():
-            array[self._first_row + row] = memory.observations[key][slot, behind]
-        memory.final_states[self._first_row + row] = memory.states[slot, behind]
-        memory.final_step[self._first_row + row] = behind
+            array[of_run] = memory.observations[key][slot, behind]
+        memory.final_states[of_run] = memory.states[slot, behind]
+        memory.final_step[of_run] = behind
 
     def _note_who_is_active(self, i: int, infos: Sequence[Mapping[str, Any]]) -> None:
         first = i * self._num_agents
@@ -397,10 +430,6 @@ class SteppingGroup:
             self._is_partial[row] = False
 
     @profile_range("SteppingGroup.write_observation")
-    def _write_observation(self, slot: int, step: int, observation: dict[str, Any]) -> None:
+    def _write_observation(self, slot: Any, step: int, observation: Mapping[str, Any]) -> None:
         for key, array in self._trajectories.observations.items():
             array[slot, step] = observation[key]
-
-    def _describe_episode(self, row: int, extra: dict[str, float]) -> EpisodeStatistics:
-        num_frames = self._lengths[row] * self._frames_per_step
-        return EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra)

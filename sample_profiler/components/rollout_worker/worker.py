@@ -20,6 +20,7 @@ from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.rollout_worker.env_times import RecentEnvTimes, with_resets
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
+from sample_profiler.components.rollout_worker.vector_group import make_stepping_group
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
@@ -41,6 +42,7 @@ from sample_profiler.runtime.machine.children_time import ChildrenTime
 from sample_profiler.runtime.messages.channels import Channel, Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.sampling_plan import SamplingPlan
+from sample_profiler.storage.slot_blocks import SlotBlocks
 from sample_profiler.storage.trajectories import Trajectories
 from sample_profiler.vocabulary import (
     CHILDREN_CPU_S,
@@ -150,6 +152,7 @@ class RolloutWorker:
         self._ports = ports
         self.beat = Pulse(self.name, ports.reports).beat
         self._free = [deque(() if options.is_replacement else slots) for slots in plan.first_slots[index]]
+        self._blocks = SlotBlocks(plan.block_size)
         self._slot_policy = plan.slot_policy
         self.post_collect_hook: PostCollectHook | None = None
         self.slowdown = Slowdown()
@@ -168,14 +171,14 @@ class RolloutWorker:
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
                         self.beat(is_starting=True)
-                self._groups[group.index] = SteppingGroup(
-                    group=group,
-                    envs=self._envs[-len(group.envs) :],
-                    trajectories=trajectories,
-                    timing=self.timing,
-                    value_bootstrap=options.value_bootstrap,
-                    frames_per_step=options.frames_per_step,
-                    bad_numbers=options.bad_numbers,
+                self._groups[group.index] = make_stepping_group(
+                    group,
+                    self._envs[-len(group.envs) :],
+                    trajectories,
+                    self.timing,
+                    options.value_bootstrap,
+                    options.frames_per_step,
+                    options.bad_numbers,
                 )
         except BaseException:
             self._close_envs()
@@ -261,6 +264,7 @@ class RolloutWorker:
             return None
         return {
             "free": [list(slots) for slots in self._free],
+            "held": self._blocks.held(),
             "waiting": [group.index for group in self._waiting],
             "groups": {index: group.course() for index, group in self._groups.items()},
             "envs": [env.get_state() for env in self._envs],
@@ -270,6 +274,7 @@ class RolloutWorker:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course instead of the beginning; before `start`."""
         self._free = [deque(slots) for slots in course["free"]]
+        self._blocks.add(course["held"])
         self._waiting = deque(self._groups[index] for index in course["waiting"])
         for index, group in self._groups.items():
             group.follow(course["groups"][index])
@@ -322,7 +327,7 @@ class RolloutWorker:
     @profile_range("RolloutWorker.take_free_slots")
     def _on_free(self, slots: list[int]) -> None:
         with self.timing.add_time("overhead"):
-            for slot in slots:
+            for slot in self._blocks.add(slots):
                 self._free[self._slot_policy[slot]].append(slot)
         self._begin_rollouts()
         self._send_requests()

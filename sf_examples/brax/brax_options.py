@@ -1,0 +1,86 @@
+"""Options of environments that live where their simulator does, and of Brax's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sample_profiler.config import option
+
+__all__ = ["BRAX_DEFAULTS", "BraxOptions", "DeviceOptions"]
+
+BRAX_DEFAULTS = {
+    "adaptive_stddev": False,
+    "async_rl": False,
+    "batch_size": 32768,
+    "batched_sampling": True,
+    "encoder_mlp_layers": (256, 128, 64),
+    "exploration_loss_coeff": 0.0,
+    "gae_lambda": 0.95,
+    "gamma": 0.99,
+    "learning_rate": 3e-4,
+    "lr_adaptive_max": 2e-3,
+    "lr_schedule": "kl_adaptive_epoch",
+    "lr_schedule_kl_threshold": 0.008,
+    "max_grad_norm": 1.0,
+    "nonlinearity": "elu",
+    "num_batches_per_epoch": 2,
+    "num_envs_per_worker": 1,
+    "num_epochs": 5,
+    "num_workers": 1,
+    "policy_initialization": "torch_default",
+    "ppo_clip_ratio": 0.2,
+    "reward_scale": 0.01,
+    "rollout": 32,
+    "save_best_after": 5_000_000,
+    "serial_mode": True,
+    "shuffle_minibatches": False,
+    "train_for_env_steps": 100_000_000,
+    "use_rnn": False,
+    "value_bootstrap": True,
+    "value_loss_coeff": 2.0,
+    "with_vtrace": False,
+    "worker_num_splits": 1,
+}
+"""What the family has instead of the flags' own defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Environments on a device, as Sample Factory is told of them. Here that is seen from the arrays they return."""
+
+    actor_worker_gpus: tuple[int, ...] = (0,)
+    """GPU that environments are simulated on: 0, or none."""
+
+    env_gpu_actions: bool = True
+    """Whether environments take actions on their device: they get them where their observations are."""
+
+    env_gpu_observations: bool = True
+    """Whether environments return observations on their device."""
+
+    use_env_info_cache: bool = True
+    """Whether spaces may be kept between runs: they are asked for at every start."""
+
+    def find_problems(self) -> Iterator[str]:
+        """Yield what is wrong with the options, one message each."""
+        if self.actor_worker_gpus not in ((), (0,)):
+            shown = " ".join(map(str, self.actor_worker_gpus))
+            yield f"--actor_worker_gpus {shown}: a run has one GPU, which is 0: use CUDA_VISIBLE_DEVICES to choose it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BraxOptions:
+    """Brax."""
+
+    env_agents: int = option(2048, minimum=1)
+    """Number of environments in the vector."""
+
+    brax_backend: Literal["spring", "positional", "generalized", "mjx"] = "spring"
+    """Physics: MuJoCo's MJX, or one of Brax's own, of which spring is the quickest."""
+
+    clamp_actions: bool = True
+    """Clip actions to -1 to 1; without, environments get what the policy drew, whose size may be part of the reward."""
+
+    clamp_rew_obs: bool = False
+    """Clip rewards and observations to -10 to 10."""

@@ -1,0 +1,1 @@
+"""EnvPool: vectors of environments in C++, which threads of their own step."""

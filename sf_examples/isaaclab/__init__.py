@@ -1,0 +1,1 @@
+"""Isaac Lab, and simulators that speak as it does: tensors on a device, observations in groups."""

@@ -1,0 +1,111 @@
+"""Environments of Isaac Lab, and of what speaks like it or like Isaac Gym before it, as vectors.
+
+Such a simulator has ``num_envs``, and tensors on its device for everything: observations in a dictionary of groups, of
+which the policy sees one (``{"policy": …}``; ``{"obs": …}`` of Isaac Gym's). A step returns flags of two kinds, or one
+flag of all ends and, in the infos, ``time_outs``: which of these were cut off.
+
+::
+
+    register_env("Isaac-Ant-v0", lambda *_, **__: IsaacLabVector(make_it_as_isaac_lab_says()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from sample_profiler.errors import EnvContractError
+
+__all__ = ["IsaacLabVector"]
+
+_GROUPS = ("policy", "obs")
+
+
+class IsaacLabVector:
+    """Such a simulator by the contract of vectors; what it returns is handed on as it is, without a copy.
+
+    Attributes:
+        num_envs: Number of members.
+        metadata: Says when members begin anew.
+        observation_space: Of one member, of the group that the policy sees.
+        action_space: Of one member.
+    """
+
+    def __init__(
+        self, env: Any, group: str | None = None, autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP
+    ) -> None:
+        """Wrap a simulator.
+
+        Args:
+            env: The simulator.
+            group: Observations that the policy sees; by default ``policy`` or ``obs``, whichever there is.
+            autoreset_mode: When members begin anew: with the step that ended their episode, as Isaac Lab has it, or
+                with the next one, as Isaac Gym's tasks do.
+
+        Raises:
+            EnvContractError: It has no such group.
+        """
+        self._env = env
+        inner = getattr(env, "unwrapped", env)
+        self.num_envs: int = getattr(env, "num_envs", None) or inner.num_envs
+        self.metadata = {"autoreset_mode": autoreset_mode}
+        space = _space_of_member(env, inner, "observation_space")
+        self._group = group
+        if isinstance(space, spaces.Dict):
+            self._group = group or next((name for name in _GROUPS if name in space.spaces), None)
+            if self._group not in space.spaces:
+                raise EnvContractError(
+                    f"{type(inner).__name__} has the observations {sorted(space.spaces)}, and none called "
+                    f"{group or 'policy or obs'}: say which the policy sees (group)"
+                )
+            space = space[self._group]
+        self.observation_space: gymnasium.Space[Any] = space
+        self.action_space = _space_of_member(env, inner, "action_space")
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode everywhere."""
+        result = self._env.reset() if seed is None else self._env.reset(seed=seed)
+        observations = result[0] if isinstance(result, tuple) else result
+        return self._seen(observations), {}
+
+    def step(self, actions: Any) -> Any:
+        """Take one step."""
+        result = self._env.step(actions)
+        if not isinstance(result, tuple) or len(result) not in (4, 5):
+            return result  # the check of the contract says what is wrong with it
+        observations, rewards, *flags, infos = result
+        terminated, truncated = flags if len(flags) == 2 else _told_apart(flags[0], infos)
+        told = {key: self._seen(infos[key]) for key in ("final_obs", "final_observation") if key in infos}
+        return self._seen(observations), rewards, terminated, truncated, told
+
+    def render(self) -> Any:
+        """Return what the simulator renders."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """End the simulator."""
+        self._env.close()
+
+    def _seen(self, observations: Any) -> Any:
+        return observations[self._group] if isinstance(observations, Mapping) else observations
+
+
+def _space_of_member(env: Any, inner: Any, which: str) -> Any:
+    """Return the space of one member; where a simulator has only that of all, what one has of it."""
+    for owner in (env, inner):
+        if (space := getattr(owner, f"single_{which}", None)) is not None:
+            return space
+    return getattr(env, which)
+
+
+def _told_apart(ended: Any, infos: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return who was terminated and who was cut off, of flags of any type."""
+    ended = ended != 0
+    if "time_outs" not in infos:
+        return ended, ended & False
+    truncated = ended & (infos["time_outs"] != 0)
+    return ended & ~truncated, truncated

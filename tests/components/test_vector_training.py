@@ -1,0 +1,109 @@
+"""Training on a vector: the same whether its members step as arrays or one by one, and what was computed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+
+from sample_profiler.envs import register_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.vector import VectorAgents
+from tests.components.synchronous_run import Run
+from tests.counting_vectors import SPEAKS, CountingVector
+
+FLAGS = (
+    *("--batched_sampling=True", "--num_envs_per_worker=1", "--rollout=8", "--batch_size=24", "--async_rl=False"),
+    *("--num_batches_per_epoch=2", "--learning_rate=0.01", "--value_bootstrap=True"),
+)  # fmt: skip
+NUM_STEPS = 50
+
+
+@pytest.fixture
+def make_vector_run(make_blueprint, make_component, tmp_path):
+    def make(name, vector, *flags):
+        register_env("wandering", lambda *_, **__: vector)
+        folder = tmp_path / name
+        return Run(make_blueprint(*FLAGS, *flags, env=VectorAgents(vector), folder=folder), make_component)
+
+    return make
+
+
+def tensors_of(state, path=""):
+    """Return all tensors in a checkpoint, by where they are."""
+    if isinstance(state, torch.Tensor):
+        return {path: state}
+    if isinstance(state, dict | list | tuple):
+        items = state.items() if isinstance(state, dict) else enumerate(state)
+        return {k: v for key, value in items for k, v in tensors_of(value, f"{path}/{key}").items()}
+    return {}
+
+
+def train(run):
+    """Train for some optimizer steps, and return all tensors of the checkpoint and all episodes."""
+    run.train(NUM_STEPS)
+    run.components[0].progress.save()
+    (latest,) = sorted((run.blueprint.run_folder / "checkpoint_p0").glob("checkpoint_*.pth"))[-1:]
+    episodes = [episode for group in run.components[-1]._groups.values() for episode in group.episodes]
+    return tensors_of(torch.load(latest, weights_only=True)), episodes
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=8"), ("--with_vtrace=True", "--async_rl=True")],
+    ids=["MLP", "RNN", "V-trace"],
+)
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_checkpoint_is_the_same_to_the_last_bit(make_vector_run, monkeypatch, mode, flags):
+    options = {"lengths": (2, 3, 5, 11, 999), "mode": mode, "bad_at": (9, 40)}
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentsEnv, "offers_arrays", False)
+        expected, episodes = train(make_vector_run("lists", CountingVector(**options), *flags))
+    assert len(expected) > 30
+    assert len(episodes) > 50
+    for speaks in SPEAKS:
+        found, found_episodes = train(make_vector_run(speaks, CountingVector(speaks=speaks, **options), *flags))
+        assert found.keys() == expected.keys()
+        assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+        assert found_episodes == episodes
+
+
+@pytest.mark.parametrize("speaks", SPEAKS)
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_advantages_are_those_computed_by_hand(make_vector_run, mode, speaks):
+    """Member 0 terminates after two steps, again and again; member 1 is cut off after three.
+
+    All values are 10, gamma is 0.5, lambda 1; the reward of the step that leads to step s of an episode is s / 2, with
+    actions of 0. So the return of a step is its reward and half of what follows: the return of the next step, nothing
+    where the episode terminates, and 10 where it is cut off, or where the trajectory ends.
+    """
+    vector = CountingVector((2, 3), mode, speaks)
+    step = vector.step
+    vector.step = lambda actions: step(actions * 0)
+    run = make_vector_run(
+        "by hand", vector, "--rollout=6", "--batch_size=12", "--num_batches_per_epoch=1", "--gamma=0.5",
+        "--gae_lambda=1.0", "--normalize_returns=False", "--reward_clip=1000", "--use_rnn=False",
+    )  # fmt: skip
+    learner, received = run.components[0], []
+    inference = run.components[2]._network
+    for model in (run.trainer.model, inference.model):
+        with torch.no_grad():
+            model.value_head.weight.zero_()
+            model.value_head.bias.fill_(10.0)
+    inference.refresh()
+    make_targets = learner._make_targets
+    learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    run.train(1)
+    returns, advantages = (values.view(2, 6).numpy() for values in (received[0].returns, received[0].advantages))
+    valid = received[0].valid.view(2, 6).numpy() > 0
+    ends = [0.5 + 0.5 * 1.0, 1.0], [0.5 + 0.5 * (1.0 + 0.5 * (1.5 + 5)), 1.0 + 0.5 * (1.5 + 5), 1.5 + 5]
+    if mode is AutoresetMode.NEXT_STEP:  # a step in between is not trained on
+        first = [*ends[0], None, *ends[0], None]
+        second = [*ends[1], None, 0.5 + 0.5 * (1.0 + 5), 1.0 + 5]
+    else:
+        first, second = [*ends[0]] * 3, [*ends[1]] * 2
+    expected = np.array([first, second], dtype=float)
+    assert (valid == ~np.isnan(expected)).all()
+    np.testing.assert_allclose(returns[valid], expected[valid], rtol=1e-6)
+    np.testing.assert_allclose(advantages[valid], expected[valid] - 10, rtol=1e-6)
