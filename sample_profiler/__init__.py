@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sample_profiler.model.registry import register_core, register_decoder, register_encoder
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
+    from sample_profiler.run.extensions.component import RunComponent
     from sample_profiler.run.observers import RunObserver
     from sample_profiler.storage.sampling_plan import register_policy_mapping
     from sample_profiler.timers import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Collector",
     "GaugeNode",
+    "RunComponent",
     "RunObserver",
     "TimerNode",
     "TimerStack",
@@ -74,6 +76,7 @@ __all__ = [
 _MODULE_OF_NAME = {
     "Collector": "sample_profiler.collector.collector",
     "GaugeNode": "sample_profiler.timers",
+    "RunComponent": "sample_profiler.run.extensions.component",
     "RunObserver": "sample_profiler.run.observers",
     "TimerNode": "sample_profiler.timers",
     "TimerStack": "sample_profiler.timers",

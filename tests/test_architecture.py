@@ -64,7 +64,7 @@ ROOMS = {
     ),
     "profiling.captures": (("interpreter", "torch_state"), ("torch_profile",), ("rollouts",)),
     "reports": (("sections",), ("merged", "run_report"), ("timeline",)),
-    "run": (("commands", "layout", "records"), ("losses",)),
+    "run": (("commands", "layout", "records"), ("extensions", "losses")),
     "runtime": (("machine", "signals"), ("messages",), ("commands", "loop"), ("surroundings",), ("processes",)),
 }
 # The only package that knows how processes are started, found and talked to.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.cli.common.program import Program, gymnasium_program
 from sample_profiler.profiling.record.process_clock import process_start_ns
+from sample_profiler.run.extensions.component import RunComponent, check_components
 from sample_profiler.run.observers import RunObserver, check_observers
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def train(
     extra_parts: Sequence[type] = (),
     defaults: Mapping[str, Any] | None = None,
     observers: Sequence[RunObserver] = (),
+    components: Sequence[RunComponent] = (),
 ) -> int:
     """Train as a command line says.
 
@@ -66,23 +68,28 @@ def train(
         extra_parts: dataclasses with the options of the environment family.
         defaults: values the family has instead of the flags' own defaults, by flag.
         observers: are told how the run goes, in this process.
+        components: of one's own, each of which runs in a process of its own beside the others.
 
     Returns:
         Exit status: 0: the run ended as it should; 1: it failed; 2: the flags or the environment cannot be used;
         129, 130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it, in order.
 
     Raises:
-        TypeError: an observer is no instance of a RunObserver, or a part of the options is not usable.
+        TypeError: an observer is no instance of a RunObserver, a component none of a RunComponent, or a part of the
+            options is not usable.
+        ValueError: a component's name cannot be used.
     """
-    observers = check_observers(observers)
+    observers, components = check_observers(observers), check_components(components)
     started_ns = process_start_ns() if argv is None else time.perf_counter_ns()
     argv = sys.argv[1:] if argv is None else argv
-    return _train(Program(argv, extra_parts, defaults), observers, started_ns)
+    return _train(Program(argv, extra_parts, defaults), observers, started_ns, components)
 
 
-def _train(program: Program, observers: Sequence[RunObserver], started_ns: int) -> int:
+def _train(
+    program: Program, observers: Sequence[RunObserver], started_ns: int, components: Sequence[RunComponent] = ()
+) -> int:
     if program.has_shown_help():
         return 0
     from sample_profiler.cli.training.training import train_as_told
 
-    return train_as_told(program, observers, started_ns)
+    return train_as_told(program, observers, started_ns, components)

@@ -28,7 +28,7 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.vocabulary import CHILDREN_CPU_S, ENV_RESET, ENV_STEP, FOR_LEARNER, MAKE_ENV, WAIT
 
-__all__ = ["Evaluator", "EvaluatorOptions", "Places", "PlayedEpisode", "Player", "play"]
+__all__ = ["Evaluator", "EvaluatorOptions", "Places", "PlayedEpisode", "Player", "describe_evaluation", "play"]
 
 logger = logging.getLogger(__name__)
 
@@ -351,17 +351,30 @@ class Evaluator:
         )
 
     def _end(self) -> None:
-        episodes = self._episodes
-        values = {
-            key: [episode.extra[key] for episode in episodes if key in episode.extra]
-            for key in {key for episode in episodes for key in episode.extra}
-        }
-        values["reward"] = [episode.reward for episode in episodes]
-        values["len"] = [float(episode.num_frames) for episode in episodes]
-        means = {key: float(np.mean(each)) for key, each in values.items()}
-        means["reward_stddev"] = float(np.std(values["reward"], ddof=1)) if len(episodes) > 1 else 0.0
-        self._reports.send(EvaluationFinished(self._policy, self._frames, len(episodes), means))
+        self._reports.send(describe_evaluation(self._policy, self._frames, self._episodes, self.name))
         self._episodes, self._playing = [], None
+
+
+def describe_evaluation(
+    policy: int, frames: int, episodes: Sequence[PlayedEpisode], component: str
+) -> EvaluationFinished:
+    """Return what is told of an evaluation.
+
+    Args:
+        policy: that has played.
+        frames: that it had been trained on.
+        episodes: one or more.
+        component: that has let it play.
+    """
+    values = {
+        key: [episode.extra[key] for episode in episodes if key in episode.extra]
+        for key in {key for episode in episodes for key in episode.extra}
+    }
+    values["reward"] = [episode.reward for episode in episodes]
+    values["len"] = [float(episode.num_frames) for episode in episodes]
+    means = {key: float(np.mean(each)) for key, each in values.items()}
+    means["reward_stddev"] = float(np.std(values["reward"], ddof=1)) if len(episodes) > 1 else 0.0
+    return EvaluationFinished(policy, frames, len(episodes), means, component)
 
 
 def _mean_by_name(statistics: list[dict[str, float]]) -> dict[str, float]:

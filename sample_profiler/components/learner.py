@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
-from sample_profiler.components.messages import Counters, TargetReached, TrainingStatistics
+from sample_profiler.components.messages import (
+    CheckpointSaved,
+    Counters,
+    TargetReached,
+    TrainingStatistics,
+    TrainingStep,
+    WeightsPublished,
+)
 from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
@@ -81,6 +89,7 @@ class LearnerOptions:
         encoder_steps: steps that go through its encoder at once.
         first_step_patience_s: that is to be had with the first training step, if more than with others.
         num_useful_threads: more would not train such a network faster; 0: not known.
+        told: messages that somebody wants to be told of; of these signals no others are reported.
     """
 
     sampling: SamplingOptions
@@ -92,6 +101,7 @@ class LearnerOptions:
     seed: int
     first_step_patience_s: float = 0.0
     num_useful_threads: int = 0
+    told: frozenset[type] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,7 @@ class Learner:
             self._pulse,
             self._is_sound,
         )
+        self.progress.on_saved = self._tell_of_checkpoint
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""
@@ -250,6 +261,9 @@ class Learner:
             self._count(lag)
             self._latest_slots = slots[:_MOST_LOOKED_AT]
             self._ports.trained.send(slots)
+            if TrainingStep in self._options.told:
+                iteration = int(self._memory.counters.training_iterations[self._policy])
+                self._ports.reports.send(TrainingStep(self.name, self._policy, iteration, self.progress.frames))
         if time.monotonic() >= self._next_statistics_s:
             with self.timing.add_time(REPORT_STATISTICS):
                 self._report_statistics(dataset, lag)
@@ -412,6 +426,12 @@ class Learner:
         version = self._trainer.num_steps
         self._memory.weights.publish(self._trainer.model.state_dict(), version)
         self.timing.mark_flow(flow_point(START, WEIGHTS, weights_payload(self._policy, version)))
+        if WeightsPublished in self._options.told:
+            self._ports.reports.send(WeightsPublished(self.name, self._policy, version))
+
+    def _tell_of_checkpoint(self, kind: str, path: Path, frames: int) -> None:
+        if CheckpointSaved in self._options.told:
+            self._ports.reports.send(CheckpointSaved(self.name, self._policy, kind, str(path), frames))
 
     def _count(self, lag: torch.Tensor) -> None:
         counters, policy = self._memory.counters, self._policy

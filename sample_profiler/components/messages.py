@@ -16,13 +16,9 @@ from sample_profiler.runtime.messages.shared_memory import SharedArrays
 from sample_profiler.storage.goal_times import GoalTimes
 
 __all__ = [
-    "MESSAGE_TYPES",
-    "Counters",
-    "EpisodeStatistics",
-    "EpisodesFinished",
-    "EvaluationFinished",
-    "TargetReached",
-    "TrainingStatistics",
+    *("MESSAGE_TYPES", "CheckpointSaved", "ComponentSummaries", "Counters", "EpisodeStatistics", "EpisodesFinished"),
+    *("EvaluationFinished", "Started", "Stopped", "Stopping", "TargetReached", "TrainingStatistics", "TrainingStep"),
+    "WeightsPublished",
 ]
 
 
@@ -45,13 +41,15 @@ class EpisodeStatistics:
 
 @dataclass(frozen=True)
 class EpisodesFinished:
-    """Episodes that ended at one RolloutWorker since its last report.
+    """Episodes that ended at one RolloutWorker since its last report, a second ago or more.
 
     Attributes:
         episodes: one for each agent whose episode ended.
+        component: the RolloutWorker.
     """
 
     episodes: tuple[EpisodeStatistics, ...]
+    component: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,18 +76,20 @@ class EvaluationFinished:
         frames: that it had been trained on.
         num_episodes: that it played.
         values: means over the episodes by name: "reward", "len", what the environment adds; and "reward_stddev".
+        component: that has let it play.
     """
 
     policy: int
     frames: int
     num_episodes: int
     values: dict[str, float]
+    component: str = ""
 
-    def describe(self) -> str:
-        """Say how it went."""
+    def __str__(self) -> str:
+        values = self.values
         return (
-            f"Evaluation of policy {self.policy} after {self.frames:,} frames: reward {self.values['reward']:.3f} ± "
-            f"{self.values['reward_stddev']:.3f} over {self.num_episodes} episodes"
+            f"Evaluation of policy {self.policy} after {self.frames:,} frames: reward {values['reward']:.3f} ± "
+            f"{values['reward_stddev']:.3f} over {self.num_episodes} episode{'s' if self.num_episodes > 1 else ''}"
         )
 
 
@@ -104,8 +104,113 @@ class TargetReached:
     policy: int
 
 
-MESSAGE_TYPES = (EpisodesFinished, EvaluationFinished, TargetReached, TrainingStatistics)
+@dataclass(frozen=True)
+class ComponentSummaries:
+    """Figures for TensorBoard, from a component of the user's own.
+
+    Attributes:
+        component: that reports them.
+        policy: with whose figures they are written.
+        frames: that it had been trained on.
+        values: figures by their TensorBoard name.
+    """
+
+    component: str
+    policy: int
+    frames: int
+    values: dict[str, float]
+
+
+MESSAGE_TYPES = (EpisodesFinished, EvaluationFinished, TargetReached, TrainingStatistics, ComponentSummaries)
 """What handlers can be registered for."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A component has begun to work; of the Runner: the run has, and all components have been started.
+
+    Attributes:
+        component: which.
+    """
+
+    component: str
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A Learner has trained on another dataset.
+
+    Attributes:
+        component: the Learner.
+        policy: that it trains.
+        iteration: datasets that it has trained on in this run, this one included.
+        frames: that the policy has been trained on, earlier runs included.
+    """
+
+    component: str
+    policy: int
+    iteration: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class WeightsPublished:
+    """A Learner has published weights: inference uses them from now on.
+
+    Attributes:
+        component: the Learner.
+        policy: whose weights they are.
+        version: optimizer steps behind them.
+    """
+
+    component: str
+    policy: int
+    version: int
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """A Learner has written a checkpoint.
+
+    Attributes:
+        component: the Learner.
+        policy: that is in it.
+        kind: "latest", "best" or "milestone".
+        path: of the file; that of the latest is removed when there are enough newer ones.
+        frames: that the policy in it had been trained on.
+    """
+
+    component: str
+    policy: int
+    kind: str
+    path: str
+    frames: int
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """The run is about to end.
+
+    Attributes:
+        component: that is to end with it, or the Runner.
+        reason: why, in words.
+    """
+
+    component: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A component has let go of everything, or is lost; of the Runner: all have, and the run is over.
+
+    Attributes:
+        component: which.
+        failure: why it, or the run, failed; empty: it ended in order.
+    """
+
+    component: str
+    failure: str = ""
 
 
 class Counters:

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,6 +74,7 @@ class TrainingProgress:
     Attributes:
         frames: that the policy has been trained on.
         random: draws minibatches.
+        on_saved: is called with the kind, the path and the frames of each checkpoint that was written.
 
     Raises:
         CheckpointError: there is a checkpoint, and it is of another network or cannot be read.
@@ -91,6 +93,7 @@ class TrainingProgress:
     ) -> None:
         self.frames = 0
         self.random = np.random.default_rng(seed)
+        self.on_saved: Callable[[str, Path, int], None] = lambda *_: None
         self._is_sound = is_sound
         self._course: RunCourse | None = None
         self._loaded_course: dict[str, Any] | None = None
@@ -167,8 +170,9 @@ class TrainingProgress:
         if best is None:
             return
         with self._saving():
-            self._checkpoints.save_best(best.state, best.num_steps, best.num_frames, name, best.metric)
+            path = self._checkpoints.save_best(best.state, best.num_steps, best.num_frames, name, best.metric)
         self._best_metric, self._unwritten_best = best.metric, None
+        self.on_saved("best", path, best.num_frames)
 
     def _save_latest(self) -> None:
         num_reached = self._counters.goal_times.num_reached(self._policy)
@@ -179,8 +183,9 @@ class TrainingProgress:
             # First: it has episodes counted that are part of the state.
             course = self._course.take() if self._course else None
             state = self._state() if course is None else self._state() | {"course": course}
-            self._checkpoints.save(state, self._trainer.num_steps, self.frames)
+            path = self._checkpoints.save(state, self._trainer.num_steps, self.frames)
         self._steps_saved, self._reached_saved = self._trainer.num_steps, num_reached
+        self.on_saved("latest", path, self.frames)
 
     @property
     def _looks_after_datasets(self) -> bool:
@@ -268,7 +273,8 @@ class TrainingProgress:
         if not self._is_worth_saving():
             return
         with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._saving():
-            self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
+            path = self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
+            self.on_saved("milestone", path, self.frames)
 
     def _save_best_if_possible(self) -> None:
         if not self._looks_after_datasets:

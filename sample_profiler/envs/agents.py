@@ -26,6 +26,7 @@ from sample_profiler.envs.contract import (
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
+from sample_profiler.envs.methods import find_method
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.envs.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError, EnvError
@@ -308,6 +309,21 @@ class AgentsEnv:
         """
         with self._named("render"):
             return self._env.render()
+
+    def call(self, method: str, arguments: Sequence[Any]) -> None:
+        """Call a method of the environment, through its wrappers; what it returns is dropped.
+
+        Raises:
+            EnvContractError: it has no such method.
+            EnvError: it raised in it.
+        """
+        call = find_method(self._env, method)
+        if call is None:
+            raise EnvContractError(
+                f"{self._title} has no method {method}(): neither the environment itself nor a wrapper around it"
+            )
+        with self._named(method):
+            call(*arguments)
 
     @property
     def offers_state(self) -> bool:

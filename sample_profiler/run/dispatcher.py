@@ -1,4 +1,4 @@
-"""Owns who listens to a run: observers and handlers of messages, who may neither take the Runner along nor hold it up.
+"""Owns who listens to a run: observers, handlers, slots, none of whom may take the Runner along or hold it up.
 
 What they raise is a failure of the run. What they do takes as long as it takes. So what comes again and again is only
 owed to them at first: with each turn of its loop the Runner tells a little of it, and in between it looks at the clock,
@@ -18,7 +18,7 @@ from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.errors import ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener
+from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener, SlotListener
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.runtime.processes.failure import HangError
@@ -48,13 +48,13 @@ class _Owed(LocalChannel):
 
 
 class Dispatcher:
-    """Observers and message handlers of a run.
+    """Observers, message handlers, and slots of a run that are called in the Runner's process.
 
     What a user has written may raise. Whoever does is told of nothing more, but that the run ends. Who asks components
     for something when the run has ended, or one of them is lost, is not to blame: nobody can know that before.
 
-    Each call is a block of the Runner: within `observers` or `message_handlers` one with the name of the class or the
-    function, and in that one with the name of the event.
+    Each call is a block of the Runner: within `observers`, `message_handlers` or `slots` one with the name of the class
+    or the function, and in that one with the name of the event.
 
     Args:
         observers: who is told how the run goes.
@@ -79,6 +79,7 @@ class Dispatcher:
     ) -> None:
         self._observers = list(map(ObserverListener, observers))
         self._handlers: list[HandlerListener] = []
+        self._slots: list[SlotListener] = []
         self._next: deque[Listener] = deque(self._observers)
         self._timing = timing
         self._fail = fail
@@ -109,6 +110,15 @@ class Dispatcher:
         listener = HandlerListener(message_type, handler)
         self._handlers.append(listener)
         self._next.append(listener)
+
+    def add_slot(self, signal: str, slot: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a function that owes a slot a call with a payload of a signal."""
+        listener = next((each for each in self._slots if each.slot == slot), None)
+        if listener is None:
+            listener = SlotListener(slot)
+            self._slots.append(listener)
+            self._next.append(listener)
+        return partial(listener.owe, signal)
 
     def tell(self, event: str, call: Callable[[RunObserver], None]) -> None:
         """Tell all observers that still listen of an event, now, and not of an earlier one alike that they are owed."""
@@ -143,8 +153,8 @@ class Dispatcher:
     def owe_message(self, runner: Runner, message: Any) -> None:
         """Owe the handlers of messages of its type that they are called with it."""
         for listener in self._handlers:
-            if listener.message_type is type(message) and listener.is_listening:
-                listener.owe_message(runner, message)
+            if listener.message_type is type(message):
+                listener.owe(runner, message)
 
     def serve(self) -> None:
         """Take a turn: tell what is owed to one after another, for a moment; the rest of them is first in the next."""

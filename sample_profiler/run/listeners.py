@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.run.observers import RunObserver
-from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, WAIT
+from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, SLOTS, WAIT
 
-__all__ = ["HandlerListener", "Listener", "ObserverListener"]
+__all__ = ["HandlerListener", "Listener", "ObserverListener", "SlotListener"]
 
 logger = logging.getLogger(__name__)
 
 _TRAINING_STEP = "on_training_step"
 _MOST_NAME = 80  # of characters: a record file has not room for any number of them
-_TAKEN = (WAIT, OBSERVERS, MESSAGE_HANDLERS)  # beginnings of names of blocks that mean something else
+_TAKEN = (WAIT, OBSERVERS, MESSAGE_HANDLERS, SLOTS)  # beginnings of names of blocks that mean something else
 _MOST_MESSAGES = 10_000  # that wait for one handler
 _WINDOW_S = 5.0  # of the Runner's time, at least, that a listener is judged by
 _MUCH = 0.1  # of it
@@ -67,7 +68,7 @@ class _CallTimes:
 
 
 class Listener:
-    """An observer or a message handler: who it is, what it is owed, and how long it takes.
+    """An observer, a message handler or a slot: who it is, what it is owed, and how long it takes.
 
     What comes again and again is owed to it as *steps*, of which it is told each, in order. Of what is only news the
     latest is owed.
@@ -79,6 +80,7 @@ class Listener:
         step: the event that its steps are, as a block is named.
 
     Attributes:
+        block: as given.
         name: under which its block and the log have it: short, printable, without a slash, and not that of another kind
             of block.
         is_listening: it has not raised. Nothing is owed to whoever has.
@@ -91,9 +93,14 @@ class Listener:
         self.is_listening = True
         self.latest: dict[str, Call] = {}
         self.block = block
-        self.step = step
+        self._step = step
         self._what = what
         self._times: dict[str, _CallTimes] = {}
+
+    @property
+    def step(self) -> str:
+        """The event that its next step is."""
+        return self._step
 
     @property
     def num_steps(self) -> int:
@@ -173,37 +180,39 @@ class ObserverListener(Listener):
         return f"{self.num_steps:,} training step{'s were' if self.num_steps > 1 else ' was'} not told to {self.name}"
 
 
-class HandlerListener(Listener):
-    """A message handler; its steps are messages.
+class _QueueListener(Listener):
+    """A function; its steps are calls of it, each with something else.
 
     Args:
-        message_type: of these.
-        handler: is called with what is owed.
+        block: that its own block is in.
+        what: it is, in words.
+        function: is called with what is owed.
+        step: what is owed, as a block is named.
     """
 
-    def __init__(self, message_type: type, handler: Callable[[Any, Any], None]) -> None:
-        super().__init__(MESSAGE_HANDLERS, "Message handler", _name_of(handler), message_type.__name__)
-        self.message_type = message_type
-        self._handler = handler
-        self._messages: deque[tuple[Any, Any]] = deque()
+    def __init__(self, block: str, what: str, function: Callable[..., None], step: str) -> None:
+        super().__init__(block, what, _name_of(function), step)
+        self._function = function
+        self._calls: deque[tuple[Any, ...]] = deque()
         self._num_dropped = 0
 
     @property
     def num_steps(self) -> int:
-        """How many messages it is owed."""
-        return len(self._messages)
+        """How many calls it is owed."""
+        return len(self._calls)
 
-    def owe_message(self, runner: Any, message: Any) -> None:
-        """Owe it a message; of more than can be kept, the oldest is dropped."""
-        if len(self._messages) == _MOST_MESSAGES:
-            self._messages.popleft()
+    def owe(self, *arguments: Any) -> None:
+        """Owe it a call, unless it has raised; of more than can be kept, the oldest is dropped."""
+        if not self.is_listening:
+            return
+        if len(self._calls) == _MOST_MESSAGES:
+            self._calls.popleft()
             self._num_dropped += 1
-        self._messages.append((runner, message))
+        self._calls.append(arguments)
 
     def take_step(self) -> Call:
-        """Return the call with the next message."""
-        runner, message = self._messages.popleft()
-        return lambda: self._handler(runner, message)
+        """Return the next call."""
+        return partial(self._function, *self._calls.popleft())
 
     def describe_missed(self) -> str:
         """Say how many messages it has not been told."""
@@ -211,7 +220,42 @@ class HandlerListener(Listener):
         if not num_missed or not self.is_listening:
             return ""
         messages = "messages were" if num_missed > 1 else "message was"
-        return f"{num_missed:,} {self.step} {messages} not told to {self.name}"
+        return f"{num_missed:,} {self._step} {messages} not told to {self.name}"
+
+
+class HandlerListener(_QueueListener):
+    """A message handler; its steps are messages.
+
+    Args:
+        message_type: of these.
+        handler: is called with the Runner and a message.
+    """
+
+    def __init__(self, message_type: type, handler: Callable[[Any, Any], None]) -> None:
+        super().__init__(MESSAGE_HANDLERS, "Message handler", handler, message_type.__name__)
+        self.message_type = message_type
+
+
+class SlotListener(_QueueListener):
+    """A slot; its steps are what signals tell, of all that it is connected to in the order in which it happened.
+
+    Args:
+        slot: is called with a payload.
+    """
+
+    def __init__(self, slot: Callable[[Any], None]) -> None:
+        super().__init__(SLOTS, "Slot", slot, "signal")
+        self.slot = slot
+
+    @property
+    def step(self) -> str:
+        """The name of the signal that it is owed next."""
+        return self._calls[0][0] if self._calls else self._step
+
+    def take_step(self) -> Call:
+        """Return the call with the next payload."""
+        _, payload = self._calls.popleft()
+        return partial(self._function, payload)
 
 
 def _name_of(handler: object) -> str:

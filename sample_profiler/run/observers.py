@@ -40,8 +40,19 @@ class RunObserver:
     called in any case.
 
     An exception ends the run as a failure of the Runner; whoever raised it is told of nothing more but `on_stop`. The
-    Runner can be asked for more: `statistics`, `call`, `register_message_handler`.
+    Runner can be asked for more: `statistics`, `call`, `register_message_handler`, and `signals`, which tell functions
+    of what happens, here or in components of one's own.
     """
+
+    def on_connect_components(self, runner: Runner) -> None:
+        """Connect slots to signals, before any component is started; called before all others.
+
+        A slot is called in the event loop of whom it belongs to: a method of a component of one's own
+        (`train(components=[…])`) in that one's process, all others as message handlers are::
+
+            runner.signals.checkpoint_saved.connect(self.note_checkpoint)
+            runner.component("Learner_0").training_step.connect(my_component.on_step)
+        """
 
     def on_init(self, runner: Runner) -> None:
         """See the run before anything is trained: the moment to register message handlers.

@@ -29,6 +29,7 @@ from sample_profiler.profiling import TWIN, Session
 from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_latest_place
 from sample_profiler.run.env_probe import EnvProbe
+from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
 from sample_profiler.run.layout.topology import describe_processes, recording_options
 from sample_profiler.run.memory_needs import (
@@ -158,8 +159,12 @@ def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: in
     )
 
 
-def allow_processes(config: Config) -> None:
+def allow_processes(config: Config, num_own: int = 0) -> None:
     """See to it that this process may open as many files as its children need, before anything is overwritten.
+
+    Args:
+        config: of the run.
+        num_own: how many components of the user's own it has.
 
     Raises:
         ConfigError: the system's limit is too low.
@@ -169,7 +174,7 @@ def allow_processes(config: Config) -> None:
         return
     per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
     per_policy += bool(config.evaluation.eval_every_steps)
-    num_processes = sampling.num_workers + sampling.num_policies * per_policy
+    num_processes = sampling.num_workers + sampling.num_policies * per_policy + num_own
     num_files = _FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE
     if sampling.inference == "worker":  # a pipe from each policy's Learner to each worker, for the first weights
         num_files += 2 * sampling.num_workers * sampling.num_policies
@@ -208,6 +213,7 @@ def execute_run(
     observers: Sequence[RunObserver],
     started_ns: int | None = None,
     probe: EnvProbe | None = None,
+    components: Sequence[RunComponent] = (),
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -219,6 +225,7 @@ def execute_run(
         observers: who is told how the run goes.
         started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
         probe: of the environment, which is still being closed while the run begins. None: that is over.
+        components: of the user's own.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
@@ -236,7 +243,7 @@ def execute_run(
     records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)
     records.set_earlier_aside()
     try:
-        return _run_to_the_end(blueprint, observers, records, started_ns, seed, probe)
+        return _run_to_the_end(blueprint, observers, records, started_ns, seed, probe, components)
     except BaseException:  # a second Ctrl+C, too
         records.put_earlier_back()
         raise
@@ -249,6 +256,7 @@ def _run_to_the_end(
     started_ns: int,
     seed: int,
     probe: EnvProbe | None,
+    components: Sequence[RunComponent],
 ) -> RunResult:
     is_serial = blueprint.config.sampling.serial_mode
     options = recording_options(blueprint.config, blueprint.run_folder)
@@ -263,7 +271,8 @@ def _run_to_the_end(
     try:
         make_wiring = SerialWiring if is_serial else ParallelWiring
         watch = MainThreadWatch(blueprint.config.faults.hang_timeout, partial(_locate, recording))
-        wiring = make_wiring(blueprint, observers, Surroundings(recording, records, started_ns, watch, probe))
+        surroundings = Surroundings(recording, records, started_ns, watch, probe)
+        wiring = make_wiring(blueprint, observers, surroundings, components)
         runner = wiring.runner
         with watch:
             with looking(runner.standstills.look), signals_calling(interrupt, wiring.kill):
@@ -356,7 +365,11 @@ def _make_result(
         unrecorded=runner.unrecorded,
         session=records.write_session({**told, **facts, "seed": seed}, steady, is_clean=failure is None),
         steady=steady,
-        processes={} if blueprint.config.sampling.serial_mode else describe_processes(blueprint),
+        processes=(
+            {}
+            if blueprint.config.sampling.serial_mode
+            else describe_processes(blueprint, runner.extensions.plan(blueprint))
+        ),
         keeps_earlier=records.keeps_earlier,
         process_s=facts["elapsed_s"] + blueprint.counters.goal_times.start_up_s,
         goals=goals,

@@ -10,7 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,17 +30,17 @@ from sample_profiler.run.commands.requests import AsksComponents
 from sample_profiler.run.commands.selection import name_some
 from sample_profiler.run.commands.sender import CommandSender, CommandTarget
 from sample_profiler.run.dispatcher import Dispatcher
+from sample_profiler.run.extensions.extensions import HasSignals
 from sample_profiler.run.layout.blueprint import frames_per_step
 from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
-from sample_profiler.run.processes import Processes
 from sample_profiler.run.records.goals import Goals
-from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.records.statistics import RunStatistics
+from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
-from sample_profiler.runtime.loop.event_loop import Input, LoopControl, Timer
+from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.machine.machine import machine_busy_s
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
@@ -51,7 +51,7 @@ from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.signals.suspension import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
 
-__all__ = ["Runner", "RunnerLinks"]
+__all__ = ["Runner"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,26 +64,7 @@ _WARM_UP_ITERATIONS = 3  # networks and environments have been used by then; mem
 Message = TypeVar("Message")
 
 
-@dataclass(frozen=True)
-class RunnerLinks:
-    """What connects the Runner with everybody else.
-
-    Attributes:
-        reports: queues of the components of this process.
-        processes: that the run has started.
-        records: what all processes have recorded.
-        update_recording: brings the record file of this process up to date.
-        loop: ends the loop that the Runner runs in, or has it ask anew what the Runner listens to.
-    """
-
-    reports: Sequence[LocalReports]
-    processes: Processes
-    records: RunRecords
-    update_recording: Callable[[], None]
-    loop: LoopControl
-
-
-class Runner(AsksComponents):
+class Runner(AsksComponents, HasSignals):
     """Watches a run.
 
     Args:
@@ -133,7 +114,9 @@ class Runner(AsksComponents):
         self.counters = counters
         self.goals = Goals(config.saving, self.statistics, counters, config.machine.stats_avg)
         self._failure_log = FailureLog()
+        self.extensions = links.extensions
         self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
+        self.guard.go_on_without(self.extensions.may_be_lost, self._let_go)
         self.failure: Failure | None = None
         self.reason = ""
         self.is_interrupted = False
@@ -152,6 +135,7 @@ class Runner(AsksComponents):
             is_over=lambda: bool(self.reason),
             rest=_SERIAL_REST if config.sampling.serial_mode else 0.0,
         )
+        self.extensions.join(self._dispatcher.add_slot, self.fail)
         self._run_folder = run_folder
         self._answers = LocalReports()
         self.command_sender = CommandSender([], self.take_reports, lambda: self.reason, self.timing)
@@ -161,6 +145,11 @@ class Runner(AsksComponents):
         self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
         self._policies_to_train = set(policies)
         self._failed: set[str] = set()
+
+    def connect_components(self) -> None:
+        """Have observers and components connect their slots; called once, before any component is started."""
+        self._dispatcher.tell("on_connect_components", lambda observer: observer.on_connect_components(self))
+        self.extensions.connect(self, self.fail)
 
     def introduce(self) -> None:
         """Show the run to its observers; called once, before anything is trained."""
@@ -196,6 +185,7 @@ class Runner(AsksComponents):
 
     def start(self) -> None:
         """Tell observers, and wait for the first report."""
+        self.extensions.take(Heartbeat(self.name), self.command_sender)
         self._dispatcher.tell("on_start", lambda observer: observer.on_start(self))
 
     def wait_block(self) -> str:
@@ -210,8 +200,10 @@ class Runner(AsksComponents):
         self._update_status()
         self.records.end_timeline()
         self._dispatcher.forget("on_summaries")  # of these, the last are told of in any case
-        self._dispatcher.close()
         status = self.statistics.status()
+        self.extensions.emit(status)
+        self.extensions.note_end(self.name, self.failure.message if self.failure else "")
+        self._dispatcher.close()
         with self._processes.beating():
             self._dispatcher.tell("on_summaries", lambda observer: observer.on_summaries(status))
             self.records.write_timers()
@@ -280,7 +272,7 @@ class Runner(AsksComponents):
                     self.statistics.add_training(report.policy, report.values)
                 case EvaluationFinished():
                     self.statistics.add_evaluation(report)
-                    logger.info("%s", report.describe())
+                    logger.info("%s", report)
                 case TargetReached():
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
@@ -304,6 +296,7 @@ class Runner(AsksComponents):
                 case StoodStill():
                     self.standstills.note(report)
             self._dispatcher.owe_message(self, report)
+            self.extensions.take(report, self.command_sender)
 
     def take_reports(self) -> None:
         """Take in what components have reported by now, and show that the Runner goes on."""
@@ -357,6 +350,7 @@ class Runner(AsksComponents):
     def _end(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason
+            self.extensions.note_stopping(reason)
         self._links.loop.stop()
 
     def _on_exits(self, processes: list[Child]) -> None:
@@ -365,10 +359,23 @@ class Runner(AsksComponents):
             self.handle_reports(process.reports.receive())  # it may have said why
             if process.was_asked_to_end and not self.reason:
                 time.sleep(SAME_SIGNAL_S)  # whoever ends all processes of a job reaches this one, too, if later
+        for process in ended:
+            self.extensions.note_end(process.name, f"its process {process.describe_exit()}")
         if self.failure is None and not self.reason:
             self.guard.take_exits(ended)
             if self._failed:  # which is told of all of them together
                 self._failed.update(process.name for process in ended)
+
+    def _let_go(self, lost: Child, rescue: Rescue) -> None:
+        """Go on without a component."""
+        self._forget(lost)
+        rescue.bury(lost)
+        self.command_sender.remove(lost.name)
+
+    def _forget(self, lost: Child) -> None:
+        self._reports = [source for source in self._reports if source is not lost.reports]
+        self._exits = [source for source in self._exits if source is not lost.exit]
+        self._links.loop.refresh()
 
     def _replace(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
         if self.reason:  # since another one of the same moment was replaced
@@ -378,8 +385,7 @@ class Runner(AsksComponents):
             self._replace_process(lost, failure, rescue)
 
     def _replace_process(self, lost: Child, failure: Failure, rescue: Rescue) -> None:
-        self._reports = [source for source in self._reports if source is not lost.reports]
-        self._exits = [source for source in self._exits if source is not lost.exit]
+        self._forget(lost)
         try:
             child = rescue.replace(lost, self, self.command_sender.names())
         except (CommandError, OSError) as error:  # OSError: there is no room for another process
@@ -391,8 +397,8 @@ class Runner(AsksComponents):
             return
         self.watch(child)
         self.command_sender.replace(child)
+        self.extensions.note_successor(child, self.command_sender)
         self._finished.discard(lost.name)  # if the lost one has finished, its successor has not
-        self._links.loop.refresh()
         self.records.add_up_lost(lost.name)
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "
@@ -437,6 +443,7 @@ class Runner(AsksComponents):
         self.handle_reports(self._answers.receive())
         if self._control is not None:
             self._control.poll()
+        self.extensions.look(self.command_sender)
 
     def _write_summaries(self) -> None:
         status = self.statistics.status()
@@ -446,6 +453,7 @@ class Runner(AsksComponents):
                 observer.on_summaries(status)
 
         self._dispatcher.owe("on_summaries", tell)
+        self.extensions.emit(status)
         with self._processes.beating():
             self.records.write_timers()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,14 +15,18 @@ from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.run.commands.selection import name_some
 from sample_profiler.run.commands.sender import LocalTarget
 from sample_profiler.run.env_probe import EnvProbe
+from sample_profiler.run.extensions.component import RunComponent
+from sample_profiler.run.extensions.extensions import Extensions
+from sample_profiler.run.extensions.mailboxes import LocalMailbox, Mailbox, PipeMailbox
 from sample_profiler.run.layout.blueprint import Blueprint
-from sample_profiler.run.layout.topology import plan_components
+from sample_profiler.run.layout.topology import ComponentPlan, describe_processes, plan_components
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.processes import NoProcesses, Processes, StartedProcesses
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.resume_state import keep_resume_state
-from sample_profiler.run.runner import Runner, RunnerLinks
+from sample_profiler.run.runner import Runner
+from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.loop.event_loop import Component, EventLoop, LocalWaiter, LoopControl, PipeWaiter, Timer
 from sample_profiler.runtime.loop.recording import Recording
@@ -30,7 +34,7 @@ from sample_profiler.runtime.loop.turns import Turns
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import LocalReports
-from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S, Heartbeat
 from sample_profiler.runtime.processes.child import finish_component, report_end
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch, WatchedReports
@@ -71,6 +75,7 @@ class ParallelWiring:
         blueprint: of the run.
         observers: who is told how the run goes.
         surroundings: what there is of the run before its components.
+        components: of the user's own.
 
     Attributes:
         runner: of the run.
@@ -81,6 +86,7 @@ class ParallelWiring:
         blueprint: Blueprint,
         observers: Sequence[RunObserver],
         surroundings: Surroundings,
+        components: Sequence[RunComponent] = (),
     ) -> None:
         self._blueprint = blueprint
         self._watch = watch = surroundings.watch
@@ -88,7 +94,8 @@ class ParallelWiring:
         self._rescue = Rescue(blueprint, self._supervisor)
         self._processes = StartedProcesses(self._supervisor, watch, self._rescue)
         self._control = LoopControl()
-        self.runner = _make_runner(blueprint, observers, surroundings, [], self._processes, self._control)
+        extensions = _make_extensions(blueprint, components, PipeMailbox)
+        self.runner = _make_runner(blueprint, observers, surroundings, [], self._processes, self._control, extensions)
         self._timers = [surroundings.recording.timer(), Timer(CHECK_INTERVAL_S, partial(end_due_captures, watch.beat))]
         if surroundings.probe is not None:
             self._timers.append(Timer(_PROBE_INTERVAL_S, surroundings.probe.look))
@@ -100,7 +107,7 @@ class ParallelWiring:
             OSError: the system has no room for one of them.
         """
         try:
-            for plan in plan_components(self._blueprint):
+            for plan in _plan_connected(self._blueprint, self.runner):
                 if self.runner.reason:
                     break
                 self.runner.watch(self._supervisor.spawn(plan.settings, plan.make))
@@ -181,6 +188,7 @@ class SerialWiring:
         blueprint: Blueprint,
         observers: Sequence[RunObserver],
         surroundings: Surroundings,
+        components: Sequence[RunComponent] = (),
     ) -> None:
         self._blueprint = blueprint
         self._watch = surroundings.watch
@@ -194,7 +202,10 @@ class SerialWiring:
         self._active = ""
         self._loop: EventLoop | None = None
         self._control = LoopControl()
-        self.runner = _make_runner(blueprint, observers, surroundings, [self._reports], NoProcesses(), self._control)
+        extensions = _make_extensions(blueprint, components, LocalMailbox)
+        self.runner = _make_runner(
+            blueprint, observers, surroundings, [self._reports], NoProcesses(), self._control, extensions
+        )
 
     def start(self) -> None:
         """Nothing but this process is there, and it has begun."""
@@ -219,8 +230,15 @@ class SerialWiring:
             Timer(CHECK_INTERVAL_S, partial(end_due_captures, beat)),
             Timer(SETTINGS_INTERVAL_S, self._settings.check),
         ]
-        loop = EventLoop(components, LocalWaiter, turns=turns, timers=timers, alive=self._beat, control=self._control)
-        self._loop = loop
+        loop = self._loop = EventLoop(
+            components,
+            LocalWaiter,
+            turns=turns,
+            timers=timers,
+            alive=self._beat,
+            control=self._control,
+            on_begun=lambda name: self._reports.send(Heartbeat(name)),
+        )
         if not runner.reason:  # looked at last: a signal from now on stops the loop
             keep_resume_state(self._blueprint, self._components, loop, runner)
             loop.run()
@@ -260,7 +278,7 @@ class SerialWiring:
             self._settings.check()
 
     def _make_components(self) -> None:
-        for plan in plan_components(self._blueprint):
+        for plan in _plan_connected(self._blueprint, self.runner):
             if self.runner.reason:  # a signal meanwhile
                 break
             self._active = plan.settings.name
@@ -285,9 +303,10 @@ def _make_runner(
     reports: Sequence[LocalReports],
     processes: Processes,
     control: LoopControl,
+    extensions: Extensions,
 ) -> Runner:
     recording = surroundings.recording
-    links = RunnerLinks(reports, processes, surroundings.records, recording.update, control)
+    links = RunnerLinks(reports, processes, surroundings.records, recording.update, control, extensions)
     start_s, age_s = time.monotonic(), (time.perf_counter_ns() - surroundings.started_ns) / NS_PER_S
     blueprint.counters.goal_times.begin(start_s, start_s - age_s)
     runner = Runner(
@@ -302,3 +321,15 @@ def _make_runner(
     runner.timing.backdate(surroundings.started_ns)
     recording.attach(runner)
     return runner
+
+
+def _make_extensions(
+    blueprint: Blueprint, components: Sequence[RunComponent], make_mailbox: Callable[[str], Mailbox]
+) -> Extensions:
+    return Extensions(components, list(describe_processes(blueprint)), make_mailbox)
+
+
+def _plan_connected(blueprint: Blueprint, runner: Runner) -> list[ComponentPlan]:
+    """Have everybody connect to signals, and return the components that the run has then."""
+    runner.connect_components()
+    return plan_components(blueprint, runner.extensions.told, runner.extensions.plan(blueprint))

@@ -8,7 +8,7 @@ import time
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.processes import NoProcesses
 from sample_profiler.run.records.run_records import RunRecords
-from sample_profiler.run.runner import RunnerLinks
+from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.runtime.loop.event_loop import LoopControl
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.processes.failure import Failure

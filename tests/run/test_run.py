@@ -204,7 +204,7 @@ def test_a_signal_while_components_are_made_is_acted_on_before_the_next_one_in_a
 ):
     made = []
 
-    def plan_watched(blueprint):
+    def plan_watched(blueprint, *_):
         for plan in plan_components(blueprint):
             made.append(plan.settings.name)
             yield plan

@@ -1,4 +1,4 @@
-"""Observers and message handlers that take much of the Runner's time.
+"""Observers, message handlers and slots that take much of the Runner's time.
 
 In processes of their own, components do not wait for them; but what the Runner tells them comes late, and what they
 have not been told at the end of the run is left out. In one process, everything waits for them.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 from sample_profiler.profiling.tree.render import printable
-from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS
+from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, SLOTS
 
 __all__ = ["mention_observers", "serial_observers"]
 
-_KINDS = {OBSERVERS: "observer", MESSAGE_HANDLERS: "message handler"}
+_KINDS = {OBSERVERS: "observer", MESSAGE_HANDLERS: "message handler", SLOTS: "slot"}
 """What has a block of its own within these of the Runner."""
 
 _WORTH_TELLING = 0.2  # of what the first takes

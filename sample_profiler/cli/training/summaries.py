@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sample_profiler.analysis.verdict import Verdict
-from sample_profiler.components.messages import EvaluationFinished
+from sample_profiler.components.messages import ComponentSummaries, EvaluationFinished
 from sample_profiler.reports.sections.verdict import verdict_to_markdown
 from sample_profiler.reports.tensorboard import SummaryFile
 from sample_profiler.run.observers import RunObserver
@@ -50,6 +50,7 @@ class TensorBoardSummaries(RunObserver):
         """Remember who asks the others for figures of their own, and have every evaluation written."""
         self._runner = runner
         runner.register_message_handler(EvaluationFinished, self._write_evaluation)
+        runner.register_message_handler(ComponentSummaries, self._write_figures)
 
     def on_summaries(self, status: RunStatus) -> None:
         """Write the figures of this moment, once the run has any of its own."""
@@ -74,6 +75,9 @@ class TensorBoardSummaries(RunObserver):
     def _write_evaluation(self, _: Runner, evaluation: EvaluationFinished) -> None:
         values = {f"eval/{name}": value for name, value in evaluation.values.items()}
         self._writers[evaluation.policy].write(values, evaluation.frames)
+
+    def _write_figures(self, _: Runner, summaries: ComponentSummaries) -> None:
+        self._writers[summaries.policy].write(summaries.values, summaries.frames)
 
 
 _EPISODE_TAGS = {"reward": "reward/reward", "len": "len/len"}

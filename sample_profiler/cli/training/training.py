@@ -16,6 +16,7 @@ from sample_profiler.config.seeds import draw_seed
 from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
 from sample_profiler.files import expand_home
 from sample_profiler.run.env_probe import EnvProbe, begin_probe
+from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.processes.main_module import check_main_module
@@ -29,13 +30,16 @@ __all__ = ["train_as_told"]
 logger = logging.getLogger(__name__)
 
 
-def train_as_told(program: Program, observers: Sequence[RunObserver], started_ns: int) -> int:
+def train_as_told(
+    program: Program, observers: Sequence[RunObserver], started_ns: int, components: Sequence[RunComponent] = ()
+) -> int:
     """Train, and tell what is in the way if it cannot be done.
 
     Args:
         program: that trains.
         observers: are told how the run goes.
         started_ns: when the run began, on the clock of blocks.
+        components: of the user's own.
 
     Returns:
         Exit status, as of `train`.
@@ -45,7 +49,7 @@ def train_as_told(program: Program, observers: Sequence[RunObserver], started_ns
         log = stack.enter_context(contextlib.closing(RunLog()))
         stack.enter_context(signals_raising())
         try:
-            return _train(program, observers, log, stack, started_ns)
+            return _train(program, observers, log, stack, started_ns, components)
         except ConfigError as error:
             logger.error("%s", error)
         except SampleProfilerError as error:
@@ -61,7 +65,12 @@ def train_as_told(program: Program, observers: Sequence[RunObserver], started_ns
 
 
 def _train(
-    program: Program, observers: Sequence[RunObserver], log: RunLog, stack: contextlib.ExitStack, started_ns: int
+    program: Program,
+    observers: Sequence[RunObserver],
+    log: RunLog,
+    stack: contextlib.ExitStack,
+    started_ns: int,
+    components: Sequence[RunComponent],
 ) -> int:
     config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
     config = _with_absolute_profile_dir(_with_seed(config))
@@ -78,7 +87,9 @@ def _train(
     # Not before: it takes as long as the process needs that tries the environment meanwhile.
     from sample_profiler.cli.training.training_run import train_with
 
-    left_behind.exit_status = train_with(config, probe, observers, log, stack, started_ns, is_new=is_new)
+    left_behind.exit_status = train_with(
+        config, probe, observers, log, stack, started_ns, is_new=is_new, components=components
+    )
     return left_behind.exit_status
 
 

@@ -15,6 +15,8 @@ from sample_profiler.cli.training.progress import make_progress
 from sample_profiler.cli.training.summaries import TensorBoardSummaries
 from sample_profiler.config import Config
 from sample_profiler.run.env_probe import EnvProbe
+from sample_profiler.run.extensions.component import RunComponent
+from sample_profiler.run.extensions.own_components import check_portable
 from sample_profiler.run.layout.factories import check_own_parts
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device, execute_run
@@ -43,6 +45,7 @@ def train_with(
     started_ns: int,
     *,
     is_new: bool,
+    components: Sequence[RunComponent] = (),
 ) -> int:
     """Train in the run's folder, and return the exit status.
 
@@ -54,12 +57,15 @@ def train_with(
         stack: keeps what is to be let go of in the end.
         started_ns: when the run began, on the clock of blocks.
         is_new: whether there was no folder when the environment began to be tried.
+        components: of the user's own.
     """
     folder = config.run.folder
     device = choose_device(config)
     env_spec = probe.spec()
     check_spaces(config, env_spec)
-    allow_processes(config)
+    allow_processes(config, len(components))
+    if not config.sampling.serial_mode:
+        check_portable(components)
     if not is_new:
         check_own_parts(config, env_spec)
     take_folder(config, stack, is_new=is_new)
@@ -77,7 +83,7 @@ def train_with(
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
         told = [*observers, progress, summaries]
-        result = execute_run(config, env_spec, device, folder, told, started_ns, probe)
+        result = execute_run(config, env_spec, device, folder, told, started_ns, probe, components)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise

@@ -205,6 +205,7 @@ class RolloutWorker:
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what may be asked of a RolloutWorker while it runs."""
         return {
+            "call_envs": self.call_envs,
             "set_post_collect_hook": self.set_post_collect_hook,
             "enable_profile": partial(enable_profile, self, self._index),
             "disable_profile": self.disable_profile,
@@ -219,6 +220,21 @@ class RolloutWorker:
         raises ends the worker.
         """
         replace_hook(self, hook)
+
+    def call_envs(self, method: str, arguments: tuple[Any, ...]) -> None:
+        """Call a method of all environments of this worker, between two of their steps.
+
+        Args:
+            method: name of the method; it is looked for through wrappers, of a vector in its members.
+            arguments: of the call.
+
+        Raises:
+            EnvContractError: an environment has no such method.
+            EnvError: it raised in it.
+        """
+        with self.timing.add_time("call_envs"):
+            for env in self._envs:
+                env.call(method, arguments)
 
     def disable_profile(self) -> str | None:
         """End a capture that is on, and return the name of its trace; groups that it held back go on.
@@ -297,7 +313,7 @@ class RolloutWorker:
         """Tell the Runner of the episodes that have ended since the last report."""
         episodes = tuple(episode for group in self._groups.values() for episode in group.episodes)
         if episodes:
-            self._ports.reports.send(EpisodesFinished(episodes))
+            self._ports.reports.send(EpisodesFinished(episodes, self.name))
             for group in self._groups.values():
                 group.episodes.clear()
 

@@ -109,6 +109,10 @@ class CommandSender:
         for method, (_, arguments) in self._settings.get(member.name, {}).items():
             member.send_command(Command(next(self.numbers), method, arguments))
 
+    def remove(self, name: str) -> None:
+        """Ask a component no more: it is lost, and nobody takes its place."""
+        self.members = [member for member in self.members if member.name != name]
+
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
         """Call a method of some components, and wait for what it returns.
 

@@ -206,8 +206,8 @@ def make_batcher(blueprint: Blueprint, policy: int, _: Reports) -> Batcher:
     )
 
 
-def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner:
-    """Make the Learner of a policy."""
+def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], reports: Reports) -> Learner:
+    """Make the Learner of a policy; `told` are the messages that somebody wants to be told of."""
     import torch
 
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
@@ -229,8 +229,8 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
         # that outlives its Runner.
         _lock_checkpoints(checkpoints.path)
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
-    told = policy, model.describe(), KERNELS, torch.get_num_threads()
-    logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *told)
+    description = policy, model.describe(), KERNELS, torch.get_num_threads()
+    logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *description)
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -260,6 +260,7 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
             first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
             num_useful_threads=num_useful_threads,
+            told=told,
         ),
         memory=LearnerMemory(
             trajectories=blueprint.trajectories,

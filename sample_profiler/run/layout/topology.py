@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,8 +32,8 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.processes.child import ChildSettings, TellsChanges
 
 __all__ = [
-    *("ComponentPlan", "describe_processes", "plan_components", "plan_rollout_worker", "plan_sampling"),
-    "recording_options",
+    *("ComponentPlan", "child_settings", "describe_processes", "plan_components", "plan_rollout_worker"),
+    *("plan_sampling", "recording_options"),
 ]
 
 _PATIENCE_S = 6.0
@@ -53,15 +53,23 @@ class ComponentPlan:
     make: Callable[[Reports], Component]
 
 
-def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
-    """Return all components but the Runner, in the order in which the serial wiring gives them their turns."""
+def plan_components(
+    blueprint: Blueprint, told: frozenset[type] = frozenset(), own: Sequence[ComponentPlan] = ()
+) -> list[ComponentPlan]:
+    """Return all components but the Runner, in the order in which the serial wiring gives them their turns.
+
+    Args:
+        blueprint: of the run.
+        told: messages that somebody wants to be told of, of those that are not reported anyway.
+        own: components of the user's own.
+    """
     sampling = blueprint.config.sampling
-    settings = partial(_child_settings, blueprint)
+    settings = partial(child_settings, blueprint)
     components = []
     for policy in range(sampling.num_policies):
         num_threads = choose_learner_threads(sampling.num_policies)
         learner = settings(ComponentId(LEARNER, policy), num_threads, patience_s=_LEARNER_PATIENCE_S)
-        components.append(ComponentPlan(learner, partial(make_learner, blueprint, policy)))
+        components.append(ComponentPlan(learner, partial(make_learner, blueprint, policy, told)))
         batcher = settings(ComponentId(BATCHER, policy), num_threads=1)
         components.append(ComponentPlan(batcher, partial(make_batcher, blueprint, policy)))
         for index in range(0 if sampling.inference == "worker" else sampling.policy_workers_per_policy):
@@ -71,7 +79,7 @@ def plan_components(blueprint: Blueprint) -> list[ComponentPlan]:
         if blueprint.config.evaluation.eval_every_steps:
             evaluator = replace(settings(ComponentId(EVALUATOR, policy), num_threads=1), has_environments=True)
             components.append(ComponentPlan(evaluator, partial(make_evaluator, blueprint, policy)))
-    return components + [plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers)]
+    return [*components, *own, *(plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers))]
 
 
 def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> ComponentPlan:
@@ -85,7 +93,7 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
     has_own_inference = sampling.inference == "worker"
     has_one_thread = machine.force_envs_single_thread or has_own_inference
-    settings = _child_settings(
+    settings = child_settings(
         blueprint,
         ComponentId(ROLLOUT_WORKER, index=index),
         num_threads=1 if has_one_thread else choose_worker_threads(sampling.num_workers),
@@ -98,13 +106,22 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
     return ComponentPlan(settings, partial(make, blueprint, index, attempt))
 
 
-def _child_settings(
+def child_settings(
     blueprint: Blueprint,
-    component: ComponentId,
+    component: ComponentId | str,
     num_threads: int | None,
     cpus: tuple[int, ...] | None = None,
     patience_s: float = _PATIENCE_S,
 ) -> ChildSettings:
+    """Return what the process of a component is like.
+
+    Args:
+        blueprint: of the run.
+        component: which.
+        num_threads: for numerical libraries; None leaves their defaults.
+        cpus: the cores that it may use; None leaves all.
+        patience_s: that it is given to finish.
+    """
     config = blueprint.config
     return ChildSettings(
         str(component),
@@ -118,13 +135,17 @@ def _child_settings(
     )
 
 
-def describe_processes(blueprint: Blueprint) -> dict[str, dict[str, object]]:
+def describe_processes(blueprint: Blueprint, own: Sequence[ComponentPlan] = ()) -> dict[str, dict[str, object]]:
     """Return what was chosen for the processes of a parallel run, by component.
+
+    Args:
+        blueprint: of the run.
+        own: components of the user's own.
 
     Returns:
         Threads (None: the libraries' own choice) and cores (None: all).
     """
-    settings = [plan.settings for plan in plan_components(blueprint)]
+    settings = [plan.settings for plan in plan_components(blueprint, own=own)]
     return {each.name: {"threads": each.num_threads, "cores": each.cpus} for each in settings}
 
 

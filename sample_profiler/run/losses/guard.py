@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sample_profiler.config import Config
@@ -59,11 +59,23 @@ class Guard:
         self._fail = fail
         self._replace_child = replace_child
         self._failure_log = failure_log
+        self._may_be_lost: Collection[str] = ()
+        self._let_go: Callable[[Child, Rescue], None] = lambda *_: None
+        self._given_up: set[str] = set()
         self._doomed: dict[str, _Doomed] = {}
         self._next_look_s = 0.0
         # All make and reset their first environments at the same time, and share the cores.
         start_s = config.faults.hang_timeout * max(1.0, config.sampling.num_workers / num_usable_cores())
         self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout, start_s)
+
+    def go_on_without(self, components: Collection[str], let_go: Callable[[Child, Rescue], None]) -> None:
+        """Have the run go on when it loses one of these.
+
+        Args:
+            components: by name.
+            let_go: ends the process of one, which may have ended, and listens to it no more.
+        """
+        self._may_be_lost, self._let_go = components, let_go
 
     def expect(self, component: str) -> None:
         """Watch for signs of life of a component from now on."""
@@ -83,6 +95,9 @@ class Guard:
 
     def take_failure(self, failure: Failure) -> None:
         """Wait for the end of a process that can be replaced; any other failure is that of the run."""
+        if failure.component in self._may_be_lost:
+            self._give_up_component(failure)
+            return
         if self._rescue_if_any is None:
             self._fail(failure)
             return
@@ -105,6 +120,13 @@ class Guard:
 
         If nobody can take the place of the first, that is the failure of the run, and tells of the others.
         """
+        for process in processes:
+            if process.name in self._may_be_lost:
+                self._give_up_component(self._find_failure(process, tells_all=True))
+                self._let_go(process, self._rescue)
+        processes = [process for process in processes if process.name not in self._may_be_lost]
+        if not processes:
+            return
         failures = [self._find_failure(process, tells_all=process is processes[0]) for process in processes]
         if not self._covers(processes[0].name):
             self._fail(_tell_together(failures))
@@ -120,8 +142,8 @@ class Guard:
             lost: why another one is lost, whose place was to be taken.
         """
         # One that hung has been looked into: that tells most.
-        found = [doomed.failure for name, doomed in self._doomed.items() if not self._covers(name)]
-        ended = [process for process in self._rescue.find_ended() if not self._covers(process.name)]
+        found = [doomed.failure for name, doomed in self._doomed.items() if self._is_essential(name)]
+        ended = [process for process in self._rescue.find_ended() if self._is_essential(process.name)]
         found += [self._find_failure(process, tells_all=process is ended[0]) for process in ended]
         return _tell_together([*found, lost]) if found else None
 
@@ -132,6 +154,17 @@ class Guard:
 
     def _covers(self, component: str) -> bool:
         return self._rescue.replacements.covers(component)
+
+    def _is_essential(self, component: str) -> bool:
+        return not self._covers(component) and component not in self._may_be_lost
+
+    def _give_up_component(self, failure: Failure) -> None:
+        """Say, once, that a component is lost and the run goes on."""
+        self._silences.forget(failure.component)
+        if failure.component not in self._given_up:
+            self._given_up.add(failure.component)
+            self._failure_log.write(failure)
+            logger.warning("%s is lost: the run goes on without it, since it may be lost", failure.component)
 
     def _find_failure(self, process: Child, *, tells_all: bool) -> Failure:
         """Return why a process has ended: as it has said, or as can be seen from outside."""

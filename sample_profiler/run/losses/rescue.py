@@ -78,6 +78,10 @@ class Rescue:
         plan = plan_rollout_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
         return self._supervisor.spawn(plan.settings, plan.make)
 
+    def bury(self, child: Child) -> None:
+        """End a process that nobody takes the place of, with everything that it has started and left behind."""
+        self._supervisor.bury(child)
+
     def find(self, component: str) -> Child | None:
         """Return the process of a component."""
         return next((child for child in self._supervisor.children if child.name == component), None)

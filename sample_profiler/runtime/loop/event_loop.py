@@ -158,6 +158,7 @@ class EventLoop:
         turns: counts whose turn it is; needed where several components run here.
         timers: further ones, of the first component.
         control: with which components end it; None: nobody has one but this loop itself.
+        on_begun: is called with the name of each component that has been started.
 
     Attributes:
         control: ends this loop.
@@ -175,6 +176,7 @@ class EventLoop:
         timers: Sequence[Timer] = (),
         alive: Callable[[], None] = lambda: None,
         control: LoopControl | None = None,
+        on_begun: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.control = control or LoopControl()
         self._components = list(components)
@@ -186,6 +188,7 @@ class EventLoop:
         self._timers += [(self._components[0], timer) for timer in timers]
         self._beat = beat
         self._alive = alive
+        self._on_begun = on_begun
         self._has_begun = False
         self._next_due_s = math.inf
         self.unhandled: list[Any] = []
@@ -212,6 +215,7 @@ class EventLoop:
                 break
             self.activate(component)
             component.start()
+            self._on_begun(component.name)
         now_s = time.monotonic()
         for _, timer in self._timers:
             timer.due_s = now_s + timer.interval_s

@@ -1,0 +1,191 @@
+"""What a component of one's own may see of its run, and ask of it; imports PyTorch only when asked for networks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sample_profiler.components.messages import ComponentSummaries
+from sample_profiler.config import Config
+from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
+from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.envs.bad_numbers import BadNumbers
+from sample_profiler.errors import CheckpointError
+from sample_profiler.run.extensions.env_calls import CallEnvs
+from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
+from sample_profiler.run.layout.factories import make_model
+from sample_profiler.runtime.messages.channels import Reports
+from sample_profiler.runtime.messages.heartbeats import Pulse
+
+if TYPE_CHECKING:
+    from sample_profiler.components.evaluation import PlayedEpisode
+    from sample_profiler.model import ActorCritic
+
+__all__ = ["RunAccess"]
+
+
+class RunAccess:
+    """A run as a component of one's own sees it.
+
+    Args:
+        name: of the component.
+        index: among all that are the user's own.
+        blueprint: of the run.
+        reports: to the Runner.
+    """
+
+    def __init__(self, name: str, index: int, blueprint: Blueprint, reports: Reports) -> None:
+        self._name = name
+        self._index = index
+        self._blueprint = blueprint
+        self._reports = reports
+        self._pulse = Pulse(name, reports)
+        self._networks: dict[int, ActorCritic] = {}
+
+    @property
+    def config(self) -> Config:
+        """The run's configuration; every flag is an attribute of it, too."""
+        return self._blueprint.config
+
+    @property
+    def env_spec(self) -> EnvSpec:
+        """Spaces and agents of the environment."""
+        return self._blueprint.env_spec
+
+    def frames(self, policy: int = 0) -> int:
+        """Return the frames that a policy has been trained on, earlier runs included."""
+        return int(self._blueprint.counters.trained_frames[policy])
+
+    def weights_version(self, policy: int = 0) -> int:
+        """Return the optimizer steps behind a policy's newest weights; -1: none have been published yet."""
+        return self._blueprint.weights[policy].version
+
+    def load_weights(self, policy: int = 0) -> tuple[ActorCritic, int]:
+        """Return a policy's network with its newest weights, and the optimizer steps behind them.
+
+        The network is the same object at each call, on the processor, in evaluation mode.
+
+        Raises:
+            CheckpointError: no weights have been published yet; see `weights_version`.
+        """
+        if policy not in self._networks:
+            self._networks[policy] = self._make_network(policy)
+        network = self._networks[policy]
+        version = self._blueprint.weights[policy].load_into(network.state_dict())
+        if version < 0:
+            raise CheckpointError(f"policy {policy} has no weights yet: wait until weights_version() is 0 or more")
+        return network, version
+
+    def play(
+        self,
+        policy: int = 0,
+        num_episodes: int = 10,
+        seed: int | None = None,
+        *,
+        is_deterministic: bool = False,
+    ) -> Iterator[PlayedEpisode | None]:
+        """Play episodes with the weights that are the newest when the first step is asked for.
+
+        The environment is a new one, made as for the run. Episodes are those that `enjoy` plays with the same seed
+        from a checkpoint of these weights.
+
+        Args:
+            policy: who plays.
+            num_episodes: as many are played; where agents end theirs one by one, each has its share.
+            seed: of the environment and of the actions; None: the run's.
+            is_deterministic: the most probable action is taken, instead of one that is drawn.
+
+        Yields:
+            None after each step of the environment, so that whoever asks can do something else in between; an episode
+            after its last step.
+
+        Raises:
+            CheckpointError: no weights have been published yet.
+            EnvError: the environment raised, or breaks its contract.
+        """
+        import torch
+
+        from sample_profiler.components.evaluation import Places, Player, play
+
+        seed = int(self.config.run.seed or 0) if seed is None else seed
+        network = copy.deepcopy(self.load_weights(policy)[0])
+        generator = None if is_deterministic else torch.Generator().manual_seed(seed)
+        env = self._make_env(seed)
+        try:
+            player, places = Player(network, env.num_agents, generator), Places(env, num_episodes)
+            for episode in play(env, player, frames_per_step(self.config), 1, self._bad_numbers()):
+                self.beat()
+                if episode is None:
+                    yield None
+                elif places.take(episode):
+                    yield episode
+                    if places.are_taken:
+                        return
+        finally:
+            env.close()
+
+    def report_evaluation(self, episodes: Sequence[PlayedEpisode], policy: int = 0, frames: int | None = None) -> None:
+        """Tell the run how a policy has played: in the log, in TensorBoard, and by the signal `evaluation_finished`.
+
+        Args:
+            episodes: one or more.
+            policy: that has played.
+            frames: that it had been trained on; None: that it has now.
+        """
+        from sample_profiler.components.evaluation import describe_evaluation
+
+        frames = self.frames(policy) if frames is None else frames
+        self._reports.send(describe_evaluation(policy, frames, episodes, self._name))
+
+    def add_scalars(self, values: Mapping[str, float], policy: int = 0) -> None:
+        """Have figures written for TensorBoard, beside those of a policy, at the frames that it has been trained on.
+
+        Args:
+            values: by name, with a group before a slash: "curriculum/difficulty".
+            policy: number of the policy.
+        """
+        numbers = {str(name): float(value) for name, value in values.items()}
+        self._reports.send(ComponentSummaries(self._name, policy, self.frames(policy), numbers))
+
+    def call_envs(self, method: str, *arguments: Any) -> None:
+        """Have a method of all environments of RolloutWorkers called, between two of their steps.
+
+        It is looked for through wrappers, of a vector in its members, and what it returns is dropped. Nobody waits:
+        while environments have not been told, the newest of further calls of the same method counts. What takes the
+        place of a lost worker is told, too. An environment without the method, and one that raises in it, end the run.
+
+        Args:
+            method: name of the method.
+            arguments: that can be pickled.
+        """
+        self._reports.send(CallEnvs(self._name, method, arguments))
+
+    def beat(self, patience_s: float = 0.0) -> None:
+        """Give a sign of life from inside long work; call it as often as you like.
+
+        Args:
+            patience_s: that is to be had until the next one, if more than usual.
+        """
+        self._pulse.beat(patience_s)
+
+    def _make_network(self, policy: int) -> ActorCritic:
+        import torch
+
+        with torch.random.fork_rng(devices=()):  # in serial mode it is everybody's
+            return make_model(self._blueprint, policy).eval()
+
+    def _make_env(self, seed: int) -> AgentsEnv:
+        blueprint, sampling = self._blueprint, self.config.sampling
+        import_registration(blueprint.env_name, blueprint.env_payload)
+        # Behind those of all workers, and of Evaluators.
+        worker = sampling.num_workers + sampling.num_policies + self._index
+        number = sampling.num_workers * sampling.num_envs_per_worker + sampling.num_policies + self._index
+        placement = EnvPlacement(worker_index=worker, vector_index=0, env_id=number)
+        make = partial(make_env, blueprint.env_name, self.config, placement)
+        return AgentsEnv(make, blueprint.env_spec, blueprint.env_name, number, seed)
+
+    def _bad_numbers(self) -> BadNumbers:
+        stops = self.config.faults.on_bad_numbers == "stop"
+        return BadNumbers(self._blueprint.env_name, stops=stops, is_training=False)
