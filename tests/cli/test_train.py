@@ -93,7 +93,7 @@ def runs(monkeypatch):
 
     runs = Runs()
 
-    def execute(config, env_spec, device, folder, observers, started_ns, probe):
+    def execute(config, env_spec, device, folder, observers, started_ns, probe, components):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)
