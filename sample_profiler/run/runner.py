@@ -30,7 +30,7 @@ from sample_profiler.run.commands.requests import AsksComponents
 from sample_profiler.run.commands.selection import name_some
 from sample_profiler.run.commands.sender import CommandSender, CommandTarget
 from sample_profiler.run.dispatcher import Dispatcher
-from sample_profiler.run.extensions.extensions import HasSignals
+from sample_profiler.run.extensions.signals import HasSignals
 from sample_profiler.run.layout.blueprint import frames_per_step
 from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
@@ -115,6 +115,7 @@ class Runner(AsksComponents, HasSignals):
         self.goals = Goals(config.saving, self.statistics, counters, config.machine.stats_avg)
         self._failure_log = FailureLog()
         self.extensions = links.extensions
+        self.switchboard = self.extensions.switchboard
         self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
         self.guard.go_on_without(self.extensions.may_be_lost, self._let_go)
         self.failure: Failure | None = None

@@ -109,7 +109,7 @@ def test_it_plays_when_so_many_more_frames_have_been_trained_on(evaluator, parts
     assert look(evaluator, reports) == []
     counters.trained_frames[0] = 1016
     values = {"reward": 5.0, "len": 20.0, "true_objective": 3.0, "reward_stddev": 0.0}
-    assert look(evaluator, reports) == [EvaluationFinished(0, 1016, 3, values)]
+    assert look(evaluator, reports) == [EvaluationFinished(0, 1016, 3, values, "Evaluator_0")]
     assert look(evaluator, reports) == [], "once"
     always(model, 0)
     weights.publish(model.state_dict(), 2)

@@ -112,7 +112,7 @@ def test_messages_that_nobody_takes_are_bounded_and_counted(monkeypatch):
     seen = []
     listener = HandlerListener(EpisodesFinished, lambda _, message: seen.append(message))
     for message in range(5):
-        listener.owe_message(None, message)
+        listener.owe(None, message)
     assert listener.describe_missed() == "5 EpisodesFinished messages were not told to " + listener.name
     while listener.num_steps:
         listener.take_step()()

@@ -19,8 +19,7 @@ from sample_profiler.component_id import (
 
 if TYPE_CHECKING:
     from sample_profiler.run.extensions.run_access import RunAccess
-    from sample_profiler.run.runner import Runner
-    from sample_profiler.runtime.loop.event_loop import Timer
+    from sample_profiler.run.extensions.signals import HasSignals
 
 __all__ = ["RunComponent", "check_components", "name_of"]
 
@@ -62,19 +61,22 @@ class RunComponent:
             raise RuntimeError(f"{name_of(self)} asks for its run before on_start(): there is none yet")
         return self._run
 
-    def on_connect_components(self, runner: Runner) -> None:
+    def on_connect_components(self, runner: HasSignals) -> None:
         """Connect slots to signals, in the Runner's process, before any component is started.
 
         A bound method of this object is called in the process of the component::
 
             runner.signals.episodes_finished.connect(self.on_episodes)
+
+        Args:
+            runner: of the run, of which there are only the signals yet.
         """
 
     def on_start(self) -> None:
         """Make what it needs, in its own process; called once."""
 
-    def timers(self) -> Sequence[Timer]:
-        """Return what it does at intervals; asked once, before `on_start`."""
+    def timers(self) -> Sequence[tuple[float, Callable[[], None]]]:
+        """Return what it does at intervals: seconds, and a function; asked once, before `on_start`."""
         return ()
 
     def gauges(self) -> dict[str, float]:

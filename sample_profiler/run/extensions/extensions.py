@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sample_profiler.component_id import RUNNER
 from sample_profiler.components.messages import Started, Stopped, Stopping
@@ -13,17 +13,14 @@ from sample_profiler.run.extensions.component import RunComponent, name_of
 from sample_profiler.run.extensions.env_calls import CallEnvs, EnvCalls
 from sample_profiler.run.extensions.mailboxes import LocalMailbox, Mailbox
 from sample_profiler.run.extensions.own_components import plan_own_component
-from sample_profiler.run.extensions.signals import Signal, Signals, Switchboard
+from sample_profiler.run.extensions.signals import HasSignals, Signal, Switchboard
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import ComponentPlan
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
 
-if TYPE_CHECKING:
-    from sample_profiler.run.runner import Runner
-
-__all__ = ["Extensions", "HasSignals"]
+__all__ = ["Extensions"]
 
 AddSlot = Callable[[str, Callable[[Any], None]], Callable[[Any], None]]
 
@@ -35,6 +32,9 @@ class Extensions:
         components: the user's own.
         names: of all others but the Runner.
         make_mailbox: for a component, by its name.
+
+    Attributes:
+        switchboard: who is connected to which signal.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Extensions:
     ) -> None:
         self._own = {name_of(component): component for component in components}
         self._mailboxes = {name: make_mailbox(name) for name in self._own}
-        self._switchboard = Switchboard([*names, *self._own], list(self._own), self._make_call)
+        self.switchboard = Switchboard([*names, *self._own], list(self._own), self._make_call)
         self._env_calls = EnvCalls(lambda _: None)
         self._begun: set[str] = set()
         self._stopped: set[str] = set()
@@ -60,7 +60,7 @@ class Extensions:
     @property
     def told(self) -> frozenset[type]:
         """Messages that somebody wants to be told of."""
-        return self._switchboard.told
+        return self.switchboard.told
 
     def join(self, add_slot: AddSlot, fail: Callable[[Failure], None]) -> None:
         """Belong to a Runner.
@@ -72,20 +72,12 @@ class Extensions:
         self._add_slot = add_slot
         self._env_calls = EnvCalls(fail)
 
-    def signals_of(self, component: str) -> Signals:
-        """Return the signals of a component.
-
-        Raises:
-            ValueError: the run has no such component.
-        """
-        return self._switchboard.signals_of(component)
-
-    def connect(self, runner: Runner, fail: Callable[[Failure], None]) -> None:
+    def connect(self, runner: HasSignals, fail: Callable[[Failure], None]) -> None:
         """Let components connect their slots; nobody may any more after that."""
         for name, component in self._own.items():
             with _failing(name, fail):
                 component.on_connect_components(runner)
-        self._switchboard.is_open = False
+        self.switchboard.is_open = False
 
     def plan(self, blueprint: Blueprint) -> list[ComponentPlan]:
         """Return the components of the user's own as a run needs them."""
@@ -96,7 +88,7 @@ class Extensions:
 
     def emit(self, payload: Any) -> None:
         """Tell all who are connected to the signal of this type."""
-        self._switchboard.emit(payload)
+        self.switchboard.emit(payload)
 
     def take(self, report: Any, sender: CommandSender) -> None:
         """Take in what a component has reported.
@@ -165,26 +157,3 @@ def _failing(component: str, fail: Callable[[Failure], None]) -> Iterator[None]:
         yield
     except (Exception, SystemExit) as error:
         fail(Failure.from_exception(component, error))
-
-
-class HasSignals:
-    """Whoever tells of a run by signals.
-
-    Attributes:
-        extensions: signals, and components of the user's own.
-    """
-
-    extensions: Extensions
-
-    @property
-    def signals(self) -> Signals:
-        """The signals of the Runner: of what happens in the whole run."""
-        return self.extensions.signals_of(RUNNER)
-
-    def component(self, name: str) -> Signals:
-        """Return the signals of one component, such as "Learner_0".
-
-        Raises:
-            ValueError: the run has no such component.
-        """
-        return self.extensions.signals_of(name)

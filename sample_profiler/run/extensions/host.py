@@ -68,7 +68,7 @@ class ComponentHost:
     def timers(self) -> list[Timer]:
         """Do at intervals what the object does."""
         timers = self._try(self._own.timers) or ()
-        return [Timer(timer.interval_s, partial(self._try, timer.callback)) for timer in timers]
+        return [Timer(interval_s, partial(self._try, callback)) for interval_s, callback in timers]
 
     def gauges(self) -> dict[str, float]:
         """Measure what the object measures."""

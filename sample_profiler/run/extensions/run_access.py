@@ -65,14 +65,14 @@ class RunAccess:
     def load_weights(self, policy: int = 0) -> tuple[ActorCritic, int]:
         """Return a policy's network with its newest weights, and the optimizer steps behind them.
 
-        The network is the same object at each call, on the processor, in evaluation mode.
+        It is a network of its own, on the processor, which later weights do not change.
 
         Raises:
             CheckpointError: no weights have been published yet; see `weights_version`.
         """
         if policy not in self._networks:
             self._networks[policy] = self._make_network(policy)
-        network = self._networks[policy]
+        network = copy.deepcopy(self._networks[policy])
         version = self._blueprint.weights[policy].load_into(network.state_dict())
         if version < 0:
             raise CheckpointError(f"policy {policy} has no weights yet: wait until weights_version() is 0 or more")
@@ -80,29 +80,27 @@ class RunAccess:
 
     def play(
         self,
-        policy: int = 0,
+        network: ActorCritic,
         num_episodes: int = 10,
         seed: int | None = None,
         *,
         is_deterministic: bool = False,
     ) -> Iterator[PlayedEpisode | None]:
-        """Play episodes with the weights that are the newest when the first step is asked for.
+        """Play episodes in an environment of its own, made as for the run.
 
-        The environment is a new one, made as for the run. Episodes are those that `enjoy` plays with the same seed
-        from a checkpoint of these weights.
+        They are those that `enjoy` plays with the same seed from a checkpoint of the same weights.
 
         Args:
-            policy: who plays.
+            network: of a policy, from `load_weights`.
             num_episodes: as many are played; where agents end theirs one by one, each has its share.
             seed: of the environment and of the actions; None: the run's.
             is_deterministic: the most probable action is taken, instead of one that is drawn.
 
         Yields:
-            None after each step of the environment, so that whoever asks can do something else in between; an episode
-            after its last step.
+            None after each reset and step of the environment, so that whoever asks can do something else in between; an
+            episode after its last step.
 
         Raises:
-            CheckpointError: no weights have been published yet.
             EnvError: the environment raised, or breaks its contract.
         """
         import torch
@@ -110,7 +108,6 @@ class RunAccess:
         from sample_profiler.components.evaluation import Places, Player, play
 
         seed = int(self.config.run.seed or 0) if seed is None else seed
-        network = copy.deepcopy(self.load_weights(policy)[0])
         generator = None if is_deterministic else torch.Generator().manual_seed(seed)
         env = self._make_env(seed)
         try:

@@ -24,7 +24,7 @@ from sample_profiler.components.messages import (
 )
 from sample_profiler.run.records.statistics import RunStatus
 
-__all__ = ["Signal", "Signals", "Switchboard"]
+__all__ = ["HasSignals", "Signal", "Signals", "Switchboard"]
 
 Payload = TypeVar("Payload")
 Slot = Callable[[Any], None]
@@ -171,3 +171,26 @@ class Switchboard:
         if sender in self._own:
             return (*_OF_EVERYBODY, "evaluation_finished")
         return (*_OF_EVERYBODY, *_OF_KIND.get(ComponentId.parse(sender).kind, ()))
+
+
+class HasSignals:
+    """Whoever tells of a run by signals, as the Runner.
+
+    Attributes:
+        switchboard: who is connected to which signal.
+    """
+
+    switchboard: Switchboard
+
+    @property
+    def signals(self) -> Signals:
+        """The signals of the Runner: of what happens in the whole run."""
+        return self.switchboard.signals_of(RUNNER)
+
+    def component(self, name: str) -> Signals:
+        """Return the signals of one component, such as "Learner_0".
+
+        Raises:
+            ValueError: the run has no such component.
+        """
+        return self.switchboard.signals_of(name)
