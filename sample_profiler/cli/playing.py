@@ -40,16 +40,17 @@ __all__ = ["describe_episodes", "play_as_told"]
 _DEFAULT_FPS = 30.0
 
 
-def play_as_told(program: Program) -> int:
+def play_as_told(program: Program, episodes: list[PlayedEpisode] | None = None) -> int:
     """Play a policy of a run, and tell what is in the way if it cannot be done.
 
     Args:
         program: that plays, with `EvaluationOptions` among its parts.
+        episodes: takes those that were played.
 
     Returns:
         Exit status, as of `enjoy`.
     """
-    episodes: list[PlayedEpisode] = []
+    episodes = [] if episodes is None else episodes
     status = 0
     try:
         try:
