@@ -19,6 +19,7 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.running.observers": "EPISODIC",
         "compat.helpers.utilities": "EPS",
     },
+    "algo.utils.spaces.discretized": {"compat.environments.spaces": "Discretized"},
     "algo.utils.torch_utils": {"compat.networks.parts": "calc_num_elements"},
     "cfg.arguments": {
         "compat.settings.arguments": "default_cfg parse_full_cfg parse_sf_args",
@@ -28,6 +29,12 @@ SERVED: dict[str, dict[str, str]] = {
     "cfg.configurable": {"compat.helpers.utilities": "Configurable"},
     "enjoy": {"compat.running.playing": "enjoy"},
     "envs.create_env": {"compat.environments.registry": "create_env"},
+    "envs.env_wrappers": {
+        "compat.environments.wrappers": "EpisodeCounterWrapper NumpyObsWrapper PixelFormatChwWrapper RecordingWrapper "
+        "ResizeWrapper RewardScalingWrapper TimeLimitWrapper has_image_observations",
+        "compat.environments.atari": "ClipRewardEnv EpisodicLifeEnv FireResetEnv MaxAndSkipEnv NoopResetEnv",
+    },
+    "envs.pettingzoo_envs": {"compat.environments.pettingzoo": "PettingZooParallelEnv"},
     "envs.env_utils": {
         "compat.environments.registry": "register_env",
         "compat.environments.interfaces": "EnvCriticalError RewardShapingInterface TrainingInfoInterface "
