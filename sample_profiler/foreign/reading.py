@@ -18,7 +18,7 @@ from sample_profiler.errors import CheckpointError
 from sample_profiler.storage.archives import check_archive
 from sample_profiler.storage.size_limits import check_size
 
-__all__ = ["read_checkpoint"]
+__all__ = ["read_checkpoint", "read_state"]
 
 _PIECES = ("model", "optimizer", "train_step", "env_steps")
 
@@ -35,6 +35,24 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: It is none, is damaged, or has more in it than tensors and plain data.
     """
+    state = read_state(path)
+    if missing := [piece for piece in _PIECES if piece not in state]:
+        raise CheckpointError(f"{path} is no checkpoint of Sample Factory 2: it has no {missing[0]!r}")
+    return state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read a checkpoint of Sample Factory's, or of this package.
+
+    Args:
+        path: Of the file.
+
+    Returns:
+        What is in it, a `model` at least.
+
+    Raises:
+        CheckpointError: As above.
+    """
     try:
         check_archive(path)
         with torch.serialization.safe_globals(_numbers_of_numpy()):
@@ -49,8 +67,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:  # a damaged file can raise anything
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path} cannot be read: {reason}") from error
-    if not isinstance(state, dict) or (missing := [piece for piece in _PIECES if piece not in state]):
-        raise CheckpointError(f"{path} is no checkpoint of Sample Factory 2: it has no {(*missing, 'state')[0]!r}")
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise CheckpointError(f"{path} is no checkpoint: it has no 'model'")
     return state
 
 

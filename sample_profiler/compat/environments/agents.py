@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from sample_profiler.envs.vector import VectorAgents
 
-__all__ = ["as_agents", "is_multiagent", "num_agents_of"]
+__all__ = ["Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
 
 
 def as_agents(env: Any, name: str) -> Any:
@@ -57,7 +57,7 @@ def _takes_seed(reset: Callable[..., Any]) -> bool:
     return True
 
 
-class _Wrapped:
+class Wrapped:
     """Passes on whatever it is asked for.
 
     Args:
@@ -73,7 +73,7 @@ class _Wrapped:
         return getattr(self._env, name)
 
 
-class _Seedless(_Wrapped):
+class _Seedless(Wrapped):
     """One agent whose `reset` takes no seed."""
 
     def reset(self, **_keywords: Any) -> Any:
@@ -81,7 +81,7 @@ class _Seedless(_Wrapped):
         return self._env.reset()
 
 
-class _OnlyAgent(_Wrapped):
+class _OnlyAgent(Wrapped):
     """One agent, of an environment that returns lists and arrays of one entry."""
 
     num_agents = 1
@@ -121,7 +121,7 @@ class _SelfResettingAgents(VectorAgents):
         return list(actions) if self._env.are_lists else super()._join(actions)
 
 
-class _AsVector(_Wrapped):
+class _AsVector(Wrapped):
     """Says when agents begin anew, and remembers how they are told of."""
 
     def __init__(self, env: Any) -> None:

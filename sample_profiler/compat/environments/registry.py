@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sample_profiler.compat.environments.agents import as_agents
+from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
@@ -20,6 +22,8 @@ __all__ = ["CreateEnv", "create_env", "global_env_registry", "register_env"]
 CreateEnv = Callable[..., Any]
 
 _creators: dict[str, CreateEnv] = {}
+
+supply_older_names()  # wherever such environments are made
 
 
 def register_env(env_name: str, make_env_func: CreateEnv) -> None:
@@ -49,7 +53,8 @@ def create_env(
     if full_env_name not in _creators:
         known = ", ".join(registered_envs()) or "none"
         raise ValueError(f"no environment is registered as {full_env_name!r} (registered: {known}): see register_env")
-    return _creators[full_env_name](full_env_name, cfg, env_config, render_mode)
+    make = _creators[full_env_name]
+    return made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode))
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ class _EnvMaker:
         self, full_env_name: str, cfg: Config, env_config: EnvPlacement | None, /, *, render_mode: str | None = None
     ) -> Any:
         view = view_of(cfg)
-        env = self.make(full_env_name, view, _placement(cfg, env_config), render_mode)
+        placement = _placement(cfg, env_config)
+        env = made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode))
         return as_agents(env, full_env_name)
 
 

@@ -26,8 +26,21 @@ __all__ = [
 
 EPS = 1e-8
 
+
+
+class _WithoutRun(logging.StreamHandler[Any]):
+    """Shows records on the terminal where nobody else does: outside of runs, which have a log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            super().emit(record)
+
+
 log = logging.getLogger("sample_factory")
 """Its records travel from all processes of a run to the run's log."""
+
+log.setLevel(logging.DEBUG)
+log.addHandler(_WithoutRun())
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

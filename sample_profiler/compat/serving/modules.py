@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from sample_profiler.compat.serving.names import REFUSED, SERVED
@@ -47,6 +47,13 @@ class _Modules(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: there is nothing in it yet."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return what `python -m` does with a module: its `main`, if it has one."""
+        if "main" not in (_names_in(fullname.partition(".")[2]) or {}):
+            return None
+        program = f"import sys\nfrom {fullname} import main\nsys.exit(main())\n"
+        return compile(program, f"<{fullname}>", "exec")
 
 
 class _Getter:

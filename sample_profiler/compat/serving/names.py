@@ -5,10 +5,17 @@ from __future__ import annotations
 __all__ = ["REFUSED", "SERVED"]
 
 SERVED: dict[str, dict[str, str]] = {
+    "algo.learning.learner": {"compat.running.checkpoints": "Learner"},
     "algo.runners.runner": {
         "compat.running.training": "Runner",
         "compat.running.observers": "AlgoObserver",
         "compat.helpers.types": "MsgHandler PolicyMsgHandler",
+    },
+    "algo.sampling.batched_sampling": {"compat.environments.batched": "preprocess_actions"},
+    "algo.sampling.sync_sampling_api": {"compat.running.sampling": "SyncSamplingAPI"},
+    "algo.utils.action_distributions": {
+        "compat.networks.distributions": "argmax_actions calc_num_action_parameters calc_num_actions "
+        "get_action_distribution is_continuous_action_space sample_actions_log_probs",
     },
     "algo.utils.context": {
         "compat.networks.factory": "global_model_factory",
@@ -19,15 +26,42 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.running.observers": "EPISODIC",
         "compat.helpers.utilities": "EPS",
     },
+    "algo.utils.env_info": {
+        "compat.environments.batched": "EnvInfo extract_env_info obtain_env_info_in_a_separate_process",
+    },
+    "algo.utils.make_env": {
+        "compat.environments.agents": "is_multiagent_env=is_multiagent",
+        "compat.environments.batched": "BatchedVecEnv make_env_func_batched",
+    },
+    "algo.utils.rl_utils": {
+        "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "
+        "total_num_envs trajectories_per_minibatch trajectories_per_training_iteration",
+        "compat.networks.inference": "prepare_and_normalize_obs",
+    },
     "algo.utils.spaces.discretized": {"compat.environments.spaces": "Discretized"},
-    "algo.utils.torch_utils": {"compat.networks.parts": "calc_num_elements"},
+    "algo.utils.tensor_dict": {
+        "compat.helpers.tensors": "TensorDict cat_tensordicts clone_tensordict shallow_recursive_copy "
+        "tensor_dict_to_numpy to_numpy",
+    },
+    "algo.utils.tensor_utils": {
+        "compat.helpers.tensors": "cat_tensors clone_tensor dict_of_lists_cat ensure_numpy_array ensure_torch_tensor "
+        "unsqueeze_tensor",
+    },
+    "algo.utils.torch_utils": {
+        "compat.networks.parts": "calc_num_elements",
+        "compat.helpers.tensors": "to_scalar",
+    },
     "cfg.arguments": {
         "compat.settings.arguments": "default_cfg parse_full_cfg parse_sf_args",
         "compat.settings.saved": "cfg_dict cfg_str checkpoint_override_defaults load_from_checkpoint "
         "maybe_load_from_checkpoint preprocess_cfg verify_cfg",
     },
     "cfg.configurable": {"compat.helpers.utilities": "Configurable"},
-    "enjoy": {"compat.running.playing": "enjoy"},
+    "enjoy": {
+        "compat.running.playing": "enjoy",
+        "compat.running.checkpoints": "load_state_dict",
+        "compat.environments.batched": "make_env",
+    },
     "envs.create_env": {"compat.environments.registry": "create_env"},
     "envs.env_wrappers": {
         "compat.environments.wrappers": "EpisodeCounterWrapper NumpyObsWrapper PixelFormatChwWrapper RecordingWrapper "
@@ -41,6 +75,14 @@ SERVED: dict[str, dict[str, str]] = {
         "find_training_info_interface find_wrapper_interface get_default_reward_shaping num_env_steps retry "
         "set_reward_shaping set_training_info vizdoom_available",
     },
+    "eval": {"compat.running.evaluating": "do_eval"},
+    "launcher.launcher_utils": {"compat.running.launcher": "seeds"},
+    "launcher.run": {"compat.running.launching": "launcher_argparser main parse_args"},
+    "launcher.run_description": {
+        "compat.running.launcher": "Experiment ParamGenerator ParamGrid ParamList RunDescription",
+    },
+    "launcher.run_processes": {"compat.running.launching": "run"},
+    "model.actor_critic": {"compat.networks.inference": "create_actor_critic"},
     "model.core": {
         "compat.networks.parts": "ModelCore ModelCoreIdentity ModelCoreRNN default_make_core_func",
     },

@@ -72,12 +72,14 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
     return Program(argv, parts, defaults)
 
 
-def view_of(config: Config) -> AttrDict:
+def view_of(config: Config | AttrDict) -> AttrDict:
     """Return the options of a run as Sample Factory's code reads them.
 
     Args:
-        config: Of a run that was started by such code, or of any other.
+        config: Of a run that was started by such code, or of any other; or already as it reads them.
     """
+    if isinstance(config, AttrDict):
+        return config
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in config.values().items()}
     carried = json.loads(values.pop(CARRIED, "{}"))
     return AttrDict({**foreign_defaults(), **values, **carried})
