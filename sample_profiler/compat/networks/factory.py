@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
 
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
@@ -12,7 +14,6 @@ from sample_profiler.errors import ModelError
 from sample_profiler.model.registry import register_core, register_decoder, register_encoder
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import nn
 
 __all__ = ["ModelFactory", "get_rnn_size", "global_model_factory"]
@@ -35,7 +36,7 @@ class ModelFactory:
     def register_encoder_factory(self, make_model_encoder_func: Make) -> None:
         """Use a function called as `make(cfg, obs_space)`."""
         self._made["encoder"] = make_model_encoder_func
-        register_encoder(_PartMaker(make_model_encoder_func))
+        register_encoder(_EncoderMaker(make_model_encoder_func))
 
     def register_model_core_factory(self, make_model_core_func: Make) -> None:
         """Use a function called as `make(cfg, core_input_size)`."""
@@ -105,7 +106,7 @@ def _width_of_one_core(cfg: Any) -> int:
 
 @dataclass(frozen=True)
 class _PartMaker:
-    """Makes an encoder or a decoder by a function written for Sample Factory.
+    """Makes a decoder by a function written for Sample Factory.
 
     Attributes:
         make: The function.
@@ -113,9 +114,42 @@ class _PartMaker:
 
     make: Make
 
-    def __call__(self, cfg: Config, inputs: gymnasium.Space[Any] | int) -> nn.Module:
-        part: nn.Module = self.make(view_of(cfg), inputs)
-        return _with_output_size(part)
+    def __call__(self, cfg: Config, input_size: int) -> nn.Module:
+        return _with_output_size(self.make(view_of(cfg), input_size))
+
+
+@dataclass(frozen=True)
+class _EncoderMaker:
+    """Makes an encoder likewise.
+
+    Attributes:
+        make: The function.
+    """
+
+    make: Make
+
+    def __call__(self, cfg: Config, observation_space: spaces.Dict) -> nn.Module:
+        encoder = _with_output_size(self.make(view_of(cfg), observation_space))
+        starts = {k: int(s.start) for k, s in observation_space.items() if isinstance(s, spaces.Discrete)}
+        if starts:
+            encoder.register_forward_pre_hook(_WithValues(starts))
+        return encoder
+
+
+@dataclass(frozen=True)
+class _WithValues:
+    """Gives an encoder the values of Discrete observations, of which it knows no vectors with a one in them.
+
+    Attributes:
+        starts: First value of each such observation, by key.
+    """
+
+    starts: Mapping[str, int]
+
+    def __call__(self, _encoder: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        observations, *others = arguments
+        values = {key: observations[key].argmax(dim=-1).float() + start for key, start in self.starts.items()}
+        return {**observations, **values}, *others
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.config.parts.run import is_surely_on_cpu
 from sample_profiler.config.values import DisallowedValueError, ValueType
 
-__all__ = ["default_cfg", "foreign_defaults", "parse_full_cfg", "parse_sf_args", "shown_default"]
+__all__ = ["SHOWN_DEFAULTS", "default_cfg", "foreign_defaults", "parse_full_cfg", "parse_sf_args", "shown_default"]
 
 _HUGE = 1_000_000_000
-_SHOWN_DEFAULTS = {
+SHOWN_DEFAULTS = {
     "num_envs_per_worker": 2,
     "max_num_episodes": _HUGE,
     "max_num_frames": _HUGE,
@@ -102,8 +102,8 @@ def shown_default(flag: Flag) -> Any:
         return "cpu" if is_surely_on_cpu("auto") else "gpu"
     if flag.name == "train_dir":
         return os.path.join(os.getcwd(), "train_dir")
-    if flag.name in _SHOWN_DEFAULTS:
-        return _SHOWN_DEFAULTS[flag.name]
+    if flag.name in SHOWN_DEFAULTS:
+        return SHOWN_DEFAULTS[flag.name]
     value = None if flag.is_required else flag.make_default()
     return list(value) if isinstance(value, tuple) else value
 

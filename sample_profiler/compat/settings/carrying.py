@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.cli.common.program import Program
-from sample_profiler.compat.settings.arguments import foreign_defaults, shown_default
+from sample_profiler.compat.settings.arguments import SHOWN_DEFAULTS, foreign_defaults, shown_default
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config import Config, show_value
 from sample_profiler.config.assembly import all_flags
@@ -66,10 +66,20 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
             argv += _as_words(flag, cfg[name])
         elif cfg[name] != shown_default(flag):
             defaults[name] = cfg[name]
+    if plays:
+        defaults |= _limits_of_playing(cfg)
     _check_foreign(cfg)
     own = {name: value for name, value in cfg.items() if name not in flags or name in redefined}
     argv.append(f"--{CARRIED}={_merged(cfg, own, given)}")
     return Program(argv, parts, defaults)
+
+
+def _limits_of_playing(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs here: so many frames, and one more, are played; and with them as many episodes as they take."""
+    frames = cfg["max_num_frames"]
+    if frames is None or frames == SHOWN_DEFAULTS["max_num_frames"]:
+        return {}
+    return {"max_num_frames": int(frames) + 1, "max_num_episodes": int(cfg["max_num_episodes"])}
 
 
 def view_of(config: Config | AttrDict) -> AttrDict:
