@@ -80,7 +80,11 @@ EXAMPLES = (
         ("--num_policies=2",),
     ),
     Example(
-        "pettingzoo", "train_pettingzoo_env", "enjoy_pettingzoo_env", ("--env=tictactoe_v3",), needs="pettingzoo.classic"
+        "pettingzoo",
+        "train_pettingzoo_env",
+        "enjoy_pettingzoo_env",
+        ("--env=tictactoe_v3",),
+        needs="pettingzoo.classic",
     ),
     Example(
         "mujoco",

@@ -58,8 +58,15 @@ class _Names:
         match = _PART.fullmatch(name)
         if match is None:
             raise CheckpointError(f"{name!r} is no parameter of a network of Sample Factory 2")
-        trunk = f"trunks.{_TRUNKS[match['trunk']]}."
-        return trunk + getattr(self, f"_translate_{match['part']}")(match["rest"], f"{match['trunk']}encoder.")
+        trunk, part, rest = f"trunks.{_TRUNKS[match['trunk']]}.", match["part"], match["rest"]
+        if part == "encoder":
+            return trunk + self._translate_encoder(rest, f"{match['trunk']}encoder.")
+        # A core of one's own is wrapped by sample_profiler.compat.
+        if part == "core":
+            return trunk + (
+                f"core.rnn.{rest.removeprefix('core.')}" if _RECURRENT.fullmatch(rest) else f"core.core.{rest}"
+            )
+        return f"{trunk}decoder.{rest.removeprefix('mlp.')}"
 
     def _translate_encoder(self, rest: str, encoder: str) -> str:
         if match := _OF_KEY.fullmatch(rest):
@@ -82,15 +89,6 @@ class _Names:
         """Return the place of the first layer behind convolutions, their last activation and the flattening."""
         rests = (name.removeprefix(prefix) for name in self._names if name.startswith(prefix))
         return max(int(match["index"]) for rest in rests if (match := _CONVOLUTION.fullmatch(rest))) + 3
-
-    @staticmethod
-    def _translate_core(rest: str, _encoder: str) -> str:
-        # A core of one's own is wrapped by sample_profiler.compat.
-        return f"core.rnn.{rest.removeprefix('core.')}" if _RECURRENT.fullmatch(rest) else f"core.core.{rest}"
-
-    @staticmethod
-    def _translate_decoder(rest: str, _encoder: str) -> str:
-        return f"decoder.{rest.removeprefix('mlp.')}"
 
     def _keys_of_encoders(self) -> list[str]:
         parts = (match["rest"] for name in self._names if (match := _PART.fullmatch(name)))

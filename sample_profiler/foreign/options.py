@@ -37,12 +37,16 @@ def read_options(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {error}") from error
     if not isinstance(options, dict) or "env" not in options:
         is_own = isinstance(options, dict) and "flags" in options
-        what = "of a run of this package, which needs no import" if is_own else "no options of a run of Sample Factory 2"
+        what = (
+            "of a run of this package, which needs no import" if is_own else "no options of a run of Sample Factory 2"
+        )
         raise UsageError(f"{path} is {what}")
     return options
 
 
-def translate_options(options: Mapping[str, Any], changed: Mapping[str, Any]) -> tuple[Config, dict[str, Any], list[str]]:
+def translate_options(
+    options: Mapping[str, Any], changed: Mapping[str, Any]
+) -> tuple[Config, dict[str, Any], list[str]]:
     """Return the flags of a run.
 
     What was on the command line there counts as such, all else as chosen by the environment's family.

@@ -75,7 +75,7 @@ def import_run(source: Path, target: Path) -> ImportedRun:
         changed: dict[str, Any] = {
             "train_dir": str(target.parent),
             "experiment": target.name,
-            # Whether one deviation stands for all states is said by the network; where none does, means are not bounded.
+            # The network says whether one deviation stands for all states; where none does, means are not bounded.
             "adaptive_stddev": not has_learned_stddev,
             **({} if has_learned_stddev else {"continuous_tanh_scale": 0.0}),
         }
@@ -159,7 +159,9 @@ def _translate(state: dict[str, Any], path: Path, metric: str) -> dict[str, Any]
             "random": np.random.default_rng().bit_generator.state,
         }
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is not as Sample Factory 2 writes them ({type(error).__name__}: {error})") from error
+        raise CheckpointError(
+            f"{path} is not as Sample Factory 2 writes them ({type(error).__name__}: {error})"
+        ) from error
     except CheckpointError as error:
         raise CheckpointError(f"{path} cannot be imported: {error}") from None
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import torch
-from sample_factory.algo.utils.context import global_model_factory
 from sample_factory.algo.utils.rl_utils import prepare_and_normalize_obs
 from sample_factory.cfg.arguments import load_from_checkpoint, parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
@@ -39,14 +38,28 @@ RUNS = {
     "gru_two_keys": (BOTH, BUTTONS, ["--obs_scale=255"]),
     "lstm_two_layers": (VECTOR, BOX, ["--rnn_type=lstm", "--rnn_num_layers=2", "--decoder_mlp_layers", "7"]),
     "separate_weights": (
-        VECTOR, BOX,
-        ["--use_rnn=False", "--actor_critic_share_weights=False", "--adaptive_stddev=False", "--continuous_tanh_scale=2"],
+        VECTOR,
+        BOX,
+        [
+            "--use_rnn=False",
+            "--actor_critic_share_weights=False",
+            "--adaptive_stddev=False",
+            "--continuous_tanh_scale=2",
+        ],
     ),
     "tuple_actions": (VECTOR, MANY, ["--use_rnn=False", "--adaptive_stddev=False", "--continuous_tanh_scale=1"]),
     "convnet_impala": (IMAGE, BUTTONS, ["--encoder_conv_architecture=convnet_impala", "--use_rnn=False"]),
-    "convnet_atari": (IMAGE, BUTTONS, ["--encoder_conv_architecture=convnet_atari", "--use_rnn=False", "--nonlinearity=relu"]),
+    "convnet_atari": (
+        IMAGE,
+        BUTTONS,
+        ["--encoder_conv_architecture=convnet_atari", "--use_rnn=False", "--nonlinearity=relu"],
+    ),
     "resnet": (IMAGE, BUTTONS, ["--encoder_conv_architecture=resnet_impala", "--use_rnn=False"]),
-    "adaptive_rate": (VECTOR, BUTTONS, ["--use_rnn=False", "--lr_schedule=kl_adaptive_epoch", "--normalize_returns=False", "--normalize_input=False"]),
+    "adaptive_rate": (
+        VECTOR,
+        BUTTONS,
+        ["--use_rnn=False", "--lr_schedule=kl_adaptive_epoch", "--normalize_returns=False", "--normalize_input=False"],
+    ),
     "two_policies": (VECTOR, BUTTONS, ["--use_rnn=False", "--num_policies=2"]),
 }
 
@@ -84,9 +97,23 @@ def make(name, _cfg, _env_config, _render_mode=None):
 
 def options(name: str, folder: Path, *, evaluation: bool = False):
     argv = [
-        f"--env={name}", f"--experiment={name}", f"--train_dir={folder}", "--device=cpu", "--serial_mode=True",
-        "--train_for_env_steps=1200", "--num_workers=1", "--num_envs_per_worker=4", "--rollout=16", "--batch_size=64",
-        "--save_best_after=100", "--save_best_every_sec=1", "--stats_avg=5", "--keep_checkpoints=1", "--seed=3", *SMALL, *RUNS[name][2],
+        f"--env={name}",
+        f"--experiment={name}",
+        f"--train_dir={folder}",
+        "--device=cpu",
+        "--serial_mode=True",
+        "--train_for_env_steps=1200",
+        "--num_workers=1",
+        "--num_envs_per_worker=4",
+        "--rollout=16",
+        "--batch_size=64",
+        "--save_best_after=100",
+        "--save_best_every_sec=1",
+        "--stats_avg=5",
+        "--keep_checkpoints=1",
+        "--seed=3",
+        *SMALL,
+        *RUNS[name][2],
     ]
     parser, _ = parse_sf_args(argv, evaluation=evaluation)
     return parse_full_cfg(parser, argv)
@@ -112,7 +139,9 @@ def play(name: str, folder: Path, policy: int) -> dict[str, np.ndarray]:
         for key, values in observations.items():
             kept.setdefault(f"observation/{key}", []).append(values)
         with torch.no_grad():
-            normalized = prepare_and_normalize_obs(model, {key: torch.from_numpy(values) for key, values in observations.items()})
+            normalized = prepare_and_normalize_obs(
+                model, {key: torch.from_numpy(values) for key, values in observations.items()}
+            )
             result = model(normalized, states)
         states = result["new_rnn_states"]
         kept["parameters"].append(result["action_logits"].numpy())

@@ -175,7 +175,7 @@ def test_a_damaged_checkpoint_is_told_by_its_name(tmp_path):
 
 
 def test_folders_that_are_no_runs_of_theirs_or_taken_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="it has no config.json"):
+    with pytest.raises(UsageError, match="it has no config"):
         import_run(tmp_path, tmp_path / "run")
     import_run(RUNS / "mlp", tmp_path / "run")
     with pytest.raises(UsageError, match="is there already"):

@@ -107,8 +107,9 @@ class MaxAndSkipEnv(Wrapper):
 
     def step(self, action: Any) -> Any:
         """Take up to `skip` steps; return the last one with the sum of the rewards."""
-        total, frames, info = 0.0, [], {}
-        terminated = truncated = False
+        total, terminated, truncated = 0.0, False, False
+        frames: list[Any] = []
+        info: dict[str, Any] = {}
         for _ in range(self._num_frames):
             observation, reward, terminated, truncated, info = self.env.step(action)
             frames = [*frames[-1:], observation]

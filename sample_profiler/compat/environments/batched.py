@@ -1,4 +1,4 @@
-"""Owns environments for loops of one's own: dictionaries of tensors with an entry for each agent, which reset themselves."""
+"""Owns environments for loops of one's own: they show dictionaries of tensors, of all agents, and reset themselves."""
 
 from __future__ import annotations
 
@@ -86,12 +86,13 @@ class BatchedVecEnv(Wrapped):
         """Take a step with `[num_agents]` actions."""
         if not self._is_one:
             observations, rewards, terminated, truncated, infos = self._env.step(actions)
-            return self._batched(observations), *map(_as_tensor, (rewards, terminated, truncated)), infos
+            outcomes = _as_tensor(rewards), _as_tensor(terminated), _as_tensor(truncated)
+            return self._batched(observations), *outcomes, infos
         observation, reward, ends, cut, info = self._env.step(actions[0])
         if ends or cut:
             observation, told = self._env.reset()
             info = {**info, "reset_info": told}
-        return self._batched([observation]), *(_as_tensor([value]) for value in (reward, ends, cut)), [info]
+        return self._batched([observation]), _as_tensor([reward]), _as_tensor([ends]), _as_tensor([cut]), [info]
 
     def _batched(self, observations: Any) -> dict[str, Tensor]:
         if isinstance(observations, list | tuple):

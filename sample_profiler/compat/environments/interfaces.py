@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from sample_profiler.compat.helpers.utilities import log
+from sample_profiler.compat.helpers.utilities import called_again
 
 __all__ = [
     *("EnvCriticalError", "RewardShapingInterface", "TrainingInfoInterface", "find_training_info_interface"),
@@ -67,9 +65,7 @@ def find_training_info_interface(env: Any) -> TrainingInfoInterface | None:
     return find_wrapper_interface(env, TrainingInfoInterface)
 
 
-def set_training_info(
-    training_info_interface: TrainingInfoInterface | None, training_info: dict[str, Any]
-) -> None:
+def set_training_info(training_info_interface: TrainingInfoInterface | None, training_info: dict[str, Any]) -> None:
     """Tell of training, if there is somebody to be told."""
     if training_info_interface is not None:
         training_info_interface.set_training_info(training_info)
@@ -101,19 +97,5 @@ def vizdoom_available() -> bool:
 def retry(
     exception_class: Any = Exception, num_attempts: int = 3, sleep_time: float = 1
 ) -> Callable[[Function], Function]:
-    """Have a function called again after an exception, so many times at most."""
-
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for _ in range(num_attempts - 1):
-                try:
-                    return function(*args, **kwargs)
-                except exception_class as error:
-                    log.error("%s failed with %r, trying again", function.__name__, error)
-                    time.sleep(sleep_time)
-            return function(*args, **kwargs)
-
-        return called  # type: ignore[return-value]
-
-    return decorate
+    """Have a function called again after an exception, so many times at most in all."""
+    return lambda function: called_again(function, exception_class, [sleep_time] * (num_attempts - 1))

@@ -1,4 +1,4 @@
-"""Owns what Gymnasium below 1.0 had and code for Sample Factory expects: names of wrappers, games that register alone."""
+"""Owns what code for Sample Factory expects of Gymnasium below 1.0: names of wrappers, games that register alone."""
 
 from __future__ import annotations
 

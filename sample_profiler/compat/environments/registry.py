@@ -42,9 +42,7 @@ def global_env_registry() -> Mapping[str, CreateEnv]:
     return dict(_creators)
 
 
-def create_env(
-    full_env_name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None
-) -> Any:
+def create_env(full_env_name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None) -> Any:
     """Make an environment as it was registered, by the contract of Sample Factory: several agents reset themselves.
 
     Raises:

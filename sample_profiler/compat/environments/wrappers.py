@@ -93,11 +93,13 @@ class PixelFormatChwWrapper(ObservationWrapper):
         space = env.observation_space
         self._is_dict = isinstance(space, spaces.Dict)
         picture: Any = space["obs"] if isinstance(space, spaces.Dict) else space
-        shape = picture.shape or ()
+        shape: tuple[int, ...] = picture.shape or ()
         if len(shape) != _NUM_DIMENSIONS or shape[0] <= _MOST_CHANNELS:
             raise EnvError(f"observations of shape {shape} are no pictures [height, width, channels]")
         moved = spaces.Box(picture.low.flat[0], picture.high.flat[0], (shape[2], *shape[:2]), picture.dtype)
-        self.observation_space = spaces.Dict({**space.spaces, "obs": moved}) if isinstance(space, spaces.Dict) else moved
+        self.observation_space = (
+            spaces.Dict({**space.spaces, "obs": moved}) if isinstance(space, spaces.Dict) else moved
+        )
 
     def observation(self, observation: Any) -> Any:
         """Move the channels of a picture."""

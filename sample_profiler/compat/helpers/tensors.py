@@ -43,7 +43,10 @@ def _write(entries: Mapping[str, Any], index: Any, new: Mapping[str, Any]) -> No
 
 def _mapped(values: Mapping[str, Any], change: Any) -> TensorDict:
     return TensorDict(
-        {name: _mapped(value, change) if isinstance(value, Mapping) else change(value) for name, value in values.items()}
+        {
+            name: _mapped(value, change) if isinstance(value, Mapping) else change(value)
+            for name, value in values.items()
+        }
     )
 
 
@@ -112,5 +115,3 @@ def ensure_numpy_array(t: Any) -> Any:
 def to_scalar(value: Any) -> Any:
     """Return the number of a tensor of one; anything else as it is."""
     return value.item() if isinstance(value, Tensor) else value
-
-

@@ -12,20 +12,27 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sample_profiler.profiling.process.gauges import process_gauges
 
 __all__ = [
-    *("EPS", "Configurable", "debug_log_every_n", "ensure_dir_exists", "get_username", "is_module_available"),
+    *(
+        "EPS",
+        "Configurable",
+        "called_again",
+        "debug_log_every_n",
+        "ensure_dir_exists",
+        "get_username",
+        "is_module_available",
+    ),
     *("is_udp_port_available", "log", "log_every_n", "maybe_ensure_dir_exists", "memory_consumption_mb"),
     *("project_tmp_dir", "remove_if_exists", "retry", "safe_ensure_dir_exists", "static_vars", "str2bool"),
 ]
 
 EPS = 1e-8
-
 
 
 class _WithoutRun(logging.StreamHandler[Any]):
@@ -151,18 +158,20 @@ def static_vars(**kwargs: Any) -> Callable[[Function], Function]:
 
 def retry(times: int, exceptions: Any) -> Callable[[Function], Function]:
     """Have a function called again after these exceptions, so many times at most, with longer and longer pauses."""
+    return lambda function: called_again(function, exceptions, [min(2**attempt, 10) for attempt in range(times)])
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for attempt in range(times):
-                try:
-                    return function(*args, **kwargs)
-                except exceptions as error:
-                    log.warning("%s failed (%s), attempt %d of %d", function.__name__, error, attempt + 1, times)
-                    time.sleep(min(2**attempt, 10))
-            return function(*args, **kwargs)
 
-        return called  # type: ignore[return-value]
+def called_again(function: Function, exceptions: Any, pauses_s: Sequence[float]) -> Function:
+    """Return a function that calls another one, and once more after each pause where that raises."""
 
-    return decorate
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for pause_s in pauses_s:
+            try:
+                return function(*args, **kwargs)
+            except exceptions as error:  # noqa: PERF203 - it is what the loop is for
+                log.warning("%s failed with %r, trying again in %g s", function.__name__, error, pause_s)
+                time.sleep(pause_s)
+        return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]

@@ -53,7 +53,7 @@ class AdaptedCore(nn.Module):
         output, _ = self.core(fragments.pack(head), fragments.initial_states(state))
         if not isinstance(output, PackedSequence):
             raise ModelError(
-                f"the registered core {type(self.core).__name__} turned a PackedSequence into a {type(output).__name__}: "
+                f"the registered core {type(self.core).__name__} made a {type(output).__name__} of a PackedSequence: "
                 "it has to take sequences as well as single steps, and return what it was given"
             )
         return fragments.unpack(output.data, len(head))

@@ -36,22 +36,22 @@ class Distribution:
     @property
     def probs(self) -> Tensor:
         """Of discrete actions: probabilities, `[N, n]`."""
-        return self._of(Categorical).probabilities
+        return torch.as_tensor(self._of(Categorical).probabilities)
 
     @property
     def log_probs(self) -> Tensor:
         """Of discrete actions: their logarithms, `[N, n]`."""
-        return self._of(Categorical).log_probabilities
+        return torch.as_tensor(self._of(Categorical).log_probabilities)
 
     @property
     def means(self) -> Tensor:
         """Of continuous actions: means, `[N, n]`."""
-        return self._of(DiagonalGaussian).mean
+        return torch.as_tensor(self._of(DiagonalGaussian).mean)
 
     @property
     def stddevs(self) -> Tensor:
         """Of continuous actions: standard deviations, `[N, n]`."""
-        return self._of(DiagonalGaussian).stddev
+        return torch.as_tensor(self._of(DiagonalGaussian).stddev)
 
     def sample(self) -> Tensor:
         """Draw actions, `[N, width]`."""

@@ -1,4 +1,4 @@
-"""Owns where Sample Factory's code registers parts of networks: they become those of this package. Imports no PyTorch."""
+"""Owns where Sample Factory's code registers parts of networks, which become those of this package. No PyTorch."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class ModelFactory:
             ModelError: Always, and says what can be done.
         """
         raise ModelError(
-            f"register_actor_critic_factory({make_actor_critic_func!r:.100}) is not served: a whole actor-critic cannot "
-            "be replaced here; register its encoder, core and decoder"
+            f"register_actor_critic_factory({make_actor_critic_func!r:.100}) is not served: a whole actor-critic "
+            "cannot be replaced here; register its encoder, core and decoder"
         )
 
     @property
@@ -171,5 +171,5 @@ class _CoreMaker:
 def _with_output_size(part: nn.Module) -> nn.Module:
     """Say how wide what a part returns is, in the way of this package."""
     if not hasattr(part, "output_size") and callable(get_size := getattr(part, "get_out_size", None)):
-        part.output_size = int(get_size())
+        setattr(part, "output_size", int(get_size()))  # noqa: B010 - a module's attributes are modules to mypy
     return part

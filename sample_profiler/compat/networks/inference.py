@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import gymnasium
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from sample_profiler.compat.helpers.tensors import TensorDict, ensure_torch_tensor
 from sample_profiler.compat.networks.distributions import Distribution
-from sample_profiler.compat.networks.parts import model_device, model_options_of
+from sample_profiler.compat.networks.parts import model_device, model_options_of, options_of
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config import ObservationOptions
 from sample_profiler.foreign.layout import translate_model
@@ -39,10 +38,7 @@ class InferenceModel(nn.Module):
         super().__init__()
         self.cfg = cfg
         self.action_space = action_space
-        names = [field.name for field in fields(ObservationOptions) if field.name in cfg]
-        observations = ObservationOptions(
-            **{name: tuple(cfg[name]) if isinstance(cfg[name], list) else cfg[name] for name in names}
-        )
+        observations = options_of(ObservationOptions, cfg)
         self._space = as_dict_space(plain_space(obs_space))
         spaces_of_agent = self._space, plain_space(action_space)
         self.network = make_actor_critic(model_options_of(cfg), observations, *spaces_of_agent, registered_parts(cfg))
@@ -89,7 +85,7 @@ class InferenceModel(nn.Module):
             action_mask: `[N, n]`, 0 for each value of the action that is not allowed.
 
         Returns:
-            `values` `[N]`, `new_rnn_states`, and `actions` (`[N]`, or `[N, width]`), `log_prob_actions`, `action_logits`.
+            `values` `[N]`, `new_rnn_states`, `actions` (`[N]`, or `[N, width]`), `log_prob_actions`, `action_logits`.
         """
         head = self.forward_head(normalized_obs_dict, action_mask)
         core, new_states = self.forward_core(head, rnn_states)
@@ -97,9 +93,7 @@ class InferenceModel(nn.Module):
         result["new_rnn_states"] = new_states
         return result
 
-    def forward_head(
-        self, normalized_obs_dict: Mapping[str, Tensor], action_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward_head(self, normalized_obs_dict: Mapping[str, Tensor], action_mask: Tensor | None = None) -> Tensor:
         """Encode observations; behind the encoding is the action mask, if the observations have one."""
         inputs = dict(normalized_obs_dict)
         if ACTION_MASK_KEY in self._space.spaces:

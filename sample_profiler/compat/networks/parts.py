@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from gymnasium import spaces
@@ -21,8 +21,19 @@ __all__ = [
     *("Decoder", "Encoder", "ImageEncoder", "MlpDecoder", "MlpEncoder", "ModelCore", "ModelCoreIdentity"),
     *("ModelCoreRNN", "ModelModule", "MultiInputEncoder", "calc_num_elements", "create_mlp"),
     *("default_make_core_func", "default_make_decoder_func", "default_make_encoder_func", "fc_layer"),
-    *("make_img_encoder", "model_device", "model_options_of", "nonlinearity", "orthogonal_init", "he_normal_init"),
+    *(
+        "make_img_encoder",
+        "model_device",
+        "model_options_of",
+        "nonlinearity",
+        "options_of",
+        "orthogonal_init",
+        "he_normal_init",
+    ),
 ]
+
+
+Options = TypeVar("Options")
 
 
 class ModelModule(nn.Module):
@@ -161,20 +172,28 @@ class MlpDecoder(Decoder):
 
     def forward(self, core_output: Tensor) -> Tensor:
         """Decode `[N, input_size]`."""
-        return self.mlp(core_output)
+        output: Tensor = self.mlp(core_output)
+        return output
 
     def get_out_size(self) -> int:
         """Return the width of the output."""
         return int(self.decoder_out_size)
 
 
+def options_of(part: Callable[..., Options], cfg: Any) -> Options:
+    """Return a part of the options of a run; what is not said has the flags' own defaults.
+
+    Args:
+        part: Its class.
+        cfg: All options, as Sample Factory's code reads them.
+    """
+    names = [field.name for field in fields(cast("Any", part)) if field.name in cfg]
+    return part(**{name: tuple(cfg[name]) if isinstance(cfg[name], list) else cfg[name] for name in names})
+
+
 def model_options_of(cfg: Any) -> ModelOptions:
     """Return the options of a network's layers."""
-    return ModelOptions(**{field.name: _frozen(cfg[field.name]) for field in fields(ModelOptions) if field.name in cfg})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return options_of(ModelOptions, cfg)
 
 
 def make_img_encoder(cfg: Any, obs_space: spaces.Space[Any]) -> ImageEncoder:

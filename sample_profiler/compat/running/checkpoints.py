@@ -1,4 +1,4 @@
-"""Owns how Sample Factory's code finds and reads checkpoints: through functions of a class that there is none of here."""
+"""Owns how Sample Factory's code finds and reads checkpoints: by functions of a class that there is none of here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sample_profiler.compat.settings.saved import cfg_dict
 from sample_profiler.compat.settings.carrying import run_folder_of
+from sample_profiler.compat.settings.saved import cfg_dict
 from sample_profiler.errors import CheckpointError
 from sample_profiler.foreign.reading import read_state
 

@@ -1,4 +1,4 @@
-"""Owns grids of experiments and their command lines, as Sample Factory's launcher has them; no process is started here."""
+"""Owns grids of experiments and their command lines, as Sample Factory's launcher has them."""
 
 from __future__ import annotations
 

@@ -104,12 +104,11 @@ class ObserverOfAll(RunObserver):
 
     def _figures_of(self, name: str) -> list[deque[float]]:
         cfg = self._runner.cfg
-        empty = [deque(maxlen=cfg.stats_avg) for _ in range(cfg.num_policies)]
-        figures: list[deque[float]] = self._runner.policy_avg_stats.setdefault(name, empty)
-        return figures
+        empty: list[deque[float]] = [deque(maxlen=cfg.stats_avg) for _ in range(cfg.num_policies)]
+        return self._runner.policy_avg_stats.setdefault(name, empty)
 
 
 def _expects_steps_first(extra_summaries: Callable[..., None]) -> bool:
     """Tell whether a method has the frames before the writer: declared so there, and called the other way round."""
     names = list(inspect.signature(extra_summaries).parameters)
-    return len(names) > 2 and ("step" in names[2] or "frame" in names[2])  # noqa: PLR2004
+    return len(names) > 2 and ("step" in names[2] or "frame" in names[2])

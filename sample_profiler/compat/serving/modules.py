@@ -22,7 +22,10 @@ class _Modules(MetaPathFinder, Loader):
     """Finds and makes them."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None  # noqa: ARG002
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """Find a module of the package.
 
@@ -100,4 +103,4 @@ def _describe_missing(name: str) -> str:
 
 def _is_imported_by(frame: Any) -> bool:
     """Tell whether what runs in a frame right now is `from … import …`."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
+    return bool(dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM")

@@ -116,7 +116,7 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.settings.saved": "cfg_file experiment_dir",
     },
 }
-"""By module: names by the module of `sample_profiler` that has them, there perhaps under another one (`theirs=ours`)."""
+"""By module: names by the module of `sample_profiler` that has them, there perhaps as others (`theirs=ours`)."""
 
 REFUSED = {
     "algo.learning": "only for what derives from its Learner, and training is one piece here",
@@ -130,6 +130,6 @@ REFUSED = {
     "huggingface": "nothing is published here",
     "pbt": "there is no population-based training here",
     "utils.wandb_utils": "there is no Weights & Biases here, figures are in TensorBoard",
-    "model.actor_critic.ActorCritic": "a whole actor-critic cannot be replaced here; register encoder, core and decoder",
+    "model.actor_critic.ActorCritic": "a whole actor-critic cannot be replaced; register encoder, core and decoder",
 }
 """Why modules and names are not, by how they begin."""

@@ -127,9 +127,7 @@ class _Reader:
         try:
             return self._value_type.from_words([word])
         except DisallowedValueError as error:
-            raise argparse.ArgumentTypeError(
-                f"{word!r} {error}. Allowed: {self._value_type.describe()}"
-            ) from None
+            raise argparse.ArgumentTypeError(f"{word!r} {error}. Allowed: {self._value_type.describe()}") from None
 
 
 def _is_redefined(action: argparse.Action | None) -> bool:

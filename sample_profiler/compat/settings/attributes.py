@@ -18,6 +18,10 @@ class AttrDict(dict[str, Any]):
         super().__init__(*entries, **further)
         self.__dict__ = self
 
+    def __getattr__(self, name: str) -> Any:
+        """Say that there is no such entry: all others have been found before this is asked."""
+        raise AttributeError(f"there is no option {name!r}")
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self),)
 

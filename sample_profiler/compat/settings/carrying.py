@@ -75,7 +75,7 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
 
 
 def _limits_of_playing(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what differs here: so many frames, and one more, are played; and with them as many episodes as they take."""
+    """Return what counts otherwise here: of so many frames one more is played, and all episodes that they have."""
     frames = cfg["max_num_frames"]
     if frames is None or frames == SHOWN_DEFAULTS["max_num_frames"]:
         return {}
@@ -90,7 +90,9 @@ def view_of(config: Config | AttrDict) -> AttrDict:
     """
     if isinstance(config, AttrDict):
         return config
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in config.values().items()}
+    values: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in config.values().items()
+    }
     carried = json.loads(values.pop(CARRIED, "{}"))
     return AttrDict({**foreign_defaults(), **values, **carried})
 
@@ -136,7 +138,9 @@ def _merged(cfg: Mapping[str, Any], own: Mapping[str, Any], given: Iterable[str]
         raise ConfigError(problems) from None
 
 
-_NOT_DATA = "cannot be kept with a run: options are numbers, texts, True, False, None, and lists and dictionaries of them"
+_NOT_DATA = (
+    "cannot be kept with a run: options are numbers, texts, True, False, None, and lists and dictionaries of them"
+)
 
 
 def _saved(cfg: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,7 @@ def doom_env_by_name(name: str) -> DoomScenario | DoomMatch:
     raise UnknownEnvError(f"there is no {name} here: there are {', '.join(spec.name for spec in DOOM_ENVS)}")
 
 
-def make_doom_env(
-    env_name: str, cfg: Any, env_config: Any, render_mode: str | None = None, **_options: Any
-) -> Any:
+def make_doom_env(env_name: str, cfg: Any, env_config: Any, render_mode: str | None = None, **_options: Any) -> Any:
     """Make an environment by its name."""
     return make_doom_env_from_spec(doom_env_by_name(env_name), env_name, cfg, env_config, render_mode)
 
