@@ -248,7 +248,7 @@ class _Show:
         self._video: VideoWriter | None = None
         self._is_over = False
         if options.save_video:
-            self._video = VideoWriter(RunFolder(folder).replay, fps)
+            self._video = VideoWriter(RunFolder(folder).video(options.video_name), fps)
             stack.callback(self._finish_video)
 
     def __call__(self) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from sample_profiler.compat import install
+from sample_profiler.errors import SampleProfilerError
 from sample_profiler.runtime.signals.early_interrupts import end_silently_when_interrupted
 
 __all__ = ["main"]
@@ -42,10 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if is_module:
             runpy.run_module(words[0], run_name="__main__", alter_sys=True)
         else:
-            sys.path[sys.path.index(os.getcwd()) if os.getcwd() in sys.path else 1] = os.path.dirname(
-                os.path.abspath(words[0])
-            )
+            sys.path.insert(1, os.path.dirname(os.path.abspath(words[0])))  # behind the names that are served
             runpy.run_path(words[0], run_name="__main__")
+    except SampleProfilerError as error:  # its message says what is wrong, and what to do
+        sys.stderr.write(f"{error}\n")
+        return 2
     except SystemExit as error:
         # Scripts that play end with what `enjoy` returned: a status and the mean reward.
         if len(error.args) == 2 and isinstance(error.args[0], int):

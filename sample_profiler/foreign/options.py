@@ -11,10 +11,14 @@ from sample_profiler.config import Config
 from sample_profiler.config.assembly import Draft
 from sample_profiler.errors import UsageError
 from sample_profiler.files import read_small_text
+from sample_profiler.run_folder import RunFolder
 
-__all__ = ["read_options", "translate_options"]
+__all__ = ["CARRIED_KEY", "read_options", "translate_options"]
 
-_NAMES = ("config.json", "cfg.json")  # the latter until 2.0.2
+CARRIED_KEY = "sample_factory_options"
+"""In config.json, beside the flags: options of an imported run that are no flags here."""
+
+_EARLIER_NAME = "cfg.json"  # until 2.0.2
 _OF_THE_COMMAND = {"cli_args", "command_line", "git_hash", "git_repo_name", "help", "wandb_unique_id"}
 _OF_THE_PLACE = {"train_dir", "experiment", "restart_behavior", "device"}
 
@@ -28,7 +32,8 @@ def read_options(folder: Path) -> dict[str, Any]:
     Raises:
         UsageError: There are none, or they are not those of a run of Sample Factory 2.
     """
-    path = next((folder / name for name in _NAMES if (folder / name).is_file()), None)
+    places = (RunFolder(folder).config, folder / _EARLIER_NAME)
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise UsageError(f"there is no run of Sample Factory in {folder}: it has no config.json")
     try:

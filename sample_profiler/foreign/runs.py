@@ -19,17 +19,14 @@ import torch
 from sample_profiler.config import Config, save_config
 from sample_profiler.errors import CheckpointError, UsageError
 from sample_profiler.foreign.layout import named_moments, translate_model
-from sample_profiler.foreign.options import read_options, translate_options
+from sample_profiler.foreign.options import CARRIED_KEY, read_options, translate_options
 from sample_profiler.foreign.reading import read_checkpoint
 from sample_profiler.ppo.named_moments import NAMED_STATE
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.checkpoint_names import sorted_checkpoints
 from sample_profiler.storage.checkpoints import FORMAT_VERSION
 
-__all__ = ["CARRIED_KEY", "ImportedRun", "import_run"]
-
-CARRIED_KEY = "sample_factory_options"
-"""In config.json, beside the flags: options of an imported run that are no flags here."""
+__all__ = ["ImportedRun", "import_run"]
 
 _LEARNED_STDDEV = "action_parameterization.learned_stddev"
 

@@ -39,7 +39,7 @@ class _Modules(MetaPathFinder, Loader):
         is_package = any(served.startswith(f"{module}.") for served in SERVED)
         if names is None and not is_package:
             raise ModuleNotFoundError(_describe_missing(module), name=fullname)
-        return ModuleSpec(fullname, self, is_package=is_package)
+        return ModuleSpec(fullname, self, origin=__file__, is_package=is_package)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Make a module whose names are found when they are asked for."""

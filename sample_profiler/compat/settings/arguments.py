@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,13 +24,15 @@ from sample_profiler.config.values import DisallowedValueError, ValueType
 __all__ = ["SHOWN_DEFAULTS", "default_cfg", "foreign_defaults", "parse_full_cfg", "parse_sf_args", "shown_default"]
 
 _HUGE = 1_000_000_000
-SHOWN_DEFAULTS = {
+SHOWN_DEFAULTS: dict[str, int | None] = {
     "num_envs_per_worker": 2,
     "max_num_episodes": _HUGE,
     "max_num_frames": _HUGE,
     "video_frames": _HUGE,
+    "video_name": None,
 }
-"""Flags whose default means "chosen" or "no limit" here, and is a number there that scripts compute with."""
+"""Flags whose default means "chosen" or "no limit" here, and is a number there that scripts compute with; and a name
+that there is none of unless it is given."""
 
 _BOOLEANS = ValueType(scalar=bool)
 
@@ -51,12 +53,14 @@ def parse_sf_args(
         formatter_class=argparse.ArgumentDefaultsHelpFormatter, add_help=False, conflict_handler="resolve"
     )
     parser.add_argument("-h", "--help", action="store_true", help="Print this and end.")
+    passes = _Passes()
     for flag in _own_flags(evaluation).values():
-        _add_flag(parser, flag)
+        _add_flag(parser, flag, passes)
     for name, foreign in FOREIGN_FLAGS.items():
         if not foreign.is_of_doom:
             _add_foreign(parser, name, foreign)
     known, _ = parser.parse_known_args(sys.argv[1:] if argv is None else list(argv))
+    passes.are_values_final = True
     return parser, AttrDict(vars(known))
 
 
@@ -117,16 +121,31 @@ def foreign_defaults() -> dict[str, Any]:
     }
 
 
+@dataclass
+class _Passes:
+    """How far the parsing has come.
+
+    Attributes:
+        are_values_final: Whether a value that is not allowed is a mistake: a script may define its flag anew before the
+            second pass.
+    """
+
+    are_values_final: bool = False
+
+
 class _Reader:
     """Reads a word of a flag's value; tells flags of this package from those that a script defines anew."""
 
-    def __init__(self, value_type: ValueType) -> None:
+    def __init__(self, value_type: ValueType, passes: _Passes) -> None:
         self._value_type = replace(value_type, is_list=False)
+        self._passes = passes
 
     def __call__(self, word: str) -> Any:
         try:
             return self._value_type.from_words([word])
         except DisallowedValueError as error:
+            if not self._passes.are_values_final:
+                return word
             raise argparse.ArgumentTypeError(f"{word!r} {error}. Allowed: {self._value_type.describe()}") from None
 
 
@@ -134,11 +153,11 @@ def _is_redefined(action: argparse.Action | None) -> bool:
     return action is not None and not isinstance(action.type, _Reader)
 
 
-def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
+def _add_flag(parser: argparse.ArgumentParser, flag: Flag, passes: _Passes) -> None:
     parser.add_argument(
         f"--{flag.name}",
         default=shown_default(flag),
-        type=_Reader(flag.value_type),
+        type=_Reader(flag.value_type, passes),
         required=flag.is_required,
         **_shape(flag.value_type.scalar is bool, flag.value_type.is_list),
     )
@@ -150,7 +169,7 @@ def _add_foreign(parser: argparse.ArgumentParser, name: str, foreign: ForeignFla
     parser.add_argument(
         f"--{name}",
         default=foreign_defaults()[name],
-        type=_Reader(_BOOLEANS) if is_bool else scalar,
+        type=_Reader(_BOOLEANS, _Passes(are_values_final=True)) if is_bool else scalar,
         **_shape(is_bool, is_list),
     )
 

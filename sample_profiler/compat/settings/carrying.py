@@ -20,11 +20,14 @@ from sample_profiler.config.flags import Flag
 from sample_profiler.config.foreign_flags import FOREIGN_FLAGS, describe_foreign
 from sample_profiler.config.parts import EvaluationOptions, RunOptions
 from sample_profiler.errors import ConfigError
+from sample_profiler.foreign.options import CARRIED_KEY
 from sample_profiler.run_folder import RunFolder, read_config_file
 
-__all__ = ["CARRIED", "CarriedOptions", "program_of", "run_folder_of", "view_of"]
+__all__ = ["CARRIED", "CarriedOptions", "carried_in", "program_of", "run_folder_of", "view_of"]
 
-CARRIED = "sample_factory_options"
+CARRIED = CARRIED_KEY
+"""Flag of the text in which they travel."""
+
 _ABOUT_THE_COMMAND = ("cli_args", "command_line", "git_hash", "git_repo_name", "help", "redefined_flags")
 
 
@@ -146,11 +149,20 @@ _NOT_DATA = (
 def _saved(cfg: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the run that is resumed has kept; nothing of one that cannot be read, which others tell of."""
     try:
-        entry = read_config_file(run_folder_of(cfg).config_to_resume())["flags"][CARRIED]["value"]
-        saved: dict[str, Any] = json.loads(entry)
+        return carried_in(read_config_file(run_folder_of(cfg).config_to_resume()))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return saved
+
+
+def carried_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are no flags here, of what a file of options has; one of an imported run has them apart.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is none.
+    """
+    flags = document["flags"]
+    carried: dict[str, Any] = json.loads(flags[CARRIED]["value"]) if CARRIED in flags else document.get(CARRIED_KEY, {})
+    return carried
 
 
 def _as_plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sample_profiler.compat.settings.arguments import foreign_defaults
 from sample_profiler.compat.settings.attributes import AttrDict
-from sample_profiler.compat.settings.carrying import CARRIED, run_folder_of
+from sample_profiler.compat.settings.carrying import CARRIED, carried_in, run_folder_of
 from sample_profiler.errors import UsageError
 
 __all__ = [
@@ -116,6 +116,7 @@ def _read(cfg: AttrDict) -> dict[str, Any] | None:
     if not isinstance(flags, dict):
         return document if isinstance(document, dict) else None
     values = {name: entry["value"] for name, entry in flags.items() if entry["origin"] != "automatic"}
-    carried = json.loads(values.pop(CARRIED, "{}"))
+    values.pop(CARRIED, None)
+    carried = carried_in(document)
     place = ("experiment", "train_dir", "restart_behavior")
     return {**foreign_defaults(), **{n: v for n, v in values.items() if n not in place}, **carried}
