@@ -50,7 +50,7 @@ class RunFolder:
           profile/timeline.json             the timeline of --timeline_seconds
           profile/trace.json.gz             the timeline of `sample-profiler trace`
           benchmark.json                    throughput and machine, with --benchmark
-          replay                            the video of --save_video, or its --video_name, with .mp4 or .gif behind it
+          replay                            the video of --save_video, with .mp4 or .gif behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
 
     Args:
@@ -115,13 +115,10 @@ class RunFolder:
         """Throughput and machine."""
         return self.path / "benchmark.json"
 
-    def video(self, name: str) -> Path:
-        """Return where a video of the policy is, but for the end of its name, which says what it is.
-
-        Args:
-            name: of the video, perhaps with such an end.
-        """
-        return self.path / name.removesuffix(".mp4").removesuffix(".gif")
+    @property
+    def replay(self) -> Path:
+        """A video of the policy, but for the end of its name, which says what it is."""
+        return self.path / "replay"
 
     @property
     def compared(self) -> Path:

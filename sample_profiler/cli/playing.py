@@ -248,7 +248,8 @@ class _Show:
         self._video: VideoWriter | None = None
         self._is_over = False
         if options.save_video:
-            self._video = VideoWriter(RunFolder(folder).video(options.video_name), fps)
+            name = options.video_name.removesuffix(".mp4").removesuffix(".gif")
+            self._video = VideoWriter(RunFolder(folder).replay.with_name(name), fps)
             stack.callback(self._finish_video)
 
     def __call__(self) -> None:

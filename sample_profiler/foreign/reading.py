@@ -20,6 +20,7 @@ from sample_profiler.storage.size_limits import check_size
 
 __all__ = ["read_checkpoint", "read_state"]
 
+_OLDEST_TORCH = (2, 6)  # that can be told under which names numbers of numpy are known
 _PIECES = ("model", "optimizer", "train_step", "env_steps")
 
 
@@ -53,6 +54,8 @@ def read_state(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: As above.
     """
+    if tuple(map(int, torch.__version__.split(".")[:2])) < _OLDEST_TORCH:
+        raise CheckpointError(f"{path} cannot be read with PyTorch {torch.__version__}: install 2.6 or newer")
     try:
         check_archive(path)
         with torch.serialization.safe_globals(_numbers_of_numpy()):

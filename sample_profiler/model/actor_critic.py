@@ -124,7 +124,7 @@ class ActorCritic(nn.Module):
         self.value_head = Linear(critic.output_size, 1)
         self.observation_normalizer = ObservationNormalizer(encoded, observations)
         self.returns_normalizer = RunningMeanStd()
-        self.register_load_state_dict_pre_hook(cut_imported_layer)
+        self.register_load_state_dict_pre_hook(cut_imported_layer)  # type: ignore[no-untyped-call]
         self._is_masked = mask_size > 0
         self._has_own_parts = parts != ModelParts()
         # The widths of what travels side by side from head to tail.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from sample_profiler.model.action_heads import DiscreteHead, GaussianHead
@@ -36,7 +37,7 @@ def cut_imported_layer(network: nn.Module, state: dict[str, Any], prefix: str, *
         if not isinstance(imported, Tensor):
             continue
         rows = [len(layer.weight) for layer in layers.values()]
-        pieces = imported.split(rows) if sum(rows) == len(imported) else [imported]
+        pieces = torch.split(imported, rows) if sum(rows) == len(imported) else (imported,)
         state.update({f"{prefix}{name}.{kind}": piece for name, piece in zip(layers, pieces, strict=False)})
     if (stddev := state.pop(f"{prefix}{IMPORTED_STDDEV}", None)) is not None:
         state[f"{prefix}action_head.log_stddev"] = stddev

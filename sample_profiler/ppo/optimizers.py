@@ -134,7 +134,7 @@ class Lamb(FusedAdam):
             norm, norm_of_update = parameter.norm().clamp(max=_MOST_NORM), update.norm()
             # Where there is no proportion, as of weights of zero, it is Adam's own.
             ratio = torch.where((norm > 0) & (norm_of_update > 0), norm / norm_of_update, 1.0)
-            parameter -= self.learning_rate * ratio * update
+            parameter.sub_(self.learning_rate * ratio * update)
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> FusedAdam:
