@@ -6,12 +6,14 @@ their_script.py …` a script; in a notebook, call :func:`install` before anythi
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
-__all__ = ["install"]
+__all__ = ["SITE", "install"]
 
-_SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+"""Where `sample_factory` is found; first on `sys.path` of who asked for it, and of the processes that it starts."""
 
 
 def install() -> None:
@@ -21,9 +23,10 @@ def install() -> None:
         ImportError: The original has been imported already.
     """
     original = sys.modules.get("sample_factory")
-    if original is not None and not (original.__file__ or "").startswith(_SITE):
+    if original is not None and not (original.__file__ or "").startswith(SITE):
         raise ImportError(
             f"sample_factory has been imported already, from {original.__file__}: call install() before that"
         )
-    if _SITE not in sys.path:
-        sys.path.insert(0, _SITE)
+    if SITE not in sys.path:
+        sys.path.insert(0, SITE)
+    importlib.import_module("sample_factory")  # whatever comes before it on the path from now on

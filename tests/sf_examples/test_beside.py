@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from sample_profiler.compat import _SITE
+from sample_profiler.compat import SITE
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_what_ours_has_not_is_found_behind_it(checkout):
 
 
 def test_where_code_for_the_original_runs_its_own_modules_come_first(checkout):
-    assert whose(checkout, _SITE) == "theirs"
+    assert whose(checkout, SITE) == "theirs"
 
 
 def test_programs_of_the_course_find_what_they_import(tmp_path):
