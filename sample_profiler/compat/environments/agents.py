@@ -13,9 +13,10 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from sample_profiler.envs.contract import only_number
 from sample_profiler.envs.vector import VectorAgents
 
-__all__ = ["Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
+__all__ = ["WholeEpisodes", "Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
 
 
 def as_agents(env: Any, name: str) -> Any:
@@ -71,6 +72,20 @@ class Wrapped:
         if name.startswith("__") or name == "_env":
             raise AttributeError(name)
         return getattr(self._env, name)
+
+
+class WholeEpisodes(Wrapped):
+    """One agent whose episodes may be pieces, such as lives of a game: the return of a whole one is its objective.
+
+    Gymnasium's `RecordEpisodeStatistics` tells it, in the info `episode` of the step that ends a whole one.
+    """
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        result = self._env.step(action)
+        if "episode" in result[-1]:
+            result[-1].setdefault("true_objective", only_number(result[-1]["episode"]["r"]))
+        return result
 
 
 class _Seedless(Wrapped):

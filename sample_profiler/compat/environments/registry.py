@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sample_profiler.compat.environments.agents import as_agents
+from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, is_multiagent
 from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import view_of
@@ -71,6 +71,8 @@ class _EnvMaker:
         view = view_of(cfg)
         placement = _placement(cfg, env_config)
         env = made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode))
+        if view.use_record_episode_statistics and not is_multiagent(env):
+            env = WholeEpisodes(env)
         return as_agents(env, full_env_name)
 
 

@@ -68,8 +68,8 @@ class Distribution:
         return actions
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithms of the probabilities of actions `[N, width]`, `[N]`."""
-        return torch.as_tensor(self.distribution.log_prob(actions))
+        """Return the logarithms of the probabilities of actions `[N, width]`, or of one number `[N]`, `[N]`."""
+        return torch.as_tensor(self.distribution.log_prob(actions if actions.ndim > 1 else actions[:, None]))
 
     def entropy(self) -> Tensor:
         """Return entropies, `[N]`."""
@@ -98,7 +98,8 @@ def get_action_distribution(
     Args:
         action_space: Of the actions.
         raw_logits: Their parameters, `[N, P]`: logits; means, then logarithms of deviations; of several parts all.
-        action_mask: 0 for each value that is not allowed, `[N, P]`, of actions that are discrete in all parts.
+        action_mask: 0 for each value that is not allowed, `[N, P]`, of actions that are discrete in all parts; of a
+            Tuple one for each part, `[N, n]` or `[n]`.
 
     Raises:
         UsageError: There are no such actions, or not so many parameters of one.
@@ -107,6 +108,9 @@ def get_action_distribution(
     if raw_logits.shape[-1] != expected:
         raise UsageError(f"actions of {action_space} have {expected} parameters, not {raw_logits.shape[-1]}")
     if action_mask is not None:
+        if isinstance(action_space, spaces.Tuple):
+            parts = [action_mask[part] for part in range(len(action_space.spaces))]
+            action_mask = torch.cat([part.expand(len(raw_logits), -1) for part in parts], dim=-1)
         raw_logits = raw_logits.masked_fill(action_mask == 0, MASKED_LOGIT)
     head = make_action_head(action_space, 1, ModelOptions())
     return Distribution(head.distribution(raw_logits), raw_logits)

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
-from sample_profiler.errors import ModelError
+from sample_profiler.errors import ConfigError, ModelError
 from sample_profiler.model.registry import register_core, register_decoder, register_encoder
 
 if TYPE_CHECKING:
@@ -58,6 +58,20 @@ class ModelFactory:
             f"register_actor_critic_factory({make_actor_critic_func!r:.100}) is not served: a whole actor-critic "
             "cannot be replaced here; register its encoder, core and decoder"
         )
+
+    def check(self, cfg: Any) -> None:
+        """Refuse what would silently be another network than is meant.
+
+        Args:
+            cfg: Options of the run.
+
+        Raises:
+            ConfigError: A core is registered, and no core is asked for.
+        """
+        if "core" in self._made and not cfg["use_rnn"]:
+            raise ConfigError(
+                ["--use_rnn=False: a core is registered, which only networks with --use_rnn=True have here: set that"]
+            )
 
     @property
     def make_model_encoder_func(self) -> Make:

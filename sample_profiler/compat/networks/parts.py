@@ -146,10 +146,15 @@ class ImageEncoder(ConvEncoder):
 
 
 class MultiInputEncoder(Encoder):
-    """Encodes each entry of an observation by itself, and puts the results side by side."""
+    """Encodes each entry of an observation by itself, and puts the results side by side.
+
+    Attributes:
+        obs_keys: Of the entries.
+    """
 
     def __init__(self, cfg: Any, obs_space: spaces.Dict) -> None:
         super().__init__(cfg)
+        self.obs_keys = sorted(obs_space.spaces)
         self.encoder = ObservationEncoder(obs_space.spaces, model_options_of(cfg))
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sample_profiler.cli.train import train
+from sample_profiler.compat.networks.factory import global_model_factory
 from sample_profiler.compat.running.observers import EPISODIC, AlgoObserver, ObserverOfAll
 from sample_profiler.compat.running.statuses import ExperimentStatus, status_of_exit
 from sample_profiler.compat.settings.attributes import AttrDict
@@ -83,6 +84,7 @@ class Runner:
         """
         try:
             program_of(self._asked)
+            global_model_factory().check(self.cfg)
         except ConfigError as error:
             logger.error("%s", error)
             self.status = ExperimentStatus.FAILURE

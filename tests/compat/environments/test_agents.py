@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from sample_profiler.compat.environments.agents import as_agents
+from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
 from sample_profiler.envs import EnvSpec, inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 
@@ -117,3 +117,13 @@ def test_a_reset_without_a_seed_is_called_without_one():
     assert isinstance(inspect_env(env, "mine"), EnvSpec)
     plain = gymnasium.make("CartPole-v1")
     assert as_agents(plain, "cart") is plain
+
+
+def test_the_return_of_a_whole_game_is_the_objective_where_it_is_told():
+    env = WholeEpisodes(gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1")))
+    env.reset(seed=1)
+    infos = []
+    while not infos or "episode" not in infos[-1]:
+        infos.append(env.step(1)[-1])
+    assert infos[-1]["true_objective"] == len(infos)
+    assert "true_objective" not in infos[0]

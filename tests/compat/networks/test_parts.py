@@ -24,7 +24,7 @@ from sample_profiler.compat.networks.parts import (
 from sample_profiler.compat.settings.arguments import default_cfg
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec
-from sample_profiler.errors import ModelError, UsageError
+from sample_profiler.errors import ConfigError, ModelError, UsageError
 from sample_profiler.model import registry
 from sample_profiler.run.layout.factories import make_network
 
@@ -111,6 +111,15 @@ def test_a_core_that_takes_no_sequences_says_so(factory):
         network_of()
 
 
+def test_a_core_that_would_not_be_used_is_refused(factory):
+    cfg = default_cfg()
+    cfg.use_rnn = False
+    factory.check(cfg)
+    factory.register_model_core_factory(OwnCore)
+    with pytest.raises(ConfigError, match="a core is registered"):
+        factory.check(cfg)
+
+
 def test_a_whole_actor_critic_is_refused(factory):
     with pytest.raises(ModelError, match="is not served"):
         factory.register_actor_critic_factory(lambda cfg, obs_space, action_space: None)
@@ -169,6 +178,16 @@ def test_distributions_by_themselves():
     assert not hasattr(distribution, "probs")
     discrete = get_action_distribution(ACTIONS, torch.zeros(4, 5), torch.tensor([[1, 0, 1, 0, 0]] * 4))
     torch.testing.assert_close(discrete.probs[0], torch.tensor([0.5, 0, 0.5, 0, 0]))
+    assert (
+        discrete.log_prob(torch.tensor([0, 2, 0, 2])).tolist()
+        == discrete.log_prob(torch.tensor([[0], [2], [0], [2]])).tolist()
+    )
+    pair = get_action_distribution(
+        spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))),
+        torch.zeros(4, 5),
+        [torch.tensor([1, 0]), torch.tensor([[0, 0, 1]] * 4)],
+    )
+    assert pair.sample().tolist() == [[0, 2]] * 4
     with pytest.raises(UsageError, match="have 5 parameters, not 4"):
         get_action_distribution(ACTIONS, torch.zeros(4, 4))
 
