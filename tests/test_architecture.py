@@ -40,10 +40,12 @@ ROWS = {
     "ppo": 3,
     "storage": 3,
     "components": 4,
+    "foreign": 4,
     "run": 5,
     "collector": 6,
     "cli": 6,
     "__main__": 7,  # a door to cli
+    "compat": 7,
 }
 # profiling is usable alone; its errors, how files are written and where they are, are those of the package.
 ALLOWED_IN_A_ROW = {
@@ -55,6 +57,7 @@ ALLOWED_IN_A_ROW = {
 ROOMS = {
     "analysis": (("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "training")),
+    "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
     "model": (("kernels",),),

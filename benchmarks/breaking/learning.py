@@ -73,7 +73,7 @@ LEARNING = (
     Breakage(
         "a resumed training forgets the moments of its optimizer",
         "sample_profiler/ppo/trainer.py",
-        '        self._optimizer.load_state_dict(state["optimizer"])\n',
+        '        self._optimizer.load_state_dict(indexed_state(state["optimizer"], self.model))\n',
         "",
         ("tests/ppo/test_trainer.py",),
     ),

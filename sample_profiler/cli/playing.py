@@ -40,16 +40,17 @@ __all__ = ["describe_episodes", "play_as_told"]
 _DEFAULT_FPS = 30.0
 
 
-def play_as_told(program: Program) -> int:
+def play_as_told(program: Program, episodes: list[PlayedEpisode] | None = None) -> int:
     """Play a policy of a run, and tell what is in the way if it cannot be done.
 
     Args:
         program: that plays, with `EvaluationOptions` among its parts.
+        episodes: takes those that were played.
 
     Returns:
         Exit status, as of `enjoy`.
     """
-    episodes: list[PlayedEpisode] = []
+    episodes = [] if episodes is None else episodes
     status = 0
     try:
         try:
@@ -247,7 +248,8 @@ class _Show:
         self._video: VideoWriter | None = None
         self._is_over = False
         if options.save_video:
-            self._video = VideoWriter(RunFolder(folder).replay, fps)
+            name = options.video_name.removesuffix(".mp4").removesuffix(".gif")
+            self._video = VideoWriter(RunFolder(folder).replay.with_name(name), fps)
             stack.callback(self._finish_video)
 
     def __call__(self) -> None:

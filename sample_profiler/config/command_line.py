@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from sample_profiler.config.flags import Flag, describe_unknown
+from sample_profiler.config.foreign_flags import is_harmless
 
 _HELP_WORDS = ("-h", "--help")
 _NEGATIVE_NUMBER = re.compile(r"-\.?\d")
@@ -20,7 +21,7 @@ def read_command_line(argv: Sequence[str], flags: Mapping[str, Flag]) -> tuple[d
     """Cut a command line into the words of each flag's value.
 
     Understands ``--flag=value``, ``--flag value``, a bare ``--flag`` for True, and any number of words after a list's
-    flag. Of a flag given twice the last counts.
+    flag. Of a flag given twice the last counts. Flags of Sample Factory that ask for nothing here are left out.
 
     Args:
         argv: The command line without the program's name.
@@ -46,10 +47,10 @@ def read_command_line(argv: Sequence[str], flags: Mapping[str, Flag]) -> tuple[d
         while position < len(argv) and _is_value(argv[position]) and (takes_many or not words):
             words.append(argv[position])
             position += 1
-        if flag is None:
-            problems.append(describe_unknown(name, flags))
-        else:
+        if flag is not None:
             words_of_flag[name] = words
+        elif not is_harmless(name, words):
+            problems.append(describe_unknown(name, flags))
     return _complete(words_of_flag, flags, problems), problems
 
 

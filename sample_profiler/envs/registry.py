@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sample_profiler.envs.pixel_order import ChannelsMoved
 from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
@@ -118,17 +119,18 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 
     Returns:
         What the registered function returned. With ``--batched_sampling=True`` the members of a vector become the
-        agents of one environment; what is no vector stays what it is.
+        agents of one environment; what is no vector stays what it is. With ``--pixel_format=HWC`` images get their
+        channels first.
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
         EnvContractError: It is a vector that does not say how many members it has.
     """
     env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
-    if not getattr(cfg, "batched_sampling", False) or not is_vector(env):
-        return env
-    vector = VectorAgents(env, full_env_name)
-    return OnlyMember(vector) if vector.num_agents == 1 else vector
+    if getattr(cfg, "batched_sampling", False) and is_vector(env):
+        vector = VectorAgents(env, full_env_name)
+        env = OnlyMember(vector) if vector.num_agents == 1 else vector
+    return ChannelsMoved(env) if getattr(cfg, "pixel_format", "CHW") == "HWC" else env
 
 
 def export_registration(name: str) -> bytes:

@@ -17,6 +17,7 @@ from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
+from sample_profiler.model.imported_heads import cut_imported_layer
 from sample_profiler.model.kernels.kernels import Activation, is_traced, make_fused_mlp
 from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights
@@ -123,6 +124,7 @@ class ActorCritic(nn.Module):
         self.value_head = Linear(critic.output_size, 1)
         self.observation_normalizer = ObservationNormalizer(encoded, observations)
         self.returns_normalizer = RunningMeanStd()
+        self.register_load_state_dict_pre_hook(cut_imported_layer)  # type: ignore[no-untyped-call]
         self._is_masked = mask_size > 0
         self._has_own_parts = parts != ModelParts()
         # The widths of what travels side by side from head to tail.

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from sample_profiler.config import OptimizerOptions
 
-__all__ = ["FusedAdam", "make_optimizer"]
+__all__ = ["FusedAdam", "Lamb", "make_optimizer"]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+_MOST_NORM = 10.0  # of a parameter, by which the steps of LAMB are bounded
 
 
 class FusedAdam:
@@ -114,6 +115,28 @@ class FusedAdam:
                     tensor.zero_()
 
 
+class Lamb(FusedAdam):
+    """LAMB (You et al. 2020, arXiv:1904.00962, algorithm 2 without weight decay).
+
+    Each parameter's step is Adam's, scaled to the norm of the parameter itself.
+    """
+
+    def _step(self, used: list[int]) -> None:
+        for index in used:
+            parameter, step = self._parameters[index], self._steps[index]
+            gradient = _gradient(parameter)
+            step += 1
+            mean, square = (moments[index] for moments in self._moments)
+            mean.lerp_(gradient, 1 - self.betas[0])
+            square.lerp_(gradient.square(), 1 - self.betas[1])
+            mean_now, square_now = (m / (1 - beta**step) for m, beta in zip((mean, square), self.betas, strict=True))
+            update = mean_now / (square_now.sqrt() + self.eps)
+            norm, norm_of_update = parameter.norm().clamp(max=_MOST_NORM), update.norm()
+            # Where there is no proportion, as of weights of zero, it is Adam's own.
+            ratio = torch.where((norm > 0) & (norm_of_update > 0), norm / norm_of_update, 1.0)
+            parameter.sub_(self.learning_rate * ratio * update)
+
+
 def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions) -> FusedAdam:
     """Make the optimizer that the options ask for.
 
@@ -122,7 +145,8 @@ def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions
         options: Adam's coefficients and the first learning rate.
     """
     betas = (options.adam_beta1, options.adam_beta2)
-    return FusedAdam(parameters, options.learning_rate, betas, options.adam_eps)
+    kind = Lamb if options.optimizer == "lamb" else FusedAdam
+    return kind(parameters, options.learning_rate, betas, options.adam_eps)
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

@@ -16,6 +16,7 @@ from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActionDistribution, ActorCritic
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.named_moments import indexed_state
 from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch, Targets
@@ -383,7 +384,7 @@ class Trainer:
             AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError: it does not fit.
         """
         self.model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        self._optimizer.load_state_dict(indexed_state(state["optimizer"], self.model))
         self._schedule.load_state_dict(state["schedule"])
         self.num_steps = self._num_steps_loaded = self._num_steps_heard = int(state["optimizer_steps"])
         self._apply_learning_rate()

@@ -43,7 +43,7 @@ class VideoWriter:
         except ImportError as error:
             raise VideoError(f"videos need imageio, which is not installed: {_EXTRA}") from error
         self._has_encoder = importlib.util.find_spec("imageio_ffmpeg") is not None
-        self.path = stem.with_suffix(".mp4" if self._has_encoder else ".gif")
+        self.path = stem.with_name(stem.name + (".mp4" if self._has_encoder else ".gif"))
         self.num_frames = 0
         self._fps = fps
         self._shape: tuple[int, ...] = ()

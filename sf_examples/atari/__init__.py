@@ -1,1 +1,5 @@
 """Atari: the games of the Arcade Learning Environment."""
+
+from sf_examples.beside import path_with_others
+
+__path__ = path_with_others(__path__, __name__)

@@ -25,6 +25,11 @@ class DoomMatch:
     num_players: int
     rewards: tuple[tuple[str, float], ...] = _REWARDS
 
+    @property
+    def name(self) -> str:
+        """Name of the environment."""
+        return self.scenario.name
+
 
 _ACTIONS = DOOM_SCENARIOS["doom_deathmatch"].actions
 _MATCHES = (

@@ -50,19 +50,18 @@ def test_words_keep_their_spaces():
         ("--env_stack=4", ["did you mean --env_framestack?"]),
         ("--wrokers=4", ["did you mean --num_workers?"]),
         ("--num_steps=128", ["--num_steps is not a flag: leave it out"]),
-        ("--with_wandb=False", ["--with_wandb is not a flag here but Sample Factory's", "TensorBoard; leave it out"]),
-        ("--wandb_tags a b", ["--wandb_tags is not a flag here but Sample Factory's"]),
+        ("--with_wandb=True", ["--with_wandb is not a flag here but Sample Factory's", "TensorBoard; leave it out"]),
         (
             "--with_pbt=True",
             ["--with_pbt is not a flag here but Sample Factory's", "population-based training here; leave it out"],
         ),
-        ("--pbt-period_env_steps=5", ["--pbt-period_env_steps is not a flag here but Sample Factory's"]),
+        ("--env-gpu_actions=1", ["--env-gpu_actions is not a flag here but Sample Factory's"]),
         (
-            "--env_gpu_observations=False",
-            ["--env_gpu_observations is not a flag here but Sample Factory's", "live on a GPU"],
+            "--env_gpu_actions=True",
+            ["--env_gpu_actions is not a flag here but Sample Factory's", "live on a GPU"],
         ),
         ("--actor_worker_gpus 0", ["--actor_worker_gpus is not a flag here but Sample Factory's"]),
-        ("--algo=APPO", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),
+        ("--algo=DQN", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),
         ("--num_bots=4", ["--num_bots is not a flag here but Sample Factory's", "no bots here; see docs/migrating.md"]),
         ("--record_to=demos", ["--record_to is not a flag here but Sample Factory's", "--save_video"]),
         ("--zzzzzz", ["--zzzzzz is not a flag: leave it out"]),
@@ -89,6 +88,36 @@ def test_each_mistake_is_one_problem(line: str, parts: list[str]):
 )
 def test_flags_of_the_original_for_doom_are_told_to_be_its_own(name: str):
     assert "Sample Factory's" in describe_foreign(name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "--algo=APPO",
+            "--algo appo",
+            "--with_wandb=False",
+            "--with_pbt False",
+            "--wandb_tags a b c",
+            "--pbt_perturb_max=3",
+        ),
+        *(
+            "--use_env_info_cache=True",
+            "--use_env_info_cache",
+            "--env_gpu_actions=0",
+            "--actor_worker_gpus",
+            "--num_bots=-1",
+        ),
+        *("--train_script=mine.train", "--timelimit=None", "--env_gpu_observations=False", "--episode_counter=True"),
+    ],
+)
+def test_flags_of_the_original_that_ask_for_nothing_are_taken(line: str):
+    assert read_command_line([*line.split(), "--seed=3"], FLAGS) == ({"seed": ["3"]}, [])
+
+
+@pytest.mark.parametrize("line", ["--with_pbt", "--with_wandb=True", "--push_to_hub", "--timelimit=4", "--algo"])
+def test_those_that_ask_for_what_is_not_there_are_refused(line: str):
+    assert len(read_command_line(line.split(), FLAGS)[1]) == 1
 
 
 def test_no_flag_is_said_to_be_somebody_elses_alone():

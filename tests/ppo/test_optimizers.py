@@ -101,3 +101,34 @@ def test_making_it_does_not_import_torchs_compiler():
         "assert p.grad is None and p[0] < 0; sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_one_step_of_lamb_by_hand():
+    parameter = nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = make_optimizer([parameter], OptimizerOptions(optimizer="lamb", learning_rate=0.1, adam_eps=1.0))
+    parameter.grad = torch.tensor([3.0, 1.0])
+    optimizer.step()
+    # Adam's step would be 3 / (3 + 1) and 1 / (1 + 1); it gets the length of the parameter, 5.
+    step = torch.tensor([0.75, 0.5])
+    torch.testing.assert_close(parameter.detach(), torch.tensor([3.0, 4.0]) - 0.1 * 5 * step / step.norm())
+
+
+def test_lamb_moves_what_is_zero_as_adam_and_bounds_large_norms():
+    zero, large = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.tensor([1000.0]))
+    optimizer = make_optimizer([zero, large], OptimizerOptions(optimizer="lamb", learning_rate=0.1, adam_eps=1e-9))
+    zero.grad, large.grad = torch.tensor([2.0]), torch.tensor([2.0])
+    optimizer.step()
+    assert zero.item() == pytest.approx(-0.1, rel=1e-4)
+    assert large.item() == pytest.approx(1000 - 0.1 * 10)
+
+
+def test_lamb_finds_the_lowest_point():
+    parameter = nn.Parameter(torch.tensor([4.0, -3.0]))
+    target = torch.tensor([1.0, 2.0])
+    optimizer = make_optimizer([parameter], OptimizerOptions(optimizer="lamb"))
+    for step in range(400):
+        optimizer.learning_rate = 0.05 * (1 - step / 400)
+        optimizer.zero_grad()
+        (parameter - target).square().sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(parameter.detach(), target, atol=0.05, rtol=0)

@@ -19,5 +19,6 @@ class EnvironmentOptions:
     env_framestack: int = option(1, minimum=1, maximum=10_000)
     """Number of latest frames that make up one observation; for environments of one's own as env_frameskip."""
 
-    pixel_format: Literal["CHW"] = "CHW"
-    """Order of the dimensions of image observations: channels, height, width."""
+    pixel_format: Literal["CHW", "HWC"] = "CHW"
+    """Order of the dimensions of images as environments return them: channels, height, width. Of HWC the channels, if
+    they are at most four, are moved to the front, where networks expect them."""

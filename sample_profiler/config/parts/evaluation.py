@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sample_profiler.config.limits import option
+from sample_profiler.config.limits import TextRule, option, text_option
+
+
+def find_video_reason(name: str) -> str:
+    """Return why a name cannot be that of a video; empty text if it can."""
+    is_plain = name.strip(" .") and name.isprintable() and not set(name) & set("/\\")
+    return "" if is_plain else "is not the name of a file in the run's folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +42,11 @@ class EvaluationOptions:
 
     video_frames: int = option(-1, minimum=1, also=-1)
     """Number of pictures after which the video ends, while playing goes on; -1: with the last episode."""
+
+    video_name: str = text_option(
+        "replay", TextRule(find_reason=find_video_reason, allowed="the name of a file in the run's folder")
+    )
+    """Name of the video in the run's folder, with .mp4 or .gif behind it."""
 
     fps: float = option(0.0, minimum=0)
     """Frames per second that are shown and that the video has; 0: what the environment says, else 30."""

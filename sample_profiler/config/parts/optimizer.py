@@ -12,8 +12,8 @@ from sample_profiler.config.limits import option
 class OptimizerOptions:
     """Optimizer."""
 
-    optimizer: Literal["adam"] = "adam"
-    """Optimization algorithm."""
+    optimizer: Literal["adam", "lamb"] = "adam"
+    """Optimization algorithm; lamb, for large batches, takes steps of each layer in proportion to its weights."""
 
     adam_eps: float = option(1e-6, above=0)
     """Adam's epsilon; small values need accurate second moments."""

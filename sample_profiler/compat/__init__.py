@@ -1,0 +1,32 @@
+"""Code written for Sample Factory runs with this package: its names are served by what is here.
+
+`python -m sample_profiler.compat -m their.train_module --env=…` runs a module, `python -m sample_profiler.compat
+their_script.py …` a script; in a notebook, call :func:`install` before anything is imported from `sample_factory`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+__all__ = ["SITE", "install"]
+
+SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+"""Where `sample_factory` is found; first on `sys.path` of who asked for it, and of the processes that it starts."""
+
+
+def install() -> None:
+    """Let `sample_factory` be found from now on, in this process and in those that it starts.
+
+    Raises:
+        ImportError: The original has been imported already.
+    """
+    original = sys.modules.get("sample_factory")
+    if original is not None and not (original.__file__ or "").startswith(SITE):
+        raise ImportError(
+            f"sample_factory has been imported already, from {original.__file__}: call install() before that"
+        )
+    if SITE not in sys.path:
+        sys.path.insert(0, SITE)
+    importlib.import_module("sample_factory")  # whatever comes before it on the path from now on

@@ -1,0 +1,1 @@
+"""Environments as Sample Factory's code makes them, by the contract of this package."""

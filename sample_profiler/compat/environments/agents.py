@@ -1,0 +1,155 @@
+"""Owns the adapters around environments that Sample Factory's code makes: agents that begin anew by themselves.
+
+There an environment of several agents returns lists, or dictionaries of arrays with an entry for each agent, and with
+the step that ends an episode the first observation of the next one. The final observation is not known then; the one
+before it stands for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from sample_profiler.envs.contract import only_number
+from sample_profiler.envs.vector import VectorAgents
+
+__all__ = ["WholeEpisodes", "Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
+
+
+def as_agents(env: Any, name: str) -> Any:
+    """Return an environment by the contract of this package.
+
+    Args:
+        env: What a function written for Sample Factory returned.
+        name: Its name in error messages.
+    """
+    if isinstance(env, VectorEnv):
+        return env
+    if not is_multiagent(env):
+        return env if _takes_seed(env.reset) else _Seedless(env)
+    return _OnlyAgent(env) if num_agents_of(env) == 1 else _SelfResettingAgents(env, name)
+
+
+def num_agents_of(env: Any) -> int:
+    """Return the number of agents of an environment, which may be wrapped; 1 unless it says otherwise."""
+    return int(_read(env, "num_agents", 1))
+
+
+def is_multiagent(env: Any) -> bool:
+    """Tell whether observations, rewards and so on have an entry for each agent, be it a single one."""
+    return bool(_read(env, "is_multiagent", num_agents_of(env) > 1))
+
+
+def _read(env: Any, name: str, default: Any) -> Any:
+    # gymnasium's wrappers do not pass on attributes of the environment inside.
+    return getattr(env, name, getattr(getattr(env, "unwrapped", env), name, default))
+
+
+def _takes_seed(reset: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(reset).bind(seed=0)
+    except TypeError:
+        return False
+    except ValueError:  # of a function without a signature
+        return True
+    return True
+
+
+class Wrapped:
+    """Passes on whatever it is asked for.
+
+    Args:
+        env: That is wrapped.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_env":
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+
+class WholeEpisodes(Wrapped):
+    """One agent whose episodes may be pieces, such as lives of a game: the return of a whole one is its objective.
+
+    Gymnasium's `RecordEpisodeStatistics` tells it, in the info `episode` of the step that ends a whole one.
+    """
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        result = self._env.step(action)
+        if "episode" in result[-1]:
+            result[-1].setdefault("true_objective", only_number(result[-1]["episode"]["r"]))
+        return result
+
+
+class _Seedless(Wrapped):
+    """One agent whose `reset` takes no seed."""
+
+    def reset(self, **_keywords: Any) -> Any:
+        """Begin an episode."""
+        return self._env.reset()
+
+
+class _OnlyAgent(Wrapped):
+    """One agent, of an environment that returns lists and arrays of one entry."""
+
+    num_agents = 1
+    is_multiagent = False
+
+    def reset(self, **keywords: Any) -> Any:
+        """Begin an episode."""
+        observations, infos = self._env.reset(**(keywords if _takes_seed(self._env.reset) else {}))
+        return _first(observations), _first(infos) if isinstance(infos, Sequence) else infos
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        observations, *others = self._env.step([action])
+        return _first(observations), *(each if isinstance(each, Mapping) else each[0] for each in others)
+
+
+def _first(batch: Any) -> Any:
+    return {key: values[0] for key, values in batch.items()} if isinstance(batch, Mapping) else batch[0]
+
+
+class _SelfResettingAgents(VectorAgents):
+    """Several agents, each of which begins its next episode within the step that ends one."""
+
+    def __init__(self, env: Any, name: str) -> None:
+        super().__init__(_AsVector(env), name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+    def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
+        """Begin an episode everywhere."""
+        return super().reset(**(keywords if _takes_seed(self._env.reset) else {}))
+
+    def _join(self, actions: Sequence[Any]) -> Any:
+        return list(actions) if self._env.are_lists else super()._join(actions)
+
+
+class _AsVector(Wrapped):
+    """Says when agents begin anew, and remembers how they are told of."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.num_agents = num_agents_of(env)
+        self.metadata = {**(getattr(env, "metadata", None) or {}), "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.are_lists = False
+        self.reset = self._reset if _takes_seed(env.reset) else self._reset_unseeded
+
+    def _reset(self, **keywords: Any) -> Any:
+        result = self._env.reset(**keywords)
+        self.are_lists = isinstance(result, tuple) and isinstance(result[0], list | tuple)
+        return result
+
+    def _reset_unseeded(self) -> Any:
+        return self._reset()

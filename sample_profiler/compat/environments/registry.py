@@ -1,0 +1,83 @@
+"""Owns functions that make environments as Sample Factory calls them, registered for runs of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, is_multiagent
+from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
+from sample_profiler.compat.settings.attributes import AttrDict
+from sample_profiler.compat.settings.carrying import view_of
+from sample_profiler.config import Config
+from sample_profiler.config.parts import EvaluationOptions
+from sample_profiler.envs import register_env as register
+from sample_profiler.envs.contract import EnvPlacement
+from sample_profiler.envs.registry import registered_envs
+
+__all__ = ["CreateEnv", "create_env", "global_env_registry", "register_env"]
+
+CreateEnv = Callable[..., Any]
+
+_creators: dict[str, CreateEnv] = {}
+
+supply_older_names()  # wherever such environments are made
+
+
+def register_env(env_name: str, make_env_func: CreateEnv) -> None:
+    """Register what makes an environment.
+
+    Args:
+        env_name: Its full name, for `--env`.
+        make_env_func: Called as `make(full_env_name, cfg, env_config, render_mode)`.
+    """
+    register(env_name, _EnvMaker(make_env_func))
+    _creators[env_name] = make_env_func
+
+
+def global_env_registry() -> Mapping[str, CreateEnv]:
+    """Return what makes each environment, by name; a new entry is registered with :func:`register_env`."""
+    return dict(_creators)
+
+
+def create_env(full_env_name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None) -> Any:
+    """Make an environment as it was registered, by the contract of Sample Factory: several agents reset themselves.
+
+    Raises:
+        ValueError: There is none of that name.
+    """
+    if full_env_name not in _creators:
+        known = ", ".join(registered_envs()) or "none"
+        raise ValueError(f"no environment is registered as {full_env_name!r} (registered: {known}): see register_env")
+    make = _creators[full_env_name]
+    return made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode))
+
+
+@dataclass(frozen=True)
+class _EnvMaker:
+    """Makes an environment of this package out of what a function written for Sample Factory returns.
+
+    Attributes:
+        make: The function.
+    """
+
+    make: CreateEnv
+
+    def __call__(
+        self, full_env_name: str, cfg: Config, env_config: EnvPlacement | None, /, *, render_mode: str | None = None
+    ) -> Any:
+        view = view_of(cfg)
+        placement = _placement(cfg, env_config)
+        env = made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode))
+        if view.use_record_episode_statistics and not is_multiagent(env):
+            env = WholeEpisodes(env)
+        return as_agents(env, full_env_name)
+
+
+def _placement(cfg: Config, env_config: EnvPlacement | None) -> AttrDict | None:
+    if env_config is not None:
+        return AttrDict(vars(env_config))
+    plays = any(isinstance(part, EvaluationOptions) for part in cfg.extra_parts)
+    return AttrDict(worker_index=0, vector_index=0, env_id=0) if plays else None

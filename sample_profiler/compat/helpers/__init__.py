@@ -1,0 +1,1 @@
+"""Small things that Sample Factory's code imports from its utilities."""

@@ -1,0 +1,1 @@
+"""Parts of networks as Sample Factory's code makes them, by the protocols of this package."""

@@ -1,0 +1,148 @@
+"""Owns networks for loops of one's own, with the interface that Sample Factory's have there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+
+from sample_profiler.compat.helpers.tensors import TensorDict, ensure_torch_tensor
+from sample_profiler.compat.networks.distributions import Distribution
+from sample_profiler.compat.networks.parts import model_device, model_options_of, options_of
+from sample_profiler.compat.settings.attributes import AttrDict
+from sample_profiler.config import ObservationOptions
+from sample_profiler.foreign.layout import translate_model
+from sample_profiler.model import make_actor_critic
+from sample_profiler.model.registry import registered_parts
+from sample_profiler.spaces import ACTION_MASK_KEY, as_dict_space, plain_space
+
+__all__ = ["InferenceModel", "create_actor_critic", "prepare_and_normalize_obs"]
+
+
+class InferenceModel(nn.Module):
+    """A network that is asked for actions, one step after the other.
+
+    Args:
+        cfg: Options of its layers.
+        obs_space: Of one agent.
+        action_space: Of one agent.
+
+    Attributes:
+        network: Of this package.
+    """
+
+    def __init__(self, cfg: AttrDict, obs_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.action_space = action_space
+        observations = options_of(ObservationOptions, cfg)
+        self._space = as_dict_space(plain_space(obs_space))
+        spaces_of_agent = self._space, plain_space(action_space)
+        self.network = make_actor_critic(model_options_of(cfg), observations, *spaces_of_agent, registered_parts(cfg))
+        self.returns_normalizer = self.network.returns_normalizer
+        self.last_action_distribution: Distribution | None = None
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load the weights of a checkpoint: of a run of this package, or of one of Sample Factory."""
+        if any(name.startswith(("encoder.", "actor_encoder.", "critic_linear.")) for name in state_dict):
+            state_dict = translate_model(state_dict)
+        elif any(name.startswith("network.") for name in state_dict):
+            return super().load_state_dict(state_dict, strict, assign)
+        return self.network.load_state_dict(state_dict, strict, assign)
+
+    def model_to_device(self, device: torch.device) -> None:
+        """Move the network."""
+        self.to(device)
+
+    def device_for_input_tensor(self, input_tensor_name: str) -> torch.device | None:  # noqa: ARG002
+        """Return where an observation has to be."""
+        return model_device(self)
+
+    def type_for_input_tensor(self, input_tensor_name: str) -> torch.dtype:  # noqa: ARG002
+        """Return the type that a normalized observation has."""
+        return torch.float32
+
+    def normalize_obs(self, obs: Mapping[str, Tensor]) -> TensorDict:
+        """Normalize observations `[N, ...]`, by key; those that the network does not know are left out."""
+        return TensorDict(self.network.observation_normalizer(obs))
+
+    def forward(
+        self,
+        normalized_obs_dict: Mapping[str, Tensor],
+        rnn_states: Tensor,
+        values_only: bool = False,
+        action_mask: Tensor | None = None,
+    ) -> TensorDict:
+        """Go one step with N agents.
+
+        Args:
+            normalized_obs_dict: From :meth:`normalize_obs`.
+            rnn_states: `[N, H]`, zeros where an episode begins.
+            values_only: Leave out the actions.
+            action_mask: `[N, n]`, 0 for each value of the action that is not allowed.
+
+        Returns:
+            `values` `[N]`, `new_rnn_states`, `actions` (`[N]`, or `[N, width]`), `log_prob_actions`, `action_logits`.
+        """
+        head = self.forward_head(normalized_obs_dict, action_mask)
+        core, new_states = self.forward_core(head, rnn_states)
+        result = self.forward_tail(core, values_only, sample_actions=True)
+        result["new_rnn_states"] = new_states
+        return result
+
+    def forward_head(self, normalized_obs_dict: Mapping[str, Tensor], action_mask: Tensor | None = None) -> Tensor:
+        """Encode observations; behind the encoding is the action mask, if the observations have one."""
+        inputs = dict(normalized_obs_dict)
+        if ACTION_MASK_KEY in self._space.spaces:
+            size = self.network.action_head.mask_size
+            given = inputs.get(ACTION_MASK_KEY) if action_mask is None else action_mask
+            num_agents = len(next(iter(inputs.values())))
+            inputs[ACTION_MASK_KEY] = torch.ones(num_agents, size) if given is None else given
+        return self.network.forward_head(inputs)
+
+    def forward_core(self, head_output: Tensor, rnn_states: Tensor) -> tuple[Tensor, Tensor]:
+        """Go one step through the core."""
+        return self.network.forward_core(head_output, rnn_states)
+
+    def forward_tail(
+        self,
+        core_output: Tensor,
+        values_only: bool,
+        sample_actions: bool,
+        action_mask: Tensor | None = None,  # noqa: ARG002 - it travels with the encoding
+    ) -> TensorDict:
+        """Return values, and what actions are drawn from."""
+        parameters, values = self.network.forward_tail(core_output)
+        result = TensorDict(values=values)
+        if values_only:
+            return result
+        result["action_logits"] = parameters
+        self.last_action_distribution = Distribution(self.network.action_distribution(parameters), parameters)
+        if sample_actions:
+            actions, result["log_prob_actions"] = self.last_action_distribution.sample_actions_log_probs()
+            result["actions"] = actions.squeeze(1)
+        return result
+
+    def action_distribution(self) -> Distribution | None:
+        """Return what the latest actions were drawn from; None: there were none."""
+        return self.last_action_distribution
+
+    def summaries(self) -> dict[str, float]:
+        """Return nothing: figures of a network are those of its Learner here."""
+        return {}
+
+
+def create_actor_critic(
+    cfg: Any, obs_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
+) -> InferenceModel:
+    """Make the network that options describe, registered parts included."""
+    return InferenceModel(AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg)), obs_space, action_space)
+
+
+def prepare_and_normalize_obs(model: InferenceModel, obs: Mapping[str, Any]) -> TensorDict:
+    """Return observations of N agents as a network takes them, from tensors or arrays by key."""
+    device = model_device(model)
+    return model.normalize_obs({key: ensure_torch_tensor(value).to(device) for key, value in obs.items()})

@@ -1,0 +1,133 @@
+"""Owns how Sample Factory's code trains: `run_rl`, and a Runner that is made first and run later."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sample_profiler.cli.train import train
+from sample_profiler.compat.networks.factory import global_model_factory
+from sample_profiler.compat.running.observers import EPISODIC, AlgoObserver, ObserverOfAll
+from sample_profiler.compat.running.statuses import ExperimentStatus, status_of_exit
+from sample_profiler.compat.settings.attributes import AttrDict
+from sample_profiler.compat.settings.carrying import program_of
+from sample_profiler.compat.settings.saved import maybe_load_from_checkpoint
+from sample_profiler.errors import ConfigError, UsageError
+
+__all__ = ["Runner", "make_runner", "run_rl"]
+
+logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """A run, before it is started and while it goes on, as Sample Factory's observers know it.
+
+    Args:
+        cfg: Its options, as they are: of a run that is resumed, those of the command line and the saved ones.
+        asked: Its options as they were asked for.
+
+    Attributes:
+        cfg: As above.
+        env_steps: By policy: frames trained on.
+        policy_avg_stats: By name: of each policy, the latest episodes' figures.
+        policy_lag: Of each policy: `version_diff_avg` and `version_diff_max`.
+    """
+
+    def __init__(self, cfg: AttrDict, asked: Mapping[str, Any]) -> None:
+        self.cfg = cfg
+        self.env_steps: dict[int, int] = {}
+        self.policy_avg_stats: dict[str, list[deque[float]]] = {}
+        self.policy_lag: list[dict[str, float]] = [{} for _ in range(cfg.num_policies)]
+        self.status = ExperimentStatus.SUCCESS
+        self._asked = asked
+        self._observers: list[AlgoObserver] = []
+        self._handlers: list[Callable[..., None]] = []
+
+    def register_observer(self, observer: AlgoObserver) -> None:
+        """Have somebody told how the run goes."""
+        self._observers.append(observer)
+
+    def register_episodic_stats_handler(self, func: Callable[..., None]) -> None:
+        """Have a function called with each finished episode, as `func(runner, message, policy_id)`."""
+        self._handlers.append(func)
+
+    def register_policy_msg_handler(self, key: str, func: Callable[..., None]) -> None:
+        """Have a function called with messages of a policy.
+
+        Raises:
+            UsageError: There are no such messages here.
+        """
+        if key != EPISODIC:
+            raise UsageError(
+                f"register_policy_msg_handler({key!r}) is not served: only messages of episodes ({EPISODIC!r}) are"
+            )
+        self._handlers.append(func)
+
+    def register_msg_handler(self, key: str, func: Callable[..., None]) -> None:
+        """Refuse: messages of components are classes here.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            f"register_msg_handler({key!r}, {func!r:.100}) is not served: see RunObserver and register_message_handler "
+            "of sample_profiler"
+        )
+
+    def init(self) -> int:
+        """Look whether the run can be started.
+
+        Returns:
+            As of :class:`ExperimentStatus`.
+        """
+        try:
+            program_of(self._asked)
+            global_model_factory().check(self.cfg)
+        except ConfigError as error:
+            logger.error("%s", error)
+            self.status = ExperimentStatus.FAILURE
+        return self.status
+
+    def run(self) -> int:
+        """Train until the run ends.
+
+        Returns:
+            As of :class:`ExperimentStatus`.
+        """
+        if self.init() != ExperimentStatus.SUCCESS:
+            return self.status
+        program = program_of(self._asked)
+        watcher = ObserverOfAll(self, self._observers, self._handlers)
+        exit_status = train(
+            program.argv, extra_parts=program.extra_parts, defaults=program.defaults, observers=[watcher]
+        )
+        self.status = status_of_exit(exit_status)
+        return self.status
+
+
+def make_runner(cfg: Mapping[str, Any]) -> tuple[AttrDict, Runner]:
+    """Make a run that can be watched: register observers, then `init` and `run` it.
+
+    Args:
+        cfg: Options, from `parse_full_cfg`.
+
+    Returns:
+        The run's options, with those of the run that it resumes, and the run.
+    """
+    cfg = AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg))
+    merged = maybe_load_from_checkpoint(cfg) if cfg.get("restart_behavior", "resume") == "resume" else cfg
+    return merged, Runner(merged, cfg)
+
+
+def run_rl(cfg: Mapping[str, Any]) -> int:
+    """Train as options say.
+
+    Args:
+        cfg: Options, from `parse_full_cfg`.
+
+    Returns:
+        As of :class:`ExperimentStatus`.
+    """
+    return make_runner(cfg)[1].run()

@@ -1,0 +1,1 @@
+"""What stands behind the name `sample_factory`: which of its names are served, and by what."""

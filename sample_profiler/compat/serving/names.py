@@ -1,0 +1,135 @@
+"""Owns which names of `sample_factory` are served, and what each of them is here."""
+
+from __future__ import annotations
+
+__all__ = ["REFUSED", "SERVED"]
+
+SERVED: dict[str, dict[str, str]] = {
+    "algo.learning.learner": {"compat.running.checkpoints": "Learner"},
+    "algo.runners.runner": {
+        "compat.running.training": "Runner",
+        "compat.running.observers": "AlgoObserver",
+        "compat.helpers.types": "MsgHandler PolicyMsgHandler",
+    },
+    "algo.sampling.batched_sampling": {"compat.environments.batched": "preprocess_actions"},
+    "algo.sampling.sync_sampling_api": {"compat.running.sampling": "SyncSamplingAPI"},
+    "algo.utils.action_distributions": {
+        "compat.networks.distributions": "argmax_actions calc_num_action_parameters calc_num_actions "
+        "get_action_distribution is_continuous_action_space sample_actions_log_probs",
+    },
+    "algo.utils.context": {
+        "compat.networks.factory": "global_model_factory",
+        "compat.environments.registry": "global_env_registry",
+    },
+    "algo.utils.misc": {
+        "compat.running.statuses": "ExperimentStatus",
+        "compat.running.observers": "EPISODIC",
+        "compat.helpers.utilities": "EPS",
+    },
+    "algo.utils.env_info": {
+        "compat.environments.batched": "EnvInfo extract_env_info obtain_env_info_in_a_separate_process",
+    },
+    "algo.utils.make_env": {
+        "compat.environments.agents": "is_multiagent_env=is_multiagent",
+        "compat.environments.batched": "BatchedVecEnv make_env_func_batched",
+    },
+    "algo.utils.rl_utils": {
+        "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "
+        "total_num_envs trajectories_per_minibatch trajectories_per_training_iteration",
+        "compat.networks.inference": "prepare_and_normalize_obs",
+    },
+    "algo.utils.spaces.discretized": {"compat.environments.spaces": "Discretized"},
+    "algo.utils.tensor_dict": {
+        "compat.helpers.tensors": "TensorDict cat_tensordicts clone_tensordict shallow_recursive_copy "
+        "tensor_dict_to_numpy to_numpy",
+    },
+    "algo.utils.tensor_utils": {
+        "compat.helpers.tensors": "cat_tensors clone_tensor dict_of_lists_cat ensure_numpy_array ensure_torch_tensor "
+        "unsqueeze_tensor",
+    },
+    "algo.utils.torch_utils": {
+        "compat.networks.parts": "calc_num_elements",
+        "compat.helpers.tensors": "to_scalar",
+    },
+    "cfg.arguments": {
+        "compat.settings.arguments": "default_cfg parse_full_cfg parse_sf_args",
+        "compat.settings.saved": "cfg_dict cfg_str checkpoint_override_defaults load_from_checkpoint "
+        "maybe_load_from_checkpoint preprocess_cfg verify_cfg",
+    },
+    "cfg.configurable": {"compat.helpers.utilities": "Configurable"},
+    "enjoy": {
+        "compat.running.playing": "enjoy",
+        "compat.running.checkpoints": "load_state_dict",
+        "compat.environments.batched": "make_env",
+    },
+    "envs.create_env": {"compat.environments.registry": "create_env"},
+    "envs.env_wrappers": {
+        "compat.environments.wrappers": "EpisodeCounterWrapper NumpyObsWrapper PixelFormatChwWrapper RecordingWrapper "
+        "ResizeWrapper RewardScalingWrapper TimeLimitWrapper has_image_observations",
+        "compat.environments.atari": "ClipRewardEnv EpisodicLifeEnv FireResetEnv MaxAndSkipEnv NoopResetEnv",
+    },
+    "envs.pettingzoo_envs": {"compat.environments.pettingzoo": "PettingZooParallelEnv"},
+    "envs.env_utils": {
+        "compat.environments.registry": "register_env",
+        "compat.environments.interfaces": "EnvCriticalError RewardShapingInterface TrainingInfoInterface "
+        "find_training_info_interface find_wrapper_interface get_default_reward_shaping num_env_steps retry "
+        "set_reward_shaping set_training_info vizdoom_available",
+    },
+    "eval": {"compat.running.evaluating": "do_eval"},
+    "launcher.launcher_utils": {"compat.running.launcher": "seeds"},
+    "launcher.run": {"compat.running.launching": "launcher_argparser main parse_args"},
+    "launcher.run_description": {
+        "compat.running.launcher": "Experiment ParamGenerator ParamGrid ParamList RunDescription",
+    },
+    "launcher.run_processes": {"compat.running.launching": "run"},
+    "model.actor_critic": {"compat.networks.inference": "create_actor_critic"},
+    "model.core": {
+        "compat.networks.parts": "ModelCore ModelCoreIdentity ModelCoreRNN default_make_core_func",
+    },
+    "model.decoder": {"compat.networks.parts": "Decoder MlpDecoder default_make_decoder_func"},
+    "model.encoder": {
+        "compat.networks.parts": "ConvEncoder=ImageEncoder Encoder MlpEncoder MultiInputEncoder "
+        "ResnetEncoder=ImageEncoder default_make_encoder_func make_img_encoder",
+    },
+    "model.model_factory": {"compat.networks.factory": "ModelFactory"},
+    "model.model_utils": {
+        "compat.networks.factory": "get_rnn_size",
+        "compat.networks.parts": "ModelModule create_mlp fc_layer model_device nonlinearity",
+    },
+    "model.utils": {"compat.networks.parts": "he_normal_init orthogonal_init"},
+    "train": {"compat.running.training": "make_runner run_rl"},
+    "utils.attr_dict": {"compat.settings.attributes": "AttrDict"},
+    "utils.dicts": {
+        "compat.helpers.dictionaries": "dict_of_lists_append dict_of_lists_append_idx iterate_recursively "
+        "list_of_dicts_to_dict_of_lists",
+    },
+    "utils.network": {"compat.helpers.utilities": "is_udp_port_available"},
+    "utils.timing": {"profiling": "Timing"},
+    "utils.typing": {
+        "compat.helpers.types": "ActionDistribution ActionSpace Config CreateEnvFunc Device Env InitModelData MpLock "
+        "MpQueue ObsSpace PolicyID StatusCode",
+    },
+    "utils.utils": {
+        "compat.helpers.utilities": "debug_log_every_n ensure_dir_exists get_username is_module_available log "
+        "log_every_n maybe_ensure_dir_exists memory_consumption_mb project_tmp_dir remove_if_exists retry "
+        "safe_ensure_dir_exists static_vars str2bool",
+        "compat.settings.saved": "cfg_file experiment_dir",
+    },
+}
+"""By module: names by the module of `sample_profiler` that has them, there perhaps as others (`theirs=ours`)."""
+
+REFUSED = {
+    "algo.learning": "only for what derives from its Learner, and training is one piece here",
+    "algo.sampling": "sampling is one piece here; see sample_profiler.Collector",
+    "algo.utils.model_sharing": "only for what derives from its Learner",
+    "algo.utils.shared_buffers": "only for what derives from its Learner",
+    "algo.runners": "there is one Runner here; see make_runner",
+    "algo.utils.optimizers": "the optimizer is chosen with --optimizer",
+    "algorithms": "this is of Sample Factory 1",
+    "run_algorithm": "this is of Sample Factory 1",
+    "huggingface": "nothing is published here",
+    "pbt": "there is no population-based training here",
+    "utils.wandb_utils": "there is no Weights & Biases here, figures are in TensorBoard",
+    "model.actor_critic.ActorCritic": "a whole actor-critic cannot be replaced; register encoder, core and decoder",
+}
+"""Why modules and names are not, by how they begin."""

@@ -1,0 +1,1 @@
+"""What Sample Factory's code reads its options from, and how they become those of a run here."""

@@ -1,0 +1,129 @@
+"""Environments that begin their next episode within the step that ends one, as lists and as dictionaries of arrays."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
+from sample_profiler.envs import EnvSpec, inspect_env
+from sample_profiler.envs.agents import AgentsEnv
+
+LENGTHS = (2, 3)  # of the episodes of two agents
+
+
+class SelfResetting(gymnasium.Env):
+    """Shows the number of each agent's episode and of its step; agents end apart, or together."""
+
+    def __init__(self, form, num_agents=2, together=False):
+        self.form, self.num_agents, self.together = form, num_agents, together
+        self.is_multiagent = True
+        self.action_space = spaces.Discrete(3)
+        box = spaces.Box(0, 100, (2,), np.float32)
+        self.observation_space = box if form == "lists" else spaces.Dict({"obs": box})
+        self.actions = []
+
+    def reset(self, **_keywords):
+        self.seen = np.zeros((self.num_agents, 2), np.float32)
+        return self.shown(), [{} for _ in self.seen] if self.form == "lists" else {}
+
+    def step(self, actions):
+        self.actions.append(actions)
+        self.seen[:, 1] += 1
+        lengths = np.array(LENGTHS[: self.num_agents])
+        ended = (
+            np.full(self.num_agents, (self.seen[:, 1] >= lengths.max()).all())
+            if self.together
+            else self.seen[:, 1] >= lengths
+        )
+        self.seen[ended, 0] += 1
+        self.seen[ended, 1] = 0
+        infos = [{"true_objective": 5.0} if over else {} for over in ended]
+        rewards = np.ones(self.num_agents, np.float32)
+        if self.form == "lists":
+            return self.shown(), rewards.tolist(), ended.tolist(), ended.tolist(), infos
+        return self.shown(), rewards, ended, np.zeros_like(ended), infos
+
+    def shown(self):
+        return [row.copy() for row in self.seen] if self.form == "lists" else {"obs": self.seen}
+
+
+def agents_env(env):
+    adapted = as_agents(env, "mine")
+    return AgentsEnv(lambda: adapted, inspect_env(adapted, "mine"), "mine", 0, seed=1)
+
+
+@pytest.mark.parametrize("form", ["lists", "dictionary"])
+def test_agents_go_on_with_the_episode_that_the_environment_has_begun(form):
+    env = agents_env(SelfResetting(form))
+    assert env.ends_apart
+    assert [list(each["obs"]) for each in env.reset()] == [[0, 0], [0, 0]]
+    ends = []
+    for _ in range(6):
+        observations, rewards, terminated, truncated, infos = env.step(np.zeros((2, 1), np.int64))
+        assert rewards == [1.0, 1.0]
+        ended = env.ended_agents(terminated, truncated, infos)
+        ends.append(list(ended))
+        if ended:
+            # The final observation is not known: the one before stands for it.
+            assert all(observations[agent]["obs"][1] == LENGTHS[agent] - 1 for agent in ended)
+            assert all(infos[agent]["true_objective"] == 5.0 for agent in ended)
+            begun = env.begin_episodes(ended)
+            assert all(list(each["obs"]) == [each["obs"][0], 0] and each["obs"][0] > 0 for each in begun)
+    assert ends == [[], [0], [1], [0], [], [0, 1]]
+
+
+def test_agents_that_end_together_are_not_begun_twice():
+    env = agents_env(SelfResetting("lists", together=True))
+    env.reset()
+    for _ in range(3):
+        _, _, terminated, truncated, infos = env.step(np.zeros((2, 1), np.int64))
+    assert list(env.ended_agents(terminated, truncated, infos)) == [0, 1]
+    assert [list(each["obs"]) for each in env.begin_episodes([0, 1])] == [[1, 0], [1, 0]]
+
+
+def test_actions_come_in_the_form_of_observations():
+    lists, arrays = SelfResetting("lists"), SelfResetting("dictionary")
+    for env in (lists, arrays):
+        agents = agents_env(env)
+        agents.reset()
+        agents.step(np.array([[2], [1]]))
+    assert isinstance(lists.actions[0], list) and lists.actions[0] == [2, 1]
+    assert isinstance(arrays.actions[0], np.ndarray) and arrays.actions[0].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("form", ["lists", "dictionary"])
+def test_a_single_agent_in_lists_is_one_agent(form):
+    env = agents_env(SelfResetting(form, num_agents=1))
+    assert env.num_agents == 1
+    (first,) = env.reset()
+    assert list(first["obs"]) == [0, 0]
+    observations, rewards, *_ = env.step(np.array([[2]]))
+    assert list(observations[0]["obs"]) == [0, 1] and rewards == [1.0]
+
+
+def test_a_reset_without_a_seed_is_called_without_one():
+    class Old(gymnasium.Env):
+        observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
+
+        def reset(self):
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    env = as_agents(Old(), "mine")
+    assert env.reset(seed=3)[1] == {}
+    assert isinstance(inspect_env(env, "mine"), EnvSpec)
+    plain = gymnasium.make("CartPole-v1")
+    assert as_agents(plain, "cart") is plain
+
+
+def test_the_return_of_a_whole_game_is_the_objective_where_it_is_told():
+    env = WholeEpisodes(gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1")))
+    env.reset(seed=1)
+    infos = []
+    while not infos or "episode" not in infos[-1]:
+        infos.append(env.step(1)[-1])
+    assert infos[-1]["true_objective"] == len(infos)
+    assert "true_objective" not in infos[0]

@@ -1,0 +1,64 @@
+"""Environments for loops of one's own."""
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from sample_profiler.compat.environments.batched import (
+    EnvInfo,
+    extract_env_info,
+    make_env_func_batched,
+    preprocess_actions,
+)
+from sample_profiler.compat.environments.registry import global_env_registry, register_env
+from sample_profiler.compat.settings.arguments import default_cfg
+
+
+def test_one_agent_is_a_batch_of_one_that_resets_itself():
+    register_env("cart", lambda name, cfg, env_config, render_mode: gymnasium.make("CartPole-v1"))
+    assert "cart" in global_env_registry()
+    cfg = default_cfg(env="cart")
+    env = make_env_func_batched(cfg, env_config=None)
+    info = extract_env_info(env, cfg)
+    assert (info.num_agents, info.frameskip, list(info.obs_space.spaces)) == (1, 1, ["obs"])
+    observations, infos = env.reset(seed=1)
+    assert observations["obs"].shape == (1, 4) and infos == [{}]
+    for _ in range(50):
+        observations, rewards, terminated, truncated, infos = env.step(preprocess_actions(info, torch.ones(1, 1)))
+        assert rewards.tolist() == [1.0]
+        if terminated | truncated:
+            break
+    assert "reset_info" in infos[0] and observations["obs"].abs().max() < 0.06, "the next episode has begun"
+    env.close()
+
+
+def test_several_agents_as_lists_are_tensors():
+    class Pair(gymnasium.Env):
+        num_agents = 2
+        observation_space = spaces.Dict({"a": spaces.Box(0, 1, (3,)), "b": spaces.Box(0, 1, (2,))})
+        action_space = spaces.Discrete(2)
+
+        def reset(self, **keywords):
+            return [{"a": np.ones(3), "b": np.zeros(2)}] * 2, [{}, {}]
+
+        def step(self, actions):
+            return self.reset()[0], [1, 2], [False, True], [False, False], [{}, {}]
+
+    register_env("pair", lambda name, cfg, env_config, render_mode: Pair())
+    env = make_env_func_batched(default_cfg(env="pair"), None)
+    assert {key: tuple(value.shape) for key, value in env.reset()[0].items()} == {"a": (2, 3), "b": (2, 2)}
+    _, rewards, terminated, _, _ = env.step([0, 1])
+    assert rewards.tolist() == [1, 2] and terminated.tolist() == [False, True]
+
+
+def test_actions_as_environments_take_them():
+    def info(space, all_discrete=None):
+        return EnvInfo(spaces.Dict({}), space, 2, False, False, None, all_discrete, 1)
+
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    assert preprocess_actions(info(spaces.Discrete(3)), torch.tensor([[1], [2]])).tolist() == [1, 2]
+    assert preprocess_actions(info(box), torch.zeros(2, 2)).shape == (2, 2)
+    both = spaces.Tuple((spaces.Discrete(3), box))
+    first, second = preprocess_actions(info(both, all_discrete=False), torch.tensor([[1.0, 0.5, 0.5], [2.0, 0, 0]]))
+    assert first[0] == 1 and first[1].tolist() == [0.5, 0.5] and second[0] == 2

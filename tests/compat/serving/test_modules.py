@@ -1,0 +1,103 @@
+"""Names of `sample_factory` in processes of their own: nothing of it shall be left in that of the tests."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sample_profiler.compat.serving.names import SERVED
+
+
+def run(program, *, with_compat=True):
+    begin = "import sample_profiler.compat\nsample_profiler.compat.install()\n" if with_compat else ""
+    done = subprocess.run([sys.executable, "-c", begin + program], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def test_every_name_is_served_by_something():
+    names = [
+        f"from sample_factory.{module} import {name.partition('=')[0]}"
+        for module, sources in SERVED.items()
+        for names in sources.values()
+        for name in names.split()
+    ]
+    assert len(names) > 120
+    status, _, told = run("\n".join(names))
+    assert status == 0, told
+
+
+def test_modules_are_imported_in_every_way():
+    program = (
+        "import sample_factory.algo.utils.misc as misc, sample_factory.utils\n"
+        "from sample_factory.utils import utils\n"
+        "from sample_factory.cfg.arguments import *\n"
+        "print(misc.ExperimentStatus.SUCCESS, utils.str2bool('True'), parse_sf_args.__name__, 'EPS' in dir(misc))"
+    )
+    assert run(program)[1] == "0 True parse_sf_args True"
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("from sample_factory.algo.utils.shared_buffers import BufferMgr", ["algo.utils.shared_buffers", "Learner"]),
+        ("import sample_factory.pbt.population_based_training", ["sample_factory.pbt", "population-based training"]),
+        ("from sample_factory.model.actor_critic import ActorCritic", ["ActorCritic is not served", "encoder"]),
+        ("from sample_factory.utils.utils import cores_for_worker", ["utils.utils.cores_for_worker", "migrating.md"]),
+        ("from sample_factory.algorithms.appo import appo", ["sample_factory.algorithms", "Sample Factory 1"]),
+        ("from sample_factory.huggingface.huggingface_utils import push_to_hf", ["nothing is published here"]),
+    ],
+)
+def test_what_is_not_served_says_so_in_one_line(line, parts):
+    status, _, told = run(line)
+    assert status == 1
+    last = told.splitlines()[-1]
+    assert "is not served by sample_profiler.compat" in last
+    assert all(part in last for part in parts), last
+
+
+def test_who_only_looks_whether_there_is_a_name_is_told_that_there_is_none():
+    program = (
+        "import pickle, torch, sample_factory.utils.utils as utils\n"
+        "pickle.dumps(torch.relu)\n"  # asks all modules for the name of a function that has none
+        "print(hasattr(utils, 'nothing'), hasattr(utils, '__wrapped__'))"
+    )
+    assert run(program)[1] == "False False"
+
+
+def test_nothing_of_it_is_there_for_those_who_do_not_ask_for_it():
+    program = (
+        "import sys, importlib.util, sample_profiler, sample_profiler.cli.main, sf_examples.vizdoom.train_vizdoom\n"
+        "found = [name for name in sys.modules if name.startswith('sample_profiler.compat')]\n"
+        "print(importlib.util.find_spec('sample_factory'), found)"
+    )
+    assert run(program, with_compat=False)[1] == "None []"
+
+
+def test_what_workers_need_imports_no_torch():
+    program = (
+        "import sys\n"
+        "from sample_factory.envs.env_utils import register_env, TrainingInfoInterface\n"
+        "from sample_factory.envs.env_wrappers import TimeLimitWrapper\n"
+        "from sample_factory.algo.utils.context import global_model_factory\n"
+        "from sample_factory.algo.utils.rl_utils import make_dones\n"
+        "from sample_factory.cfg.arguments import parse_sf_args, parse_full_cfg\n"
+        "from sample_factory.train import run_rl\n"
+        "from sample_factory.enjoy import enjoy\n"
+        "from sample_factory.utils.typing import Config\n"
+        "print('torch' in sys.modules)"
+    )
+    assert run(program)[1] == "False"
+
+
+def test_an_original_that_was_imported_is_not_replaced(tmp_path):
+    (tmp_path / "sample_factory.py").write_text("")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sample_factory, sample_profiler.compat as c"
+    status, _, told = run(f"{program}\nc.install()", with_compat=False)
+    assert status == 1
+    assert "sample_factory has been imported already" in told
+
+
+def test_the_launcher_runs_as_a_module():
+    program = [sys.executable, "-m", "sample_profiler.compat", "-m", "sample_factory.launcher.run", "--backend=slurm"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert "--backend=slurm is not served" in done.stderr
