@@ -167,6 +167,7 @@ class ParallelWiring:
 
     def _take_reports(self) -> None:
         self._watch.beat()
+        self._blueprint.transport.release()  # else others could not finish, and save
         for child in self._supervisor.children:
             self.runner.handle_reports(child.reports.receive())
 
