@@ -53,7 +53,7 @@ class ProcessBackend(LocalBackend):
             self._explain_end,
         )
         # Where the Batcher would be: what workers finish comes to this process.
-        make_waiter = blueprint.transport.waiter_of(str(ComponentId(BATCHER, 0)))
+        make_waiter = blueprint.transport.looking_waiter_of(str(ComponentId(BATCHER, 0)))
         self._loop = PausableLoop([self._caller], make_waiter, self._beat, control=control)
         self._releasing = Releasing(blueprint.transport)
 

@@ -14,11 +14,12 @@ from sample_profiler.runtime.loop.transports import MakeWaiter
 from sample_profiler.runtime.messages.channels import Channel, Sender
 from sample_profiler.runtime.messages.fifo_channels import DealtChannel, FifoChannel, FifoLoop
 
-__all__ = ["FifoTransport", "FifoWaiter"]
+__all__ = ["FifoTransport", "FifoWaiter", "LookingWaiter"]
 
 logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.05  # at pipes, which nobody can wait for together with a queue; as often as the library's loop wakes up
+_QUICK_LOOK_S = 0.002
 
 
 class FifoWaiter:
@@ -44,6 +45,25 @@ class FifoWaiter:
             is_ready = bool(ready) or any(channel.has_pending() for channel in self._channels)
             self._loop.wait(0.0 if is_ready else min(_LOOK_S, left_s))
             ready += [channel for channel in self._channels if channel.has_pending()]
+            if ready or left_s <= 0.0:
+                return ready
+
+
+class LookingWaiter(FifoWaiter):
+    """Waits for pipes, and looks at the queue now and then: for whoever may not be kept from anything by a lost sender.
+
+    A sender that is killed while it wakes a reader can break that; nobody wakes one that never waits.
+    """
+
+    @profile_range("LookingWaiter.wait")
+    def wait(self, timeout_s: float) -> list[Any]:
+        """Return what has something, channels last."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            self._loop.take_all()
+            channels = [channel for channel in self._channels if channel.has_pending()]
+            left_s = 0.0 if channels else deadline_s - time.monotonic()
+            ready = self._others.wait(min(_QUICK_LOOK_S, left_s)) + channels
             if ready or left_s <= 0.0:
                 return ready
 
@@ -75,6 +95,10 @@ class FifoTransport:
         """Return how a component waits: for its queue, if it has one."""
         loop = self._loops.get(component)
         return PipeWaiter if loop is None else partial(FifoWaiter, loop)
+
+    def looking_waiter_of(self, component: str) -> MakeWaiter:
+        """Return how to wait in the place of a component without being kept from anything."""
+        return partial(LookingWaiter, self._loop_of(component))
 
     def release(self) -> None:
         """Open queues that were held by who has ended."""

@@ -63,8 +63,15 @@ class Transport(Protocol):
     def waiter_of(self, component: str) -> MakeWaiter:
         """Return how the loop of a component waits, in the process that it runs in."""
 
+    def looking_waiter_of(self, component: str) -> MakeWaiter:
+        """Return how somebody waits in the place of a component whom no lost process may keep from anything."""
+
     def release(self) -> None:
-        """Open what processes have left locked that have ended; waits for nobody."""
+        """Open what processes have left locked that have ended; waits for nobody.
+
+        Raises:
+            MessageError: messages cannot travel any more.
+        """
 
     def describe_locks(self, names: Mapping[int, str]) -> list[str]:
         """Return what is locked now, and by whom, in words.
@@ -95,6 +102,10 @@ class LocalTransport:
     def waiter_of(self, component: str) -> MakeWaiter:  # noqa: ARG002
         """Return the way in which all components together wait."""
         return LocalWaiter
+
+    def looking_waiter_of(self, component: str) -> MakeWaiter:
+        """Return how a component waits."""
+        return self.waiter_of(component)
 
     def release(self) -> None:
         """Nothing is ever locked."""

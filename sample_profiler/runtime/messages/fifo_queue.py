@@ -4,8 +4,10 @@ faster-fifo keeps a queue in shared memory that has no name, behind a mutex of t
 such a mutex when it ends the process that holds it, as others do with locks on files: everybody else would wait for it
 for ever, in C code, where no signal handler of Python runs. So whoever notices the end of a process opens what it held:
 
-- `release`: a sender was ended. Nobody else was at the queue, since it held the mutex; what it had put there as a whole
-  stays, the rest is dropped, and the mutex is opened.
+- `release`: a sender was ended. If it held the mutex, nobody else was at the queue: what it had put there as a whole
+  stays, the rest is dropped, and the mutex is opened. Whoever waits for the mutex is woken in any case: the system may
+  have woken the one that is gone, which would have woken the next. Only where a sender was ended in the few
+  instructions in which it wakes the reader, within the C library, is there no way to go on, and that is an error.
 - `renew`: the reader was ended, and its successor is to begin with an empty queue. The condition variables are made
   anew, too: they still count the lost reader as one that waits, and would in the end wait for it themselves.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,6 +40,12 @@ _GONE = -1
 
 _MUTEX_BYTES = {208: 40, 216: 48}
 """Of a mutex, by the size of the whole: of 64-bit processors, x86 and Arm."""
+
+_FUTEX = {208: 202, 216: 98}
+"""Number of the system call that wakes those who wait for a word of memory, in the same way."""
+_WAKE = 1
+_CONDITION_BYTES = 48
+"""Of a condition variable; there are two at the end, that of the reader first."""
 
 _c = ctypes.CDLL(None)
 
@@ -120,7 +129,18 @@ class FifoQueue(faster_fifo.Queue):
         return int(head.holder or (_GONE if head.is_locked else 0))
 
     def release(self) -> bool:
-        """Open the mutex if a thread that has ended holds it, and tell whether one did."""
+        """Open the mutex if a thread that has ended holds it, and tell whether one did; nobody waits in vain then.
+
+        Raises:
+            MessageError: nobody can be woken any more who waits for messages.
+        """
+        is_left = self._open_if_left()
+        _c.syscall(_FUTEX[len(self._new)], self._at(_MUTEX), _WAKE, _MOST_MESSAGES, None, None, 0)
+        if is_left:
+            self._try_to_wake()
+        return is_left
+
+    def _open_if_left(self) -> bool:
         head = self._head()
         holder = head.holder
         # Looked at again, for one that ends after it has opened the mutex: nobody but it could have changed that.
@@ -129,6 +149,18 @@ class FifoQueue(faster_fifo.Queue):
         self._drop_partial(head)
         self._unlock()
         return True
+
+    def _try_to_wake(self) -> None:
+        """Wake the reader, in a thread that will have to stay in the C library if this is not possible."""
+        condition = self._at(len(self._new) - 2 * _CONDITION_BYTES)
+        thread = threading.Thread(target=_c.pthread_cond_signal, args=(condition,), daemon=True, name="waking")
+        thread.start()
+        thread.join(_LOCK_S)
+        if thread.is_alive():
+            raise MessageError(
+                f"a process was killed in the very moment in which it woke {self.reader} for a message: there is no "
+                "way to do so any more. --transport=pipe does without what was broken"
+            )
 
     def renew(self) -> None:
         """Make the queue as it was at first: its reader has ended, and nobody waits for it.
@@ -168,16 +200,16 @@ class FifoQueue(faster_fifo.Queue):
 
     def _lock(self) -> None:
         deadline_s = time.monotonic() + _LOCK_S
-        while _c.pthread_mutex_trylock(self._mutex()):  # never to wait in C: this is who has to notice
+        while _c.pthread_mutex_trylock(self._at(_MUTEX)):  # never to wait in C: this is who has to notice
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"the queue of {self.reader} is held by thread {self.holder}")
             time.sleep(_POLL_S)
 
     def _unlock(self) -> None:
-        _c.pthread_mutex_unlock(self._mutex())
+        _c.pthread_mutex_unlock(self._at(_MUTEX))
 
-    def _mutex(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(ctypes.addressof(self.queue_obj_buffer) + _MUTEX)
+    def _at(self, offset: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(ctypes.addressof(self.queue_obj_buffer) + offset)
 
 
 def _is_alive(thread: int) -> bool:
