@@ -86,7 +86,7 @@ class FifoLoop(EventLoop):
 
     def take_all(self) -> None:
         """Hand all signals that are there to their channels."""
-        if self.signal_queue.qsize():
+        while self.signal_queue.qsize():  # at once the library takes what fits into the memory that it has for it
             self.wait(0.0)
 
 
