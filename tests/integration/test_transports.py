@@ -42,14 +42,16 @@ def test_a_run_ends_with_the_same_trees_whatever_its_messages_travel_through(mod
         assert result.returncode == 0, result.stdout
         assert COLLECTED.search(result.stdout)
         assert f"transport: {transport}" in result.stdout
-        assert json.loads((folder / "run" / "config.json").read_text())["transport"] == transport
+        assert json.loads((folder / "run" / "config.json").read_text())["flags"]["transport"]["value"] == transport
     assert tree_names(outputs["fifo"]) == tree_names(outputs["pipe"])
     assert {"Runner", "Learner 0", "Batcher 0", "RolloutWorker_w1"} < tree_names(outputs["fifo"])
 
 
 def test_killed_workers_are_replaced_and_the_run_ends_in_order(tmp_path: Path) -> None:
     before = unused_shared_memory()
-    with live_run(*CARTPOLE, *SMALL, "--transport=fifo", "--train_for_seconds=100", folder=tmp_path) as live:
+    with live_run(
+        *CARTPOLE, *SMALL, "--transport=fifo", "--save_every_sec=1", "--train_for_seconds=100", folder=tmp_path
+    ) as live:
         live.wait_until_training()
         for component in ("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0"):
             mapped = {Path(area.path.split(" ")[0]).name for area in live.find(component).memory_maps(grouped=False)}
