@@ -57,7 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="of each transport")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a round")
     options = parser.parse_args(argv)
-    heads = ["askers", *("answers a second, pipe", "fifo", "fifo to pipe"), *("µs of processors, pipe", "fifo", "ratio")]
+    heads = [
+        "askers",
+        *("answers a second, pipe", "fifo", "fifo to pipe"),
+        *("µs of processors, pipe", "fifo", "ratio"),
+    ]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for num_askers in options.askers:
         print(describe(num_askers, measure(num_askers, options.rounds, options.seconds)), flush=True)
