@@ -98,9 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         num_opened += output.count(_OPENED)
         ends = [line for line in output.splitlines() if "The run failed" in line]
         print(f"run {num_runs}: {len(seen)} kills", *ends, *(f"FAILED: {each}" for each in problems), sep="\n  ")
-    print(
-        f"{len(waits)} kills in {num_runs} runs, {num_opened} of who held a queue; longest {max(waits, default=0):.1f} s"
-    )
+    longest_s = max(waits, default=0.0)
+    print(f"{len(waits)} kills in {num_runs} runs, {num_opened} of who held a queue; longest {longest_s:.1f} s")
     return int(bool(problems))
 
 

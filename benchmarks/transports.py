@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     heads = [
         "askers",
         *("answers a second, pipe", "fifo", "fifo to pipe"),
-        *("µs of processors, pipe", "fifo", "ratio"),
+        *("µs of cores, pipe", "fifo", "ratio"),
     ]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for num_askers in options.askers:
