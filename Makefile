@@ -9,10 +9,11 @@ TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 # Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
-LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py \
+LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py benchmarks/kill_workers.py \
 	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py
+	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py \
+	benchmarks/transports.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared

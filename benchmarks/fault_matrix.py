@@ -33,7 +33,7 @@ from benchmarks.measuring.fault_table import (
     to_table,
 )
 from benchmarks.measuring.peer_runs import RESULTS
-from harness.fault_cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, VICTIMS, Plan, all_plans
+from harness.fault_cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, SIGNAL_MODES, VICTIMS, Plan, all_plans
 from harness.faults import Case, Undisturbed, run_case
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 
@@ -147,12 +147,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=KILLS_OF_WORKERS, help="moments for killed RolloutWorkers")
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="default: all")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS, help="default: all")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="default: all")
+    parser.add_argument("--transport", choices=("pipe", "fifo"), default="pipe", help="of the runs' messages")
+    parser.add_argument("--modes", nargs="+", choices=(*MODES, *SIGNAL_MODES), help="default: all of the transport")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
     parser.add_argument("--again", action="store_true", help="make cases that had problems once more")
     parser.add_argument("--no_throughput", action="store_true", help="do not measure it, as on a busy machine")
     parser.add_argument("--output", type=Path, default=RESULTS / "faults.jsonl", help="file of the cases")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    options.modes = options.modes or (SIGNAL_MODES if options.transport == "fifo" else MODES)
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -160,8 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(argv)
     wanted = [
         plan
-        for plan in all_plans(options.rounds, options.kills)
-        if plan.fault in options.faults and plan.victim in options.victims and plan.mode in options.modes
+        for plan in all_plans(options.rounds, options.kills, options.modes)
+        if plan.fault in options.faults and plan.victim in options.victims
     ]
     plans = choose(wanted, decide(read_lines(options.output)), again=options.again)
     make_cases(plans, options.seconds, options.output, None if options.no_throughput else Undisturbed())

@@ -230,8 +230,8 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     return {"what": "end", "status": soak.status, "problems": problems, **facts}
 
 
-def make_soak(task: str, minutes: float, path: Path) -> None:
-    """Make one soak, and keep every look and the end."""
+def make_soak(task: str, minutes: float, path: Path, flags: Sequence[str] = ()) -> None:
+    """Make one soak, and keep every look and the end; `flags` are further ones of the run."""
     origin = describe_origin()
     facts = {"task": task, "minutes": minutes, "facts": Machine.this().to_dict()}
     append_line(path, {"what": "begin", **facts, **origin})
@@ -240,7 +240,7 @@ def make_soak(task: str, minutes: float, path: Path) -> None:
         append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
 
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
-        command = [sys.executable, "-m", *TASKS[task], f"--train_for_seconds={minutes * 60 + TURNS_S:g}"]
+        command = [sys.executable, "-m", *TASKS[task], *flags, f"--train_for_seconds={minutes * 60 + TURNS_S:g}"]
         soak = watch(command, Path(name), minutes * 60, keep)
     append_line(path, judge(soak, minutes) | {"task": task, "minutes": minutes} | origin)
 
@@ -278,15 +278,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="what is trained; default: all")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long each")
+    parser.add_argument("--transport", choices=("pipe", "fifo"), default="pipe", help="of the runs' messages")
     parser.add_argument("--again", action="store_true", help="make soaks that had problems once more")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of soak-TASK.jsonl")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, help="folder of soak-TASK.jsonl, or soak-TASK-fifo.jsonl"
+    )
     options = parser.parse_args(argv)
     ends = []
     for task in options.tasks:
-        path = options.output / f"soak-{task}.jsonl"
+        kind, flags = ("-fifo", ["--transport=fifo"]) if options.transport == "fifo" else ("", [])
+        path = options.output / f"soak-{task}{kind}.jsonl"
         end = find_end(path, options.minutes)
         if end is None or (options.again and end["problems"]):
-            make_soak(task, options.minutes, path)
+            make_soak(task, options.minutes, path, flags)
             end = find_end(path, options.minutes)
         assert end is not None  # it has just been made
         ends.append(end)

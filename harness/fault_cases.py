@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
@@ -16,6 +17,7 @@ FAULTS = (*SIGNALS, "exception", "memory", "hang")
 LASTING = ("stop", "hang")  # which only --hang_timeout tells
 VICTIMS = ("Runner", "Batcher_0", "Learner_0", "InferenceWorker_p0-w0", "RolloutWorker_w0", "game")
 MODES = ("async", "sync", "own inference", "serial")
+SIGNAL_MODES = ("signals", "signals, sync", "signals, own inference")  # with --transport=fifo
 ENVIRONMENTS = ("cartpole", "doom")
 NUM_ROUNDS = 3
 KILLS_OF_WORKERS = 20  # the commonest fault of all; its moment matters most
@@ -31,7 +33,7 @@ class Plan:
     Attributes:
         fault: one of FAULTS.
         victim: one of VICTIMS.
-        mode: one of MODES.
+        mode: one of MODES, or of SIGNAL_MODES.
         number: of the round.
         at_once: it happens as soon as the run trains; else at a random moment.
     """
@@ -80,18 +82,21 @@ def is_possible(fault: str, victim: str, mode: str) -> bool:
         return (told and fault in SIGNALS) or (fault in ("exception", "hang") and victim != "game")
     if victim == "game" and fault not in SIGNALS:
         return False
-    return not (mode == "own inference" and victim.startswith("InferenceWorker"))
+    return not (mode.endswith("own inference") and victim.startswith("InferenceWorker"))
 
 
-def all_plans(num_rounds: int = NUM_ROUNDS, num_kills: int = KILLS_OF_WORKERS) -> list[Plan]:
+def all_plans(
+    num_rounds: int = NUM_ROUNDS, num_kills: int = KILLS_OF_WORKERS, modes: Sequence[str] = MODES
+) -> list[Plan]:
     """Return every possible case: each once, then each again, so that a part of them says something of all.
 
     Args:
         num_rounds: of every case.
         num_kills: rounds of RolloutWorkers that are killed, if that is more.
+        modes: of the runs.
     """
     plans = []
-    for fault, victim, mode in itertools.product(FAULTS, VICTIMS, MODES):
+    for fault, victim, mode in itertools.product(FAULTS, VICTIMS, modes):
         if is_possible(fault, victim, mode):
             is_commonest = (fault, victim) == ("kill", "RolloutWorker_w0")
             rounds = range(max(num_rounds, num_kills if is_commonest else 0))

@@ -40,6 +40,9 @@ MODE_FLAGS = {
     "sync": ("--async_rl=False",),
     "own inference": ("--inference=worker",),
     "serial": ("--serial_mode=True", "--async_rl=False"),
+    "signals": ("--transport=fifo",),
+    "signals, sync": ("--transport=fifo", "--async_rl=False"),
+    "signals, own inference": ("--transport=fifo", "--inference=worker"),
 }
 ENVIRONMENT_FLAGS = {"doom": DOOM[1:], "cartpole": (*CARTPOLE[1:], *SMALL)}
 SCRIPT = Path(__file__).with_name("injected_run.py")

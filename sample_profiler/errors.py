@@ -17,6 +17,7 @@
     │   └── ComponentLostError a component is asked for something, and its process has ended
     ├── CaptureError           a profiler that cannot capture
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
+    ├── MessageError           a message between components that cannot be sent
     ├── ModelError             a part of a network of one's own that cannot be used
     ├── TrainingError          a training step that cannot be taken
     └── VideoError             a video that cannot be written
@@ -120,6 +121,10 @@ class CaptureError(SampleProfilerError):
 
 class CheckpointError(SampleProfilerError):
     """A checkpoint that cannot be read or does not fit the run."""
+
+
+class MessageError(SampleProfilerError):
+    """A message between components that cannot be sent: there is no room for it."""
 
 
 class ModelError(SampleProfilerError):

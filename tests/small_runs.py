@@ -21,7 +21,8 @@ from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run.layout import blueprint as blueprints
 from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.run.runner import Runner
-from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.loop.transports import LocalTransport, Transport
+from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
@@ -224,7 +225,7 @@ def make_blueprint(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "_makers", {})
     register_env("wandering", lambda *_, **__: Wandering())
 
-    def make(*flags: str, env: Any = None, folder: Path = tmp_path, seed: int = 1):
+    def make(*flags: str, env: Any = None, folder: Path = tmp_path, seed: int = 1, transport: Transport | None = None):
         small = [
             "--env=wandering", "--num_workers=1", "--num_envs_per_worker=2", "--worker_num_splits=1", "--rollout=4",
             "--batch_size=8", "--encoder_mlp_layers", "8", "--rnn_size=5", "--decorrelate_envs_on_one_worker=False",
@@ -232,7 +233,7 @@ def make_blueprint(monkeypatch, tmp_path):
         config = parse_config([*small, *flags])
         payload = export_registration("wandering")
         spec = inspect_env(env or Wandering())
-        return blueprints.make_blueprint(config, seed, payload, spec, folder, "cpu", LocalChannel)
+        return blueprints.make_blueprint(config, seed, payload, spec, folder, "cpu", transport or LocalTransport())
 
     return make
 

@@ -25,9 +25,10 @@ from sample_profiler.envs import export_registration
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
 from sample_profiler.run.layout.topology import plan_components
+from sample_profiler.runtime.loop.transports import LocalTransport
 from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.machine.machine import usable_cpus
-from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
+from sample_profiler.runtime.messages.channels import LocalReports
 
 __all__ = ["Setting", "count_inference_rows", "measure_inference", "measure_training"]
 
@@ -137,7 +138,7 @@ def _laid_out(setting: Setting) -> Iterator[Blueprint]:
     config = make_family_config(setting.env, flags)
     payload, env_spec = export_registration(config.run.env), probe_env(config)
     with tempfile.TemporaryDirectory(prefix="sample_profiler_limit_") as folder:
-        blueprint = make_blueprint(config, 1, payload, env_spec, Path(folder), "cpu", LocalChannel)
+        blueprint = make_blueprint(config, 1, payload, env_spec, Path(folder), "cpu", LocalTransport())
         random = np.random.default_rng(1)
         for array in blueprint.trajectories.observations.values():
             for slot in array:

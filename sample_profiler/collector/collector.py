@@ -26,10 +26,9 @@ from sample_profiler.profiling.captures.rollouts.profiler import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.run.env_probe import probe_env
-from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step, make_blueprint
+from sample_profiler.run.layout.blueprint import Blueprint, choose_transport, frames_per_step, make_blueprint
 from sample_profiler.run.layout.factories import make_model
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device
-from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.processes.main_module import check_main_module
 
 __all__ = ["Collector"]
@@ -234,7 +233,7 @@ def _lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
         env_spec=env_spec,
         run_folder=config.run.folder,
         device=choose_device(config),
-        make_channel=LocalChannel if config.sampling.serial_mode else PipeChannel,
+        transport=choose_transport(config.sampling),
     )
 
 

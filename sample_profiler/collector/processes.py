@@ -12,11 +12,13 @@ from typing import Any
 
 from sample_profiler.collector.backends import LocalBackend
 from sample_profiler.collector.caller import Caller, CollectorError, PausableLoop
+from sample_profiler.collector.releasing import Releasing
+from sample_profiler.component_id import BATCHER, ComponentId
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs
 from sample_profiler.runtime.commands.commands import Command, CommandResult
-from sample_profiler.runtime.loop.event_loop import LoopControl, PipeWaiter
+from sample_profiler.runtime.loop.event_loop import LoopControl
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
 
@@ -50,7 +52,10 @@ class ProcessBackend(LocalBackend):
             self._supervisor.note_shared_memory,
             self._explain_end,
         )
-        self._loop = PausableLoop([self._caller], PipeWaiter, self._beat, control=control)
+        # Where the Batcher would be: what workers finish comes to this process.
+        make_waiter = blueprint.transport.looking_waiter_of(str(ComponentId(BATCHER, 0)))
+        self._loop = PausableLoop([self._caller], make_waiter, self._beat, control=control)
+        self._releasing = Releasing(blueprint.transport)
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
         """Send the command to all that it is for, and take what comes until all have answered."""
@@ -81,6 +86,7 @@ class ProcessBackend(LocalBackend):
         if self._is_shut_down or os.getpid() != self._process:
             return
         self._is_shut_down = True
+        self._releasing.end()
         grace_s = GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
             logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))

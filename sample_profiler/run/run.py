@@ -1,4 +1,4 @@
-"""Owns a run from its start to its end: lay it out, start it in one of its two wirings, end it, and say how it went."""
+"""Owns a run from its start to its end: lay it out, start it in one of its wirings, end it, and say how it went."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_latest_place
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.extensions.component import RunComponent
-from sample_profiler.run.layout.blueprint import Blueprint, make_blueprint
+from sample_profiler.run.layout.blueprint import Blueprint, choose_transport, make_blueprint
 from sample_profiler.run.layout.topology import describe_processes, recording_options
 from sample_profiler.run.memory_needs import (
     find_excess_of_trajectories,
@@ -44,7 +44,6 @@ from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
 from sample_profiler.runtime.machine.open_files import allow_open_files
-from sample_profiler.runtime.messages.channels import LocalChannel, PipeChannel
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal, signals_calling
@@ -229,7 +228,6 @@ def execute_run(
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
-    is_serial = config.sampling.serial_mode
     blueprint = make_blueprint(
         config=config,
         seed=seed,
@@ -237,7 +235,7 @@ def execute_run(
         env_spec=env_spec,
         run_folder=run_folder,
         device=device,
-        make_channel=LocalChannel if is_serial else PipeChannel,
+        transport=choose_transport(config.sampling),
     )
     _log_layout(blueprint, seed)
     records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)
@@ -378,7 +376,9 @@ def _make_result(
 
 def _log_layout(blueprint: Blueprint, seed: int) -> None:
     sampling, plan = blueprint.config.sampling, blueprint.plan
-    logger.info("Seed %d, device %s, recorder: %s", seed, blueprint.device, TWIN)
+    logger.info(
+        "Seed %d, device %s, recorder: %s, transport: %s", seed, blueprint.device, TWIN, blueprint.transport.name
+    )
     logger.info(
         "%d workers x %d environments x %d agents; %d trajectory slots of %d steps (%.0f MiB); trains on %d at once",
         sampling.num_workers,

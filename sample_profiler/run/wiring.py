@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sample_profiler.component_id import rollout_worker_index
+from sample_profiler.errors import MessageError
 from sample_profiler.profiling import set_timing
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.run.commands.selection import name_some
@@ -176,6 +178,8 @@ class ParallelWiring:
 
     def _take_reports(self) -> None:
         self._watch.beat()
+        with contextlib.suppress(MessageError):  # who cannot finish then is killed
+            self._blueprint.transport.release()
         for child in self._supervisor.children:
             self.runner.handle_reports(child.reports.receive())
 

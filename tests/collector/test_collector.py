@@ -36,7 +36,7 @@ from tests.shared_names import make_shared_name
 
 pytestmark = pytest.mark.whole_run
 
-WIRINGS = {"serial": "--serial_mode=True", "parallel": "--serial_mode=False"}
+WIRINGS = {"serial": "--serial_mode=True", "parallel": "--transport=pipe", "signals": "--transport=fifo"}
 NUM_WORKERS, NUM_ENVS, ROLLOUT, NUM_TRAJECTORIES = 2, 2, 8, 4
 FLAGS = (
     "--env=pole", f"--num_workers={NUM_WORKERS}", f"--num_envs_per_worker={NUM_ENVS}", "--worker_num_splits=1",

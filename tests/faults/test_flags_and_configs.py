@@ -29,7 +29,7 @@ from sample_profiler.run.env_probe import begin_local_probe
 from sample_profiler.run.layout.blueprint import make_blueprint
 from sample_profiler.run.layout.topology import plan_components
 from sample_profiler.run.run import RunResult, execute_run
-from sample_profiler.runtime.messages.channels import LocalChannel
+from sample_profiler.runtime.loop.transports import LocalTransport
 from sample_profiler.runtime.processes.failure import Failure
 from sf_examples.gym.gym_env import find_gym_env, gym_env_names
 from tests.faults.fuzzing import WEIRD_TEXTS, fuzzed, spoil, spoiled_bytes
@@ -72,7 +72,7 @@ def _stand_in(monkeypatch):
 
     def execute(config, env_spec, device, folder, observers, started_ns, probe, components):
         payload = export_registration(config.run.env)
-        plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalChannel))
+        plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalTransport()))
         for observer in observers:
             observer.on_stop(None)
         empty = Session(created_s=0.0)

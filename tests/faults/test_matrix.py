@@ -31,6 +31,10 @@ from sample_profiler.profiling.tree.gauges import GaugeNode
 FEW = [
     Plan("kill", "RolloutWorker_w0", "async", at_once=True),
     Plan("kill", "RolloutWorker_w0", "sync", 1, at_once=True),
+    Plan("kill", "RolloutWorker_w0", "signals", 1, at_once=True),
+    Plan("stop", "InferenceWorker_p0-w0", "signals", at_once=True),
+    Plan("kill", "Learner_0", "signals, sync", at_once=True),
+    Plan("hang", "RolloutWorker_w0", "signals, own inference", at_once=True),
     Plan("hang", "RolloutWorker_w0", "own inference", at_once=True),
     Plan("exception", "RolloutWorker_w0", "async", at_once=True),
     Plan("stop", "game", "async", at_once=True),

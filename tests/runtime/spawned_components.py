@@ -17,15 +17,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime.loop.event_loop import Input, Timer
-from sample_profiler.runtime.messages.channels import PipeChannel, PipeReports
+from sample_profiler.runtime.messages.channels import Channel, PipeReports
 from sample_profiler.runtime.messages.shared_memory import SharedArrays, SharedBlock
 from sample_profiler.runtime.processes.child import report_shared_memory
+
+if TYPE_CHECKING:
+    from sample_profiler.runtime.messages.fifo_channels import FifoChannel
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(300)")
 
@@ -48,7 +51,7 @@ class Spawned:
         start: Callable[[PipeReports], None] | None = None,
         handle: Callable[[PipeReports], None] | None = None,
         finish: Callable[[PipeReports], None] | None = None,
-        channel: PipeChannel | None = None,
+        channel: Channel | None = None,
     ) -> None:
         self.name = "Spawned"
         self.timing = Timing("Spawned profile")
@@ -95,6 +98,19 @@ def raise_error(_: PipeReports) -> None:
         raise KeyError("the cause")
     except KeyError as error:
         raise ValueError("broken on purpose") from error
+
+
+def hold(reports: PipeReports, channel: FifoChannel) -> None:
+    """Take the mutex of a queue, and keep it."""
+    channel.event_loop.signal_queue._lock()
+    reports.send("holds it")
+    time.sleep(300)
+
+
+def tell_which_queues_others_would_inherit(reports: PipeReports) -> None:
+    descriptors = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    queues = [int(path.name) for path in descriptors if str(path.readlink()).startswith("/dev/shm/")]
+    reports.send([os.get_inheritable(descriptor) for descriptor in queues])
 
 
 def raise_after_a_signal(reports: PipeReports) -> None:
@@ -324,7 +340,7 @@ def make_maps_files(reports: PipeReports, new: Sequence[str], old: Sequence[str]
 class Writer(Spawned):
     """Sends records `(writer, number, ...)` of many lengths, as fast as it can."""
 
-    def __init__(self, reports: PipeReports, channel: PipeChannel, writer: int, num_records: int) -> None:
+    def __init__(self, reports: PipeReports, channel: Channel, writer: int, num_records: int) -> None:
         super().__init__(reports)
         self._target = channel
         self._records = list(make_records(writer, num_records))
@@ -341,7 +357,7 @@ def make_records(writer: int, num_records: int) -> Iterable[list[int]]:
         yield [-1, writer, number, length, *([writer] * length)]
 
 
-def make_writer(reports: PipeReports, channel: PipeChannel, writer: int, num_records: int) -> Writer:
+def make_writer(reports: PipeReports, channel: Channel, writer: int, num_records: int) -> Writer:
     return Writer(reports, channel, writer, num_records)
 
 

@@ -44,6 +44,11 @@ class SamplingOptions:
     """Where actions are drawn: in inference workers, processes of their own that serve all rollout workers (process),
     or in each rollout worker for its own environments (worker): no messages, smaller batches, and PyTorch in each."""
 
+    transport: Literal["auto", "pipe", "fifo"] = "auto"
+    """How messages travel between the processes of a run: through kernel pipes (pipe), or as signals of signal-slot-mp
+    through queues of faster-fifo in shared memory (fifo). auto: what took less time when it was measured, pipe. In
+    serial mode there is nothing to choose."""
+
     max_policy_lag: int = option(1000, minimum=0)
     """Oldest experience the learner accepts, in policy versions between collecting it and training on it."""
 

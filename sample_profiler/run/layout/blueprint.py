@@ -1,4 +1,4 @@
-"""Owns who talks to whom: every arrow of a run is made here, for both wirings.
+"""Owns who talks to whom: every arrow of a run is made here, for all wirings.
 
 ```
             actions                       weights
@@ -10,26 +10,29 @@ RolloutWorker ×W ─requests─► InferenceWorker ×I    Learner ×P ◄─dat
    └──────────────────────── finished ──────────────────────────────────►┘
 ```
 
-Parallel wiring: a process for each component, kernel pipes between them. Serial wiring: one process, in-process queues.
-The components are the same, built by the same functions. With `--inference=worker` the arrows of requests and actions
-are in-process queues in both wirings, and each RolloutWorker has its inference in its own process.
+Parallel wiring: a process for each component, kernel pipes or queues in shared memory between them. Serial wiring: one
+process, in-process queues. The components are the same, built by the same functions. With `--inference=worker` the
+arrows of requests and actions are in-process queues in all wirings, and each RolloutWorker has its inference in its own
+process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters
-from sample_profiler.config import Config
+from sample_profiler.config import Config, SamplingOptions
 from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvSpec
+from sample_profiler.errors import ConfigError
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
 from sample_profiler.run.layout.precision import choose_precision
-from sample_profiler.runtime.messages.channels import Channel, LocalChannel
+from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport, Transport
+from sample_profiler.runtime.messages.channels import Channel, LocalChannel, Sender
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -39,7 +42,7 @@ from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 if TYPE_CHECKING:
     from sample_profiler.model.precision import PrecisionName
 
-__all__ = ["Blueprint", "Channels", "frames_per_step", "make_blueprint"]
+__all__ = ["Blueprint", "Channels", "choose_transport", "frames_per_step", "make_blueprint"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Channels:
     Attributes:
         requests: by worker, by policy: RolloutWorker → InferenceWorkers, groups that want actions. Workers share the
             channel of a policy, unless each has inference of its own.
+        asked: by policy, by InferenceWorker: the other side of these. InferenceWorkers of a policy share a channel, or
+            have one each.
         actions: by worker: InferenceWorkers → RolloutWorker, groups whose actions are there.
         finished: by policy: RolloutWorkers → Batcher, filled slots.
         datasets: by policy: Batcher → Learner, slots to train on.
@@ -57,7 +62,8 @@ class Channels:
         first_weights: by policy, by InferenceWorker: Learner → InferenceWorker, the first weights are there.
     """
 
-    requests: tuple[tuple[Channel, ...], ...]
+    requests: tuple[tuple[Sender, ...], ...]
+    asked: tuple[tuple[Channel, ...], ...]
     actions: tuple[Channel, ...]
     finished: tuple[Channel, ...]
     datasets: tuple[Channel, ...]
@@ -66,38 +72,55 @@ class Channels:
     first_weights: tuple[tuple[Channel, ...], ...]
 
     @classmethod
-    def make(cls, make_channel: Callable[[int], Channel], config: Config, plan: SamplingPlan) -> Channels:
-        """Make the channels of a run.
+    def make(cls, transport: Transport, config: Config, plan: SamplingPlan) -> Channels:
+        """Make the channels of a run, with room for all that can be in each.
 
         Args:
-            make_channel: that has room for so many values.
+            transport: that makes them.
             config: of the run.
-            plan: each slot and each group is in one channel at most, and there are no more groups than slots.
+            plan: each slot is in one channel at most, and each group in one of each policy.
 
         Raises:
-            ConfigError: a channel cannot have room for them.
+            ConfigError: a channel cannot have room for it.
         """
-        sampling, make = config.sampling, partial(make_channel, plan.num_slots)
-        policies = range(sampling.num_policies)
-        workers = range(sampling.num_workers)
-        if sampling.inference == "worker":
-            requests: tuple[tuple[Channel, ...], ...]
-            requests = tuple(tuple(LocalChannel() for _ in policies) for _ in workers)
-            actions: tuple[Channel, ...] = tuple(LocalChannel() for _ in workers)
-            inference = workers
+        sampling, make = config.sampling, transport.make_channel
+        policies, workers = range(sampling.num_policies), range(sampling.num_workers)
+        batchers, learners = ([str(ComponentId(kind, policy)) for policy in policies] for kind in (BATCHER, LEARNER))
+        rollout_workers = [str(ComponentId(ROLLOUT_WORKER, index=worker)) for worker in workers]
+        has_own_inference = sampling.inference == "worker"
+        inference = [rollout_workers if has_own_inference else _inference_workers_of(config, p) for p in policies]
+        slots_of_policy = [sum(len(of_worker[policy]) for of_worker in plan.worker_slots) for policy in policies]
+        slots_of_worker = [sum(map(len, of_worker)) for of_worker in plan.worker_slots]
+        groups_of_worker = Counter(group.worker for group in plan.groups)
+        inner = LocalTransport() if has_own_inference else transport
+        if has_own_inference:
+            requests: list[tuple[Sender, ...]] = [tuple(LocalChannel() for _ in policies) for _ in workers]
+            asked = list(zip(*requests, strict=True))
         else:
-            requests = (tuple(make() for _ in policies),) * len(workers)
-            actions = tuple(make() for _ in workers)
-            inference = range(sampling.policy_workers_per_policy)
-        return cls(
-            requests=requests,
-            actions=actions,
-            finished=tuple(make() for _ in policies),
-            datasets=tuple(make() for _ in policies),
-            trained=tuple(make() for _ in policies),
-            free=tuple(make() for _ in workers),
-            first_weights=tuple(tuple(make() for _ in inference) for _ in policies),
+            shared = [transport.make_shared("requests", inference[p], len(plan.groups)) for p in policies]
+            requests = [tuple(sender for sender, _ in shared)] * len(workers)
+            asked = [tuple(receivers) for _, receivers in shared]
+        channels = cls(
+            requests=tuple(requests),
+            asked=tuple(asked),
+            actions=tuple(
+                inner.make_channel("actions", rollout_workers[w], groups_of_worker[w] * len(policies)) for w in workers
+            ),
+            finished=tuple(make("finished", batchers[p], slots_of_policy[p]) for p in policies),
+            datasets=tuple(make("datasets", learners[p], slots_of_policy[p]) for p in policies),
+            trained=tuple(make("trained", batchers[p], slots_of_policy[p]) for p in policies),
+            free=tuple(make("free", rollout_workers[w], slots_of_worker[w]) for w in workers),
+            first_weights=tuple(
+                tuple(make(f"first_weights_{p}", reader, 1) for reader in inference[p]) for p in policies
+            ),
         )
+        transport.open()
+        return channels
+
+
+def _inference_workers_of(config: Config, policy: int) -> list[str]:
+    indices = range(config.sampling.policy_workers_per_policy)
+    return [str(ComponentId(INFERENCE_WORKER, policy, index)) for index in indices]
 
 
 @dataclass(frozen=True)
@@ -113,6 +136,7 @@ class Blueprint:
         plan: who samples what.
         trajectories, weights, counters: shared memory; weights by policy.
         channels: who talks to whom.
+        transport: what the channels are made of.
         run_folder: where the run's files are.
         device: "cpu" or "cuda".
         precision: in which networks compute.
@@ -129,9 +153,31 @@ class Blueprint:
     weights: tuple[PolicyWeights, ...]
     counters: Counters
     channels: Channels
+    transport: Transport
     run_folder: Path
     device: str
     precision: PrecisionName
+
+
+def choose_transport(sampling: SamplingOptions) -> Transport:
+    """Return what the channels of a run are made of: as `--transport` asks, and pipes where it leaves that open.
+
+    Raises:
+        ConfigError: a library that it needs cannot be used.
+    """
+    if sampling.serial_mode:
+        return LocalTransport()
+    if sampling.transport != "fifo":
+        return PipeTransport()
+    try:
+        from sample_profiler.runtime.loop.fifo_transport import (
+            FifoTransport,  # only now: others do without its libraries
+        )
+    except ImportError as error:
+        raise ConfigError(
+            [f"--transport=fifo: {error}: install faster-fifo and signal-slot-mp, or use --transport=pipe"]
+        ) from error
+    return FifoTransport()
 
 
 def make_blueprint(
@@ -141,7 +187,7 @@ def make_blueprint(
     env_spec: EnvSpec,
     run_folder: Path,
     device: str,
-    make_channel: Callable[[int], Channel],
+    transport: Transport,
 ) -> Blueprint:
     """Lay out a run and allocate what its components share."""
     sampling = config.sampling
@@ -160,7 +206,8 @@ def make_blueprint(
             *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
             names_of_goals(config.saving),
         ),
-        channels=Channels.make(make_channel, config, plan),
+        channels=Channels.make(transport, config, plan),
+        transport=transport,
         run_folder=run_folder,
         device=device,
         precision=choose_precision(config.run.precision, device),

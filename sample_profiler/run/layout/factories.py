@@ -27,7 +27,7 @@ from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.runtime.machine.core_shares import choose_training_threads
 from sample_profiler.runtime.machine.libraries import keep_freed_memory
-from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
 from sample_profiler.vocabulary import MAKE_INFERENCE
@@ -109,19 +109,19 @@ def make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, rep
     worker = make_rollout_worker(blueprint, index, attempt, reports)
     with worker.timing.add_time(MAKE_INFERENCE):
         inference = [
-            _build_inference_worker(blueprint, policy, index, requests, worker.timing)
-            for policy, requests in enumerate(blueprint.channels.requests[index])
+            _build_inference_worker(blueprint, policy, index, worker.timing)
+            for policy in range(blueprint.config.sampling.num_policies)
         ]
     return SelfServingWorker(worker, inference)
 
 
 def make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:
     """Make one of the InferenceWorkers of a policy."""
-    return _build_inference_worker(blueprint, policy, index, blueprint.channels.requests[0][policy])
+    return _build_inference_worker(blueprint, policy, index)
 
 
 def _build_inference_worker(
-    blueprint: Blueprint, policy: int, index: int, requests: Channel, timing: Timing | None = None
+    blueprint: Blueprint, policy: int, index: int, timing: Timing | None = None
 ) -> InferenceWorker:
     # Not at the top: RolloutWorkers and the Runner read this module, and torch would cost each 170 MB and a second.
     import torch
@@ -148,7 +148,7 @@ def _build_inference_worker(
         # Made last where it is its own: what comes before counts as start_up.
         timing=timing or Timing(f"{ComponentId(INFERENCE_WORKER, policy, index)} profile"),
         ports=InferenceWorkerPorts(
-            requests=requests,
+            requests=blueprint.channels.asked[policy][index],
             first_weights=blueprint.channels.first_weights[policy][index],
             actions=blueprint.channels.actions,
         ),

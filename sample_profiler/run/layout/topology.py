@@ -132,6 +132,7 @@ def child_settings(
         heartbeat_interval_s=config.machine.heartbeat_interval,
         hang_timeout_s=config.faults.hang_timeout,
         recording=recording_options(config, blueprint.run_folder),
+        make_waiter=blueprint.transport.waiter_of(str(component)),
     )
 
 

@@ -191,6 +191,8 @@ class Guard:
     def look(self) -> None:
         """Tell of components that are silent, and end those that have been so for too long."""
         self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
+        if self._rescue_if_any is not None:
+            self._rescue.release_locks()
         late, lost = self._silences.look()
         for component, silent_s in late:
             place = self._rescue.locate(component)

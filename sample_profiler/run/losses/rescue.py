@@ -72,8 +72,7 @@ class Rescue:
         asked.call("forget_worker", (worker,), others, self._patience_s)
         channels = self._blueprint.channels
         for channel in (channels.free[worker], channels.actions[worker]):
-            while channel.receive():
-                pass
+            channel.clear()
         asked.call("readmit_worker", (worker,), batchers, self._patience_s)
         plan = plan_rollout_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
         return self._supervisor.spawn(plan.settings, plan.make)
@@ -87,8 +86,14 @@ class Rescue:
         return next((child for child in self._supervisor.children if child.name == component), None)
 
     def await_ends(self, processes: Sequence[Child]) -> list[Child]:
-        """Return these processes that have ended, and those that end in the same moment."""
-        return self._supervisor.await_ends(processes)
+        """Return these processes that have ended, and those that end in the same moment; what they held is open."""
+        ended = self._supervisor.await_ends(processes)
+        self.release_locks()
+        return ended
+
+    def release_locks(self) -> None:
+        """Open what processes have left locked that have ended, before others wait for it in vain."""
+        self._blueprint.transport.release()
 
     def find_ended(self) -> list[Child]:
         """Return the processes that have ended and that nobody has taken the place of."""
@@ -126,10 +131,12 @@ class Rescue:
         """Return what can be seen of a component that gives no sign of life: open blocks, latest events, stacks."""
         self._supervisor.beat()  # a second for each of many, and the others would take the Runner for hanging
         message = f"it has shown no sign of life for {silent_s:.0f} s and was ended{child.describe_obstacle()}"
+        locks = self._describe_locks()
         record = self._read_record(child, with_events=True)
         parts = [describe_hang(record, time.perf_counter_ns())] if record else []
         stacks = child.dump_stacks()
         parts.append(f"its threads are here:\n{stacks}" if stacks else "its threads did not say where they are\n")
+        message = "; ".join([message, *(lock for lock in self._describe_locks() if lock in locks)])
         return Failure(child.name, message, "\n".join(filter(None, parts)), is_hang=True)
 
     def locate(self, component: str) -> str:
@@ -143,6 +150,10 @@ class Rescue:
         _, _, stack = child.dump_stacks().partition("Current thread")  # which has got the signal
         line = next((line.strip() for line in stack.splitlines() if line.startswith("  File ")), "")
         return "; ".join(filter(None, (self.locate(child.name), line)))
+
+    def _describe_locks(self) -> list[str]:
+        names = {child.pid: f"{child.name} (process {child.pid})" for child in self._supervisor.children}
+        return self._blueprint.transport.describe_locks(names)
 
     def _read_record(self, child: Child, *, with_events: bool) -> ProcessRecord | None:
         folder = recording_options(self._blueprint.config, self._blueprint.run_folder).folder

@@ -1,6 +1,7 @@
 """Owns the ways in which components talk: small records between components, objects from a component to the Runner.
 
-Both kinds exist as kernel pipes (parallel wiring) and as in-process queues (serial wiring) behind one interface.
+Both kinds exist as kernel pipes (parallel wiring) and as in-process queues (serial wiring) behind one interface; the
+records also as signals in queues of shared memory (`fifo_channels`).
 
 Why pipes: a write of at most PIPE_BUF bytes is atomic for any number of writers, there is no lock that a killed process
 could take to its grave, the kernel wakes the reader, and any number of channels can be waited for at once.
@@ -26,7 +27,17 @@ import numpy.typing as npt
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.ranges import profile_range
 
-__all__ = ["Channel", "LocalChannel", "LocalReports", "PipeChannel", "PipeEnd", "PipeReports", "Reports", "make_pipe"]
+__all__ = [
+    "Channel",
+    "LocalChannel",
+    "LocalReports",
+    "PipeChannel",
+    "PipeEnd",
+    "PipeReports",
+    "Reports",
+    "Sender",
+    "make_pipe",
+]
 
 _READ_BYTES = 1 << 20
 _REPORT_BYTES = 1 << 18
@@ -35,14 +46,21 @@ _REPORT_READ_BYTES = 1 << 16
 _LOOK_INTERVAL_MS = 100
 
 
-class Channel(Protocol):
-    """A queue of small integers (slots, groups, commands): any number of writers, any number of readers."""
+class Sender(Protocol):
+    """What a channel is to those who send: a queue of small integers (slots, groups), any number of writers."""
 
     def send(self, values: Iterable[int]) -> None:
-        """Append `values`; those of one call stay together up to 1,024 of them."""
+        """Append `values`; those of one call to one reader stay together up to 1,024 of them."""
+
+
+class Channel(Sender, Protocol):
+    """A queue of small integers: any number of writers, and readers of whom each takes what no other has taken."""
 
     def receive(self, most: int | None = None) -> list[int]:
         """Take everything that is there, or the `most` oldest of it, oldest first, without waiting."""
+
+    def clear(self) -> None:
+        """Drop everything that is there; for another process than the reader's, which has ended."""
 
 
 class Reports(Protocol):
@@ -75,6 +93,10 @@ class LocalChannel:
         """Take everything that is there, or the `most` oldest of it."""
         num_values = len(self._values) if most is None else min(most, len(self._values))
         return [self._values.popleft() for _ in range(num_values)]
+
+    def clear(self) -> None:
+        """Drop everything that is there."""
+        self._values.clear()
 
     def has_pending(self) -> bool:
         """Tell whether `receive` would return something."""
@@ -202,6 +224,11 @@ class PipeChannel:
             return []
         values: list[int] = room[: num_bytes // room.itemsize].tolist()
         return values
+
+    def clear(self) -> None:
+        """Drop everything that is there."""
+        while self.receive():
+            pass
 
 
 class PipeReports:

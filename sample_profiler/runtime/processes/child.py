@@ -37,6 +37,7 @@ from sample_profiler.runtime.commands.commands import CAPTURE_COMMANDS, Command,
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
 from sample_profiler.runtime.loop.event_loop import Component, EventLoop, Input, PipeWaiter, Timer
 from sample_profiler.runtime.loop.recording import Recording, RecordingOptions
+from sample_profiler.runtime.loop.transports import MakeWaiter
 from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.machine.niceness import add_niceness
 from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, Reports
@@ -137,6 +138,7 @@ class ChildSettings:
         has_environments: whether somebody else's code runs in it, which may change what belongs to the whole process.
         tells_changes: which of these it says: all; those that come after its component was made, since another process
             has said the earlier ones; or none.
+        make_waiter: how its loop waits for what the component listens to.
     """
 
     name: str
@@ -150,6 +152,7 @@ class ChildSettings:
     recording: RecordingOptions = field(default_factory=RecordingOptions)
     has_environments: bool = False
     tells_changes: TellsChanges = "none"
+    make_waiter: MakeWaiter = PipeWaiter
 
 
 class _RecordsToRunner:
@@ -300,7 +303,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         component.timing.backdate(started_ns)
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
-        loop = controlled.loop = EventLoop([controlled], PipeWaiter)
+        loop = controlled.loop = EventLoop([controlled], settings.make_waiter)
         if process_settings is not None:
             process_settings.check()
             process_settings.is_told = settings.tells_changes != "none"

@@ -37,6 +37,10 @@ class Rescue:
     def __init__(self, objection=None):
         self.replacements, self.objection, self.noted, self.processes = self, objection, [], {}
         self.ended = []
+        self.num_releases = 0
+
+    def release_locks(self):
+        self.num_releases += 1
 
     def covers(self, component):
         return component.startswith("RolloutWorker")
@@ -162,6 +166,14 @@ def test_what_a_component_lacked_is_added_to_what_it_told():
     calls = Calls(Rescue())
     calls.guard.take_failure(Failure("Learner_0", "MemoryError", "", was_raised=True, lacks_memory=True))
     assert [failure.message for failure in calls.failed] == ["MemoryError (explained)"]
+
+
+def test_what_lost_processes_had_locked_is_opened_again_and_again():
+    rescue = Rescue()
+    guard = Calls(rescue).guard
+    guard.look()
+    guard.look()
+    assert rescue.num_releases == 2
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -16,6 +16,7 @@ from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.run.losses import rescue as rescue_module
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run_folder import RunFolder
+from sample_profiler.runtime.loop.transports import LocalTransport
 from sample_profiler.runtime.machine.memory_limits import MemoryLimit
 from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryUse
 from sample_profiler.runtime.messages.channels import LocalChannel
@@ -65,7 +66,7 @@ def test_what_others_still_held_of_a_lost_worker_is_gone_before_it_is_readmitted
 
 @pytest.mark.parametrize("hang_timeout_s", [5.0, 1000.0])
 def test_others_have_as_long_to_answer_as_they_have_for_signs_of_life(hang_timeout_s, monkeypatch):
-    channels = SimpleNamespace(free=[SimpleNamespace(receive=list)], actions=[SimpleNamespace(receive=list)])
+    channels = SimpleNamespace(free=[LocalChannel()], actions=[LocalChannel()])
     config = parse_config(["--env=none", f"--hang_timeout={hang_timeout_s:g}"])
     plan = SimpleNamespace(worker_slots=[0])
     blueprint = SimpleNamespace(config=config, counters=None, plan=plan, channels=channels)
@@ -87,8 +88,9 @@ def test_whoever_looks_into_many_that_hang_shows_the_others_that_the_runner_goes
     config = parse_config(["--env=none", "--flight_recorder_mb=0"])
     blueprint = SimpleNamespace(config=config, counters=None, plan=SimpleNamespace(worker_slots=[0]))
     blueprint.run_folder = Path("none")
+    blueprint.transport = LocalTransport()
     done = []
-    supervisor = SimpleNamespace(beat=lambda: done.append("beat"), beating=contextlib.nullcontext)
+    supervisor = SimpleNamespace(children=[], beat=lambda: done.append("beat"), beating=contextlib.nullcontext)
     lost = SimpleNamespace(
         name="RolloutWorker_w0", pid=1, describe_obstacle=lambda: "", dump_stacks=lambda: done.append("a second") or ""
     )
@@ -96,6 +98,29 @@ def test_whoever_looks_into_many_that_hang_shows_the_others_that_the_runner_goes
     for _ in range(2):
         assert "no sign of life for 5 s" in rescue.examine(lost, 5.0).message
     assert done == ["beat", "a second"] * 2
+
+
+def test_who_hangs_is_told_with_what_others_hold_all_the_while():
+    config = parse_config(["--env=none", "--flight_recorder_mb=0"])
+    seen = iter([["the queue of A is held by B", "the queue of C is held by D"], ["the queue of A is held by B"]])
+    transport = SimpleNamespace(describe_locks=lambda names: next(seen) if names == {5: "B (process 5)"} else [])
+    blueprint = SimpleNamespace(config=config, counters=None, plan=SimpleNamespace(worker_slots=[0]))
+    blueprint.transport, blueprint.run_folder = transport, Path("none")
+    children = [SimpleNamespace(name="B", pid=5)]
+    supervisor = SimpleNamespace(beat=lambda: None, beating=contextlib.nullcontext, children=children)
+    lost = SimpleNamespace(name="A", pid=1, describe_obstacle=lambda: "", dump_stacks=lambda: "")
+    message = Rescue(blueprint, supervisor).examine(lost, 5.0).message
+    assert message == "it has shown no sign of life for 5 s and was ended; the queue of A is held by B"
+
+
+def test_what_those_held_that_have_ended_is_open_before_anything_else_is_done_about_them():
+    steps = []
+    blueprint = SimpleNamespace(config=parse_config(["--env=none"]), counters=None)
+    blueprint.plan = SimpleNamespace(worker_slots=[0])
+    blueprint.transport = SimpleNamespace(release=lambda: steps.append("release"))
+    supervisor = SimpleNamespace(await_ends=lambda ended: [*ended, steps.append("wait") or "another"])
+    assert Rescue(blueprint, supervisor).await_ends(["one"]) == ["one", "another"]
+    assert steps == ["wait", "release"]
 
 
 def test_where_a_component_is_can_be_seen_from_outside(tmp_path):

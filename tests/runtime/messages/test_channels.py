@@ -18,8 +18,9 @@ from spawned_components import (
     send_a_large_report,
 )
 
-from sample_profiler.errors import ConfigError
+from sample_profiler.errors import ConfigError, MessageError
 from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports, PipeChannel, PipeReports, make_pipe
+from sample_profiler.runtime.messages.fifo_channels import DealtChannel, FifoChannel, FifoLoop
 from sample_profiler.runtime.processes.child import ChildSettings
 
 
@@ -27,7 +28,14 @@ def is_readable(source) -> bool:
     return bool(select.select([source], [], [], 0)[0])
 
 
-@pytest.fixture(params=[LocalChannel, PipeChannel])
+def make_fifo_channel(most_values: int = 1024) -> FifoChannel:
+    loop = FifoLoop("Reader")
+    channel = loop.make_channel("values", most_values)
+    loop.open()
+    return channel
+
+
+@pytest.fixture(params=[LocalChannel, PipeChannel, make_fifo_channel])
 def channel(request):
     channel = request.param()
     yield channel
@@ -66,6 +74,15 @@ def test_a_reader_may_take_the_oldest_values_and_leave_the_others(channel):
     assert [channel.receive(2), channel.receive(2), channel.receive(2)] == [[5, 4], [9], []]
 
 
+def test_what_is_cleared_is_never_received(channel):
+    channel.send([3, 1])
+    channel.send(range(100))
+    channel.clear()
+    assert channel.receive() == []
+    channel.send([7])
+    assert channel.receive() == [7]
+
+
 def test_both_kinds_of_channel_tell_that_something_is_there():
     local, pipe = LocalChannel(), PipeChannel()
     assert not local.has_pending()
@@ -76,15 +93,19 @@ def test_both_kinds_of_channel_tell_that_something_is_there():
     assert is_readable(pipe)
 
 
-def test_a_value_of_more_than_32_bits_is_an_error_and_not_another_value():
-    channel = PipeChannel()
+@pytest.mark.parametrize("make_channel", [PipeChannel, make_fifo_channel])
+def test_a_value_of_more_than_32_bits_is_an_error_and_not_another_value(make_channel):
+    channel = make_channel()
     with pytest.raises(OverflowError):
         channel.send([2**31])
     assert channel.receive() == []
 
 
-def test_records_of_many_writers_in_processes_of_their_own_stay_whole_and_in_order(supervisor, wait_until):
-    channel, num_records, writers = PipeChannel(), 300, range(3)
+@pytest.mark.parametrize("make_channel", [PipeChannel, partial(make_fifo_channel, 50_000)])
+def test_records_of_many_writers_in_processes_of_their_own_stay_whole_and_in_order(
+    make_channel, supervisor, wait_until
+):
+    channel, num_records, writers = make_channel(), 300, range(3)
     for writer in writers:
         maker = partial(make_writer, channel=channel, writer=writer, num_records=num_records)
         supervisor.spawn(ChildSettings(f"Writer_{writer}"), maker)
@@ -123,6 +144,29 @@ def test_two_readers_of_one_channel_share_what_is_there_and_neither_waits():
         thread.join()
     assert sorted(received[0] + received[1]) == sent
     assert all(values == sorted(values) for values in received)
+
+
+@pytest.mark.parametrize("num_together", [1, 3, 100])
+def test_a_queue_in_shared_memory_has_room_for_as_many_values_as_were_counted_and_tells_of_one_more(num_together):
+    loop, most = FifoLoop("Reader"), {"one": 500, "other": 7}
+    one, other = (loop.make_channel(name, most_values) for name, most_values in most.items())
+    loop.open()
+    for value in range(7):
+        other.send([value])
+    for first in range(0, 500, num_together):
+        one.send(range(first, min(first + num_together, 500)))
+    if num_together == 1:
+        with pytest.raises(MessageError, match="the queue of Reader has no room"):
+            other.send([7])
+    assert (one.receive(), other.receive()) == (list(range(500)), list(range(7)))
+
+
+def test_values_are_dealt_out_among_readers_of_whom_each_has_a_queue_of_its_own():
+    channels = [LocalChannel() for _ in range(3)]
+    DealtChannel(channels).send([4, 3, 7, 2, 2**31 - 1])
+    assert [channel.receive() for channel in channels] == [[3], [4, 7, 2**31 - 1], [2]]
+    DealtChannel(channels).send([5])
+    assert [channel.receive() for channel in channels] == [[], [], [5]]
 
 
 def test_more_values_than_fit_in_one_atomic_write_arrive_all():

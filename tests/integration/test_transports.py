@@ -1,0 +1,107 @@
+"""Runs whose messages travel as signals: the trees are those of all others, and so is what follows a loss."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.runs import CARTPOLE, COLLECTED, SMALL, left_shared_memory, live_run, run, unused_shared_memory
+
+SCRIPT = Path(__file__).with_name("holding_runs.py")
+HOLDING = ("--env=holding", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False", "--transport=fifo")
+MODES = {
+    "async": (),
+    "sync": ("--async_rl=False",),
+    "two policies": ("--num_policies=2",),
+    "own inference": ("--inference=worker",),
+    "two inference workers": ("--policy_workers_per_policy=2",),
+}
+
+
+def tree_names(output: str) -> set[str]:
+    return set(re.findall(r"(\S+(?: \d)?) profile tree view:", output))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_ends_with_the_same_trees_whatever_its_messages_travel_through(mode: str, tmp_path: Path) -> None:
+    outputs = {}
+    for transport in ("pipe", "fifo"):
+        folder = tmp_path / transport
+        folder.mkdir()
+        flags = (*CARTPOLE, *SMALL, *MODES[mode], f"--transport={transport}", "--train_for_env_steps=3000")
+        result = run(*flags, folder=folder)
+        outputs[transport] = result.stdout
+        assert result.returncode == 0, result.stdout
+        assert COLLECTED.search(result.stdout)
+        assert f"transport: {transport}" in result.stdout
+        assert json.loads((folder / "run" / "config.json").read_text())["flags"]["transport"]["value"] == transport
+    assert tree_names(outputs["fifo"]) == tree_names(outputs["pipe"])
+    assert {"Runner", "Learner 0", "Batcher 0", "RolloutWorker_w1"} < tree_names(outputs["fifo"])
+
+
+def test_killed_workers_are_replaced_and_the_run_ends_in_order(tmp_path: Path) -> None:
+    before = unused_shared_memory()
+    with live_run(
+        *CARTPOLE, *SMALL, "--transport=fifo", "--save_every_sec=1", "--train_for_seconds=100", folder=tmp_path
+    ) as live:
+        live.wait_until_training()
+        for component in ("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0"):
+            mapped = {Path(area.path.split(" ")[0]).name for area in live.find(component).memory_maps(grouped=False)}
+            assert any(name.startswith("faster_fifo") for name in mapped), component
+            assert any(name.startswith("pym-") for name in mapped), component
+        for number in range(1, 4):
+            pids = re.findall(r"Started RolloutWorker_w0 as process (\d+)", live.output)
+            psutil.Process(int(pids[-1])).kill()
+            while live.output.count("takes its place") < number:
+                assert live.process.poll() is None, live.output
+        live.everybody()
+        live.process.send_signal(signal.SIGINT)
+        assert live.wait(20) == 130
+        assert live.left_over() == []
+    assert left_shared_memory(before) == set()
+
+
+def run_holding(folder: Path, hold: str, end: int, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *HOLDING, f"--train_dir={folder}", "--experiment=run", *flags],
+        env={**os.environ, "HOLD": hold, "END": str(int(end)), "DONE": str(folder / "done")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("queue", ["InferenceWorker_p0-w0", "Batcher_0", "RolloutWorker_w1"])
+def test_a_worker_that_is_killed_while_it_holds_a_queue_is_replaced_at_once(queue: str, tmp_path: Path) -> None:
+    result = run_holding(tmp_path, queue, signal.SIGKILL, "--train_for_env_steps=3000", "--hang_timeout=60")
+    assert result.returncode == 0, result.stdout
+    assert f"The queue of {queue} was held by a process that has ended; it is open again" in result.stdout
+    assert "RolloutWorker_w1 is lost: its process was killed by signal 9" in result.stdout
+    assert "no sign of life" not in result.stdout
+
+
+def test_a_worker_that_stands_still_while_it_holds_a_queue_ends_the_run_within_the_hang_timeout(tmp_path: Path) -> None:
+    flags = ("--train_for_seconds=80", "--hang_timeout=5", "--heartbeat_interval=0.5")
+    result = run_holding(tmp_path, "InferenceWorker_p0-w0", signal.SIGSTOP, *flags)
+    assert result.returncode == 1, result.stdout
+    words = r"the queue of InferenceWorker_p0-w0 is held by RolloutWorker_w1 \(process \d+\)"
+    assert re.search(rf"has shown no sign of life for \d+ s and was ended.*; {words}", result.stdout), result.stdout
+    assert "The run failed: InferenceWorker_p0-w0: " in result.stdout
+
+
+def test_the_end_of_who_holds_a_queue_and_cannot_be_replaced_ends_the_run_at_once(tmp_path: Path) -> None:
+    flags = ("--train_for_seconds=80", "--hang_timeout=60", "--on_worker_failure=stop")
+    result = run_holding(tmp_path, "Batcher_0", signal.SIGKILL, *flags)
+    assert result.returncode == 1, result.stdout
+    assert "The run failed: RolloutWorker_w1: its process was killed by signal 9 (SIGKILL)" in result.stdout
+    assert "was killed;" not in result.stdout
