@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["describe_foreign"]
 
-_GPU_ENVIRONMENTS = "there are no environments that live on a GPU here"
+_GPU_ENVIRONMENTS = "only families whose environments may live on a GPU have it, such as sf_examples.brax"
 _HUB = "nothing is published here"
 _MATCHES = "each match of Doom has its own number of players, no humans and no bots here; see docs/migrating.md"
 _FOREIGN = {

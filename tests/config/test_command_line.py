@@ -59,7 +59,7 @@ def test_words_keep_their_spaces():
         ("--pbt-period_env_steps=5", ["--pbt-period_env_steps is not a flag here but Sample Factory's"]),
         (
             "--env_gpu_observations=False",
-            ["--env_gpu_observations is not a flag here but Sample Factory's", "live on a GPU"],
+            ["--env_gpu_observations is not a flag here but Sample Factory's", "may live on a GPU"],
         ),
         ("--actor_worker_gpus 0", ["--actor_worker_gpus is not a flag here but Sample Factory's"]),
         ("--algo=APPO", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),
