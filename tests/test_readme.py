@@ -17,6 +17,7 @@ from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import describe_parts
 from sample_profiler.config.foreign_flags import describe_foreign
 from sample_profiler.config.parts import EvaluationOptions
+from sf_examples.brax.brax_options import BraxOptions
 from sf_examples.gym.train_gym_vector import VectorOptions
 from sf_examples.petri_net.petri_net_env import PetriNetOptions
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
@@ -90,7 +91,7 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     known = {
         flag.name
-        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions, VectorOptions])
+        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions, VectorOptions, BraxOptions])
         for flag in part.flags
     } | flags_of_the_command()
     benchmarks = (f"benchmarks/{name}.py" for name in re.findall(r"python -m benchmarks\.(\w+)", text))

@@ -41,7 +41,7 @@ class ForeignFlag:
         return text == ("" if self.default == () else str(self.default).lower())
 
 
-_GPU_ENVIRONMENTS = "there are no environments that live on a GPU here"
+_GPU_ENVIRONMENTS = "only families whose environments may live on a GPU have it, such as sf_examples.brax"
 _MATCHES = "each match of Doom has its own number of players, no humans and no bots here; see docs/migrating.md"
 _WANDB = "there is no Weights & Biases here, figures are in TensorBoard"
 _PBT = "there is no population-based training here"

@@ -3,7 +3,8 @@
 Two kinds are understood: ``gymnasium.vector.VectorEnv``, and simulators that have ``num_agents`` or ``num_envs``, the
 spaces of one member, ``reset() -> (observations, infos)`` and ``step(actions) -> (observations, rewards, terminated,
 truncated, infos)`` with a first dimension of that length everywhere. Actions come as gymnasium batches them: an array,
-for a Tuple a tuple of arrays. Infos are one dictionary for each member, or one dictionary of arrays.
+for a Tuple a tuple of arrays. Infos are one dictionary for each member, or one dictionary of arrays. Arrays are of
+numpy, PyTorch or whatever has ``__dlpack__``; who observes with tensors gets actions as tensors on the same device.
 
 Simulators begin episodes by themselves, environments of several agents do not. What returns lists of observations, as
 those do, is asked to begin anew wherever a step has ended the episodes of all: once too often at worst.

@@ -58,7 +58,7 @@ def test_words_keep_their_spaces():
         ("--env-gpu_actions=1", ["--env-gpu_actions is not a flag here but Sample Factory's"]),
         (
             "--env_gpu_actions=True",
-            ["--env_gpu_actions is not a flag here but Sample Factory's", "live on a GPU"],
+            ["--env_gpu_actions is not a flag here but Sample Factory's", "may live on a GPU"],
         ),
         ("--actor_worker_gpus 0", ["--actor_worker_gpus is not a flag here but Sample Factory's"]),
         ("--algo=DQN", ["--algo is not a flag here but Sample Factory's", "always asynchronous or synchronous PPO"]),

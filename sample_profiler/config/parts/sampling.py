@@ -26,7 +26,8 @@ class SamplingOptions:
 
     batched_sampling: bool = False
     """Each environment is a vector of many that one call steps: a gymnasium.vector.VectorEnv, or a simulator of the
-    kind. Its members are agents whose episodes end one by one. What is no vector is stepped as without the flag."""
+    kind, with arrays of numpy, tensors or DLPack. Its members are agents whose episodes end one by one. What is no
+    vector is stepped as without the flag."""
 
     num_batches_to_accumulate: int = option(2, minimum=1, maximum=1_000_000)
     """Number of complete training batches that may wait for the learner before sampling pauses."""
