@@ -6,6 +6,8 @@ Any other name is text for people, and may be changed where it stands. A gauge's
 
 from __future__ import annotations
 
+from sample_profiler.component_id import LEARNER, ROLLOUT_WORKER
+
 # Blocks that all components, or the Runner, have.
 MAIN_LOOP = "main_loop"
 MESSAGE_HANDLERS = "message_handlers"
@@ -61,12 +63,37 @@ INFERENCE_BATCHES = "inference_batches"
 INFERENCE_ROWS = "inference_rows"
 LEFT_OUT_SHARE = "left_out_share"
 MACHINE_BUSY_S = "machine_busy_s"
+MACHINE_CORES = "machine_cores"
 NUM_THREADS = "num_threads"
 NUM_USEFUL_THREADS = "num_useful_threads"
 POLICY_LAG = "policy_lag"
+QUOTA_CORES = "quota_cores"
+QUOTA_PERIODS = "quota_periods"
+QUOTA_PERIODS_HELD_UP = "quota_periods_held_up"
 SLOWEST_ENV = "slowest_env"
 SLOWEST_ENV_RATIO = "slowest_env_ratio"
 SLOWEST_ENV_SHARE = "slowest_env_share"
+SLOWEST_PERCENT_SHARE = "slowest_percent_share"
+SLOWEST_PERMILLE_SHARE = "slowest_permille_share"
 STOOD_STILL_S = "stood_still_s"
+TAIL_ENV = "tail_env"
+TAIL_NUM_ENVS = "tail_num_envs"
+TAIL_NUM_STEPS = "tail_num_steps"
+TAIL_OTHER_ENV = "tail_other_env"
+TAIL_SHARE = "tail_share"
+TAIL_STEP_S = "tail_step_s"
+TAIL_STEPS_SHARE = "tail_steps_share"
 TRAJECTORIES_AT_LEARNER = "trajectories_at_learner"
 WAITING_GROUPS = "waiting_groups"
+
+# What the Runner has seen the main threads of components sleep for, in so many looks at each.
+LOOKS = "looks"
+SLEEPS = ("timer", "disk", "network", "process", "lock", "memory")
+"""For a moment to come; a disk; another machine; another process; another thread or a lock; a page of its memory."""
+SLEEPERS = (ROLLOUT_WORKER, LEARNER)
+"""Kinds of components that are looked at."""
+
+
+def sleep_counter(kind: str, what: str) -> str:
+    """Return the name of the Runner's gauge that counts looks, or one of the sleeps, of all components of a kind."""
+    return f"{kind}.{what}"

@@ -161,6 +161,7 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
                 "waits_s": each.waits,
                 "unaccounted_s": each.unaccounted_s,
                 "run_delay_s": each.run_delay_s,
+                "split": None if each.split is None else asdict(each.split),
             }
             for each in report.accounts
         ],

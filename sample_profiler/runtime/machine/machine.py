@@ -8,19 +8,17 @@ import platform
 import random
 import sys
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
-import psutil
 
 from sample_profiler.profiling.process.machine import memory_gib, processor_name
-from sample_profiler.profiling.process.usable_cores import find_quota, num_usable_cores
+from sample_profiler.profiling.process.usable_cores import num_usable_cores
 
 __all__ = [
     *("Machine", "choose_cpus", "choose_inference_threads", "choose_learner_threads", "choose_training_threads"),
     "choose_worker_threads",
     *("derive_seed", "draw_seed", "keep_freed_memory"),
-    *("machine_busy_s", "tame_numerical_libraries", "usable_cpus"),
+    *("tame_numerical_libraries", "usable_cpus"),
 ]
 
 _LEAST_WORK_FOR_THREADS = 100_000_000
@@ -71,28 +69,6 @@ def usable_cpus() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def machine_busy_s() -> float | None:
-    """Return for how many seconds since the machine was started the usable cores have worked, for whomever.
-
-    Time that a virtual machine was ready and had no processor is in it. In a container whose quota is less than these
-    cores, it is what the container has used of it: all of the quota is all of `num_usable_cores`, also if that is one
-    and a half. None: the system does not tell.
-    """
-    quota = find_quota()
-    if quota is not None and quota.cores < len(usable_cpus()):
-        return None if quota.used_s is None else quota.used_s * num_usable_cores() / quota.cores
-    try:
-        times = psutil.cpu_times(percpu=True)
-        return float(sum(sum(times[cpu]) - times[cpu].idle - _not_busy(times[cpu]) for cpu in usable_cpus()))
-    except (AttributeError, IndexError, OSError):
-        return None
-
-
-def _not_busy(times: Any) -> float:
-    # Linux counts time of guests also as time of their users.
-    return float(getattr(times, "iowait", 0.0) + getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0))
 
 
 def choose_cpus(worker: int, num_workers: int) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ import os
 import psutil
 import pytest
 
-from sample_profiler.profiling.process import control_groups
 from sample_profiler.runtime.machine import machine
 from sample_profiler.runtime.machine.machine import (
     Machine,
@@ -18,7 +17,6 @@ from sample_profiler.runtime.machine.machine import (
     choose_worker_threads,
     derive_seed,
     draw_seed,
-    machine_busy_s,
     tame_numerical_libraries,
     usable_cpus,
 )
@@ -53,23 +51,6 @@ def test_workers_share_the_cores_evenly(monkeypatch, num_cpus, num_workers):
         assert {len(cores) for cores in chosen} == {1}
 
 
-@pytest.fixture
-def in_container(tmp_path, monkeypatch):
-    """Have the process run in a container with a quota, on a machine of sixteen cores."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
-    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(control_groups, "_PROCESSES", tmp_path)
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self" / "cgroup").write_text("0::/\n")
-
-    def begin(quota_us, used_us=None):
-        (tmp_path / "cpu.max").write_text(f"{quota_us} 100000\n")
-        if used_us is not None:
-            (tmp_path / "cpu.stat").write_text(f"usage_usec {used_us}\n")
-
-    return begin
-
-
 def test_a_quota_bounds_threads_and_not_the_cores_to_run_on(in_container):
     in_container(400_000)
     assert Machine.this().num_cpus == 4
@@ -80,16 +61,6 @@ def test_a_quota_bounds_threads_and_not_the_cores_to_run_on(in_container):
     assert choose_training_threads(None) == 4
     in_container("max")
     assert (Machine.this().num_cpus, choose_learner_threads(1), choose_worker_threads(4)) == (16, 16, None)
-
-
-def test_in_a_container_the_machine_is_as_busy_as_its_quota_is_used(in_container, monkeypatch):
-    monkeypatch.setattr(machine.psutil, "cpu_times", lambda **_: pytest.fail("those of the whole host"))
-    in_container(400_000)
-    assert machine_busy_s() is None, "not told"
-    in_container(400_000, 30_000_000)
-    assert machine_busy_s() == 30.0
-    in_container(150_000, 30_000_000)
-    assert machine_busy_s() == 40.0, "20 s of one and a half cores, counted as two"
 
 
 def test_drawn_seeds_differ_and_can_be_given_as_a_flag():
