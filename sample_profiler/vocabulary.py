@@ -6,8 +6,6 @@ Any other name is text for people, and may be changed where it stands. A gauge's
 
 from __future__ import annotations
 
-from sample_profiler.component_id import LEARNER, ROLLOUT_WORKER
-
 # Blocks that all components, or the Runner, have.
 MAIN_LOOP = "main_loop"
 MESSAGE_HANDLERS = "message_handlers"
@@ -90,8 +88,6 @@ WAITING_GROUPS = "waiting_groups"
 LOOKS = "looks"
 SLEEPS = ("timer", "disk", "network", "process", "lock", "memory")
 """For a moment to come; a disk; another machine; another process; another thread or a lock; a page of its memory."""
-SLEEPERS = (ROLLOUT_WORKER, LEARNER)
-"""Kinds of components that are looked at."""
 
 
 def sleep_counter(kind: str, what: str) -> str:

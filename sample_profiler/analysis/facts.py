@@ -50,7 +50,8 @@ class ComponentLoad:
         starved: threads that were ready and had no processor, on average; None: not known.
         gauges: latest values by name.
         children_cpu: the same of what its process has started, such as games; None: not known.
-        asleep: share of the wall in which it worked and its main thread neither ran nor was ready to; None: not known.
+        asleep, queued: shares of the wall in which it worked and its main thread could not have gone on, or could have
+            and had no processor; None: not known.
         device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
             where that was not measured. Its mean over all passes counts, also where the wall is a window's.
     """
@@ -68,6 +69,7 @@ class ComponentLoad:
     device: dict[str, float] = field(default_factory=dict)
     children_cpu: float | None = None
     asleep: float | None = None
+    queued: float | None = None
 
     @property
     def idle_share(self) -> float | None:
@@ -77,7 +79,7 @@ class ComponentLoad:
         """
         if self.asleep is None:
             return None
-        threads = max(0.0, (self.cpu or 0.0) - max(0.0, self.busy - self.asleep))
+        threads = max(0.0, (self.cpu or 0.0) - max(0.0, self.busy - self.asleep - (self.queued or 0.0)))
         return max(0.0, self.asleep - threads - (self.children_cpu or 0.0))
 
     @property
@@ -136,6 +138,8 @@ class RunFacts:
         stood_still_s: seconds of the window for which the run was suspended. They are in the blocks that were open.
         sleeps: what the components slept for, by their kind.
         limits: what the run may use of the machine's processors.
+        start_steps: steps that environments of the worker that was ready last took before its first rollout.
+        start_steps_s: how long these took.
     """
 
     seconds: float
@@ -150,6 +154,8 @@ class RunFacts:
     stood_still_s: float = 0.0
     sleeps: Sleeps = field(default_factory=dict)
     limits: ProcessorLimits = _NO_LIMITS
+    start_steps: int = 0
+    start_steps_s: float = 0.0
 
     def of_kind(self, kind: str) -> list[ComponentLoad]:
         """Return the components of a kind."""
@@ -252,6 +258,7 @@ def _load(record: ProcessRecord, name: str, sleeps: Sleeps) -> ComponentLoad:
         device=device,
         children_cpu=children_s / wall_s if children_s is not None and wall_s else None,
         asleep=own.share(own.split.asleep_ns) if own.split is not None else None,
+        queued=own.share(own.split.queued_ns) if own.split is not None else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -22,8 +23,8 @@ from sample_profiler.vocabulary import (
 )
 
 __all__ = [
-    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "Advice", "Cause", "Finding", "JudgedRun"),
-    *("cores_in", "describe_blocks", "largest_block", "percent"),
+    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "SLEEP_WORDS", "Advice", "Cause", "Finding", "JudgedRun"),
+    *("cores_in", "describe_blocks", "describe_sleeps", "largest_block", "percent"),
 ]
 
 Cause = Literal[
@@ -31,6 +32,9 @@ Cause = Literal[
     "start-up",
     "observers",
     "serial",
+    "quota",
+    "one core",
+    "rare slow steps",
     "slow environment",
     "slow worker",
     "too many threads",
@@ -40,15 +44,28 @@ Cause = Literal[
     "taking turns",
     "buffers",
     "device transfer",
+    "saving",
     "learner",
+    "too many inference workers",
     "small inference batches",
     "inference",
+    "waiting environments",
     "environments",
     "too few environments",
     "processor",
     "balanced",
 ]
 """What limits a run; "balanced" where nothing does more than the rest."""
+
+SLEEP_WORDS = {
+    "timer": "a moment to come (sleep)",
+    "disk": "a disk",
+    "network": "the network",
+    "process": "another process",
+    "lock": "a lock or another thread",
+    "memory": "pages of memory",
+}
+"""What a thread sleeps for, of `vocabulary.SLEEPS`."""
 
 LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
 """Shares of the wall from which on a wait, or work, counts."""
@@ -145,6 +162,11 @@ class JudgedRun:
         if not self.inference or not self.facts.flag("async_rl", True):
             return 1
         return max(1, min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs))
+
+    @property
+    def group_envs(self) -> float:
+        """How many environments of a worker step together."""
+        return self.num_envs / max(1, min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs))
 
     @property
     def is_paced_by_learner(self) -> bool:
@@ -253,8 +275,19 @@ class JudgedRun:
 
 
 def percent(value: float) -> str:
-    """Return a share as evidence shows it."""
-    return f"{100 * value:.0f} %"
+    """Return a share as evidence shows it; with a decimal where there is no more than that."""
+    return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{100 * value:.1f} %"
+
+
+def describe_sleeps(sleeps: Mapping[str, float]) -> str:
+    """Say what components of a kind sleep for within their work, the most first; empty: it is not told.
+
+    Args:
+        sleeps: shares of the looks at them.
+    """
+    seen = sum(sleeps.values())
+    largest = sorted(sleeps.items(), key=lambda part: -part[1])
+    return ", ".join(f"{SLEEP_WORDS[what]} {percent(share / seen)}" for what, share in largest if share >= 0.1 * seen)
 
 
 def cores_in(load: ComponentLoad, *blocks: str) -> float:

@@ -8,7 +8,15 @@ from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.vocabulary import DECORRELATE, ENV_RESET, LOAD_CHECKPOINT, MAKE_ENV, MAKE_ENVS, MAKE_INFERENCE
+from sample_profiler.vocabulary import (
+    DECORRELATE,
+    ENV_RESET,
+    ENV_STEP,
+    LOAD_CHECKPOINT,
+    MAKE_ENV,
+    MAKE_ENVS,
+    MAKE_INFERENCE,
+)
 
 __all__ = ["facts_of_run"]
 
@@ -24,12 +32,21 @@ def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
         steady: of its steady part, without processes where it was over before that began; None: not known, as of
             a run that goes on or was killed. In both of these cases the facts are of the whole run.
     """
-    if steady is not None and steady.processes:
-        return run_facts(steady)
-    facts = run_facts(session)
-    if steady is None:
+    has_steady = steady is not None and bool(steady.processes)
+    facts = run_facts(steady if steady is not None and has_steady else session)
+    seconds, number = _start_steps(session)
+    facts = replace(facts, start_steps=number, start_steps_s=seconds)
+    if steady is None or has_steady:
         return facts
     return replace(facts, is_steady=False, start_s=min(facts.seconds, _start_s(session)))
+
+
+def _start_steps(session: Session) -> tuple[float, int]:
+    """Return the seconds that environments of a worker stepped before its first rollout, at most, and how often."""
+    resets = (record.trees[name].children.get(ENV_RESET) for record in session.processes for name in record.components)
+    steps = (reset.children.get(ENV_STEP) for reset in resets if reset is not None)
+    found = (block.statistics for block in steps if block is not None)
+    return max(((each.total_ns / NS_PER_S, each.count) for each in found), default=(0.0, 0))
 
 
 def _start_s(session: Session) -> float:

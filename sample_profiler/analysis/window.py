@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sample_profiler.component_id import SLEEPERS
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.gauges import GaugeNode
@@ -20,7 +21,6 @@ from sample_profiler.vocabulary import (
     MACHINE_BUSY_S,
     QUOTA_PERIODS,
     QUOTA_PERIODS_HELD_UP,
-    SLEEPERS,
     SLEEPS,
     STOOD_STILL_S,
     sleep_counter,

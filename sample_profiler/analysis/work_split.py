@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sample_profiler.component_id import SLEEPERS
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.vocabulary import LOOKS, SLEEPERS, SLEEPS, sleep_counter
+from sample_profiler.vocabulary import LOOKS, SLEEPS, sleep_counter
 
 __all__ = ["Sleeps", "WorkSplit", "sleeps_of", "split_work"]
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
+from sample_profiler.component_id import ROLLOUT_WORKER
+from sample_profiler.vocabulary import ENV_STEP
 
 __all__ = [
     *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "never_steady", "no_records", "not_enough_data", "serial"),
-    "start_up",
+    *("slow_start", "start_up"),
 ]
 
 MIN_SECONDS = 8.0
 MIN_DATASETS = 4
+
+_DATASETS_OF_START = 3  # what the steady part begins after
+_LONG_START_S = 10.0
+_MOSTLY = 0.5  # of what there was of the run
+_MUCH_OF_IT = 0.2
 
 _ENOUGH_DATA = Advice(
     "a longer run", f"at least {MIN_SECONDS:.0f} s and {MIN_DATASETS} datasets after the first training"
@@ -36,10 +43,50 @@ def never_steady(run: JudgedRun) -> Finding | None:
     return Finding("start-up" if is_start else "not enough data", "", headline, evidence, _longer_run(is_start))
 
 
+def slow_start(run: JudgedRun) -> Finding | None:
+    """Environments step so slowly that the run was over before it was steady, or had hardly become it."""
+    facts = run.facts
+    if facts.is_steady and not _was_mostly_start(run):
+        return None
+    first_s, first = facts.start_steps_s, facts.start_steps
+    # Blocks are those of all of a run that was never steady, and else of its steady part.
+    seconds = facts.seconds if not facts.is_steady else facts.start_s
+    stepped_s = 0.0 if facts.is_steady else max(load.blocks.get(ENV_STEP, 0.0) for load in run.workers) * seconds
+    steps = sum(load.counts.get(ENV_STEP, 0) for load in run.workers) / len(run.workers) * run.group_envs
+    if first_s + stepped_s < _MOSTLY * seconds or first + steps < 1:
+        return None
+    step_s = (first_s + stepped_s) / (first + (0 if facts.is_steady else steps))
+    batch = int(facts.flag("batch_size", 1)) * int(facts.flag("num_batches_per_epoch", 1))
+    dataset_s = batch * step_s / len(run.workers)
+    if first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
+        return None
+    evidence = [
+        f"stepping environments took {percent((first_s + stepped_s) / seconds)} of the {seconds:.0f} s",
+        f"datasets that it trained on: {facts.num_datasets}; one is {batch} steps, which take about {dataset_s:.0f} s",
+    ]
+    advice = []
+    if first_s >= _MUCH_OF_IT * seconds:
+        evidence.append(f"{first_s:.0f} s of it were {first} random steps before the first rollout")
+        change = "--decorrelate_envs_on_one_worker=False"
+        advice.append(Advice(change, "environments begin without random steps; their episodes may end all at once"))
+    advice.append(Advice("a faster environment", f"each of its steps takes {1000 * step_s:.0f} ms"))
+    if run.num_idle >= _MOSTLY:
+        more = len(run.workers) + max(1, int(run.num_idle))
+        advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle"))
+    advice.append(Advice("a longer run", f"it is steady after {_DATASETS_OF_START} datasets"))
+    what = "was over before it was steady" if not facts.is_steady else "was mostly its start"
+    headline = f"The run {what}: a step of an environment takes {1000 * step_s:.0f} ms"
+    return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
+
+
+def _was_mostly_start(run: JudgedRun) -> bool:
+    return run.facts.start_s >= max(_LONG_START_S, run.facts.seconds)
+
+
 def start_up(run: JudgedRun) -> Finding | None:
     """The start took longer than what came after it."""
     start_s, seconds = run.facts.start_s, run.facts.seconds
-    if start_s < max(10.0, seconds):
+    if not _was_mostly_start(run):
         return None
     evidence = [f"{start_s:.0f} s went by before the run was steady, and {seconds:.0f} s after that"]
     return Finding("start-up", "", "Most of the run was its start", evidence, _longer_run(is_start=True))

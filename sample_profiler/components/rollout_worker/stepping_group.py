@@ -20,7 +20,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
 from sample_profiler.storage.trajectories import Trajectories
-from sample_profiler.vocabulary import ENV_RESET
+from sample_profiler.vocabulary import ENV_RESET, ENV_STEP
 
 __all__ = ["SteppingGroup"]
 
@@ -125,7 +125,8 @@ class SteppingGroup:
     def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
         env = self._envs[i]
-        observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
+        with self._timing.add_time(ENV_STEP):
+            observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
         observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
         for agent in range(self._num_agents):
             self._lengths[i * self._num_agents + agent] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.findings import describe_sleeps
 from sample_profiler.analysis.work_split import WorkSplit
 from sample_profiler.reports.sections.tables import format_percent, format_table
 
@@ -17,14 +18,6 @@ SPLIT_NOTE = (
     " not go on. What for was looked at five times a second, in all components of a kind together."
 )
 
-_SLEEPS = {
-    "timer": "a moment to come",
-    "disk": "a disk",
-    "network": "the network",
-    "process": "another process",
-    "lock": "a lock or another thread",
-    "memory": "pages of memory",
-}
 _NOT_TOLD = "not told"
 _WORK_WIDTH = 22
 _WAITS_WIDTH = 24
@@ -102,5 +95,4 @@ def format_splits(accounts: Sequence[ComponentAccount]) -> str:
 def _describe_sleeps(split: WorkSplit) -> str:
     if not split.asleep_ns:
         return ""
-    largest = sorted(split.sleeps.items(), key=lambda part: -part[1])
-    return ", ".join(f"{_SLEEPS[what]} {format_percent(share)}" for what, share in largest) or _NOT_TOLD
+    return describe_sleeps(split.sleeps) or _NOT_TOLD

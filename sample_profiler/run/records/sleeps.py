@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from sample_profiler.component_id import ComponentId
+from sample_profiler.component_id import SLEEPERS, ComponentId
 from sample_profiler.runtime.machine.sleeping_threads import find_sleep
-from sample_profiler.vocabulary import LOOKS, SLEEPERS, SLEEPS, sleep_counter
+from sample_profiler.vocabulary import LOOKS, SLEEPS, sleep_counter
 
 __all__ = ["SLEEP_INTERVAL_S", "SleepCounts"]
 
