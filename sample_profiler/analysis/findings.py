@@ -240,6 +240,13 @@ class JudgedRun:
         most = best * (1 + min(_OPTIMISM, best - 1)) * (1 + _NOISE)
         return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * most
 
+    def describe_sleeps(self, load: ComponentLoad) -> list[str]:
+        """Tell what a component sleeps for within its work, where it does so for long and it is known."""
+        sleeps = describe_sleeps(self.facts.sleeps.get(load.kind, {}))
+        if not sleeps or load.asleep is None or load.asleep < LITTLE:
+            return []
+        return [f"{load.name} sleeps {percent(load.asleep)} of the time in its work: for {sleeps}"]
+
     def room(self, wanted: float, saved: float = 0.0) -> float:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most.
 

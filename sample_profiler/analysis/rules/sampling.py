@@ -54,8 +54,8 @@ def too_many_inference_workers(run: JudgedRun) -> Finding | None:
     cpu = sum(load.cpu or 0.0 for load in run.inference)
     rows = fmean(load.gauges.get(BATCH_ROWS, 0.0) for load in run.inference)
     evidence = [
-        f"each of the {number} inference workers of a policy works {percent(fmean(works))} of the time, "
-        f"{rows:.1f} observations at once",
+        f"each of the {number} inference workers of a policy works {percent(fmean(works))} of the time beside waits "
+        f"for a processor, {rows:.1f} observations at once",
         f"all together use {cpu:.1f} cores",
     ]
     if run.facts.machine_busy is not None:

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from statistics import median
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
-from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, describe_sleeps, percent
-from sample_profiler.component_id import ROLLOUT_WORKER
+from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 from sample_profiler.vocabulary import (
     ENV_STEP,
     SLOWEST_ENV,
@@ -54,8 +53,7 @@ def rare_slow_steps(run: JudgedRun) -> Finding | None:
     ]
     if alike := sorted(load.name for load in hindered[1:]):
         evidence.append(f"workers of which the same is true: {', '.join(alike)}")
-    if sleeps := describe_sleeps(run.facts.sleeps.get(ROLLOUT_WORKER, {})):
-        evidence.append(f"what workers sleep for in their work: {sleeps}")
+    evidence += run.describe_sleeps(worker)
     why = "all others of a group wait for it; sample-profiler capture --tool timeline shows them"
     advice = [Advice(f"look at what those steps do otherwise, {where}", why, run.gain(run.room(factor)))]
     headline = f"A few slow steps hold up the rest: {percent(gauges[TAIL_STEPS_SHARE])} of them"

@@ -11,11 +11,9 @@ from sample_profiler.analysis.findings import (
     Finding,
     JudgedRun,
     describe_blocks,
-    describe_sleeps,
     largest_block,
     percent,
 )
-from sample_profiler.component_id import LEARNER
 from sample_profiler.vocabulary import ENV_STEP, FOR_LEARNER, SAVE_CHECKPOINT, TRAIN
 
 __all__ = ["buffers", "learner", "saving", "taking_turns"]
@@ -94,9 +92,8 @@ def saving(run: JudgedRun) -> Finding | None:
     evidence = [
         f"{learner.name} saves {percent(share)} of the time: {saved_s:.2f} s each, every {every_s:.1f} s",
         *run.describe_waits_for_learner(),
+        *run.describe_sleeps(learner),
     ]
-    if sleeps := describe_sleeps(run.facts.sleeps.get(LEARNER, {})):
-        evidence.append(f"what it sleeps for in its work: {sleeps}")
     factor = min(1 / max(1 - share, 0.1), run.sampling_room())
     rarely_s = max(2 * every_s, saved_s / _LITTLE_SAVING)
     why = "it trains instead; a run that is killed loses what it has learned since the last one"
@@ -127,8 +124,7 @@ def learner(run: JudgedRun) -> Finding | None:
     if run.is_learner_idling:
         computing = f"it computes only {percent(learner.cpu or 0.0)} of the time"
         evidence.append(f"{computing}: it waits inside {largest_block(learner)}")
-        if sleeps := describe_sleeps(run.facts.sleeps.get(LEARNER, {})):
-            evidence.append(f"what it sleeps for: {sleeps}")
+        evidence += run.describe_sleeps(learner)
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
     if epochs > 1:
