@@ -240,12 +240,13 @@ class JudgedRun:
         most = best * (1 + min(_OPTIMISM, best - 1)) * (1 + _NOISE)
         return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * most
 
-    def describe_sleeps(self, load: ComponentLoad) -> list[str]:
-        """Tell what a component sleeps for within its work, where it does so for long and it is known."""
-        sleeps = describe_sleeps(self.facts.sleeps.get(load.kind, {}))
-        if not sleeps or load.asleep is None or load.asleep < LITTLE:
+    def describe_sleeps(self, *loads: ComponentLoad) -> list[str]:
+        """Tell what a component sleeps for within its work, if it does for long: of several, who does for longest."""
+        load = max(loads, key=lambda each: each.asleep or 0.0, default=None)
+        if load is None or (load.asleep or 0.0) < LITTLE:
             return []
-        return [f"{load.name} sleeps {percent(load.asleep)} of the time in its work: for {sleeps}"]
+        sleeps = describe_sleeps(self.facts.sleeps.get(load.kind, {})) or "what this machine does not tell"
+        return [f"{load.name} sleeps {percent(load.asleep or 0.0)} of the time in its work: for {sleeps}"]
 
     def room(self, wanted: float, saved: float = 0.0) -> float:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most.

@@ -58,7 +58,8 @@ def judge(facts: RunFacts) -> Verdict:
     """Return the verdict on a run, or on a window of it: a good one is steady, and some ten seconds long."""
     run = JudgedRun(facts)
     finding = next(finding for rule in _RULES if (finding := rule(run)) is not None)
-    finding = extent.mention_standstill(run, observers.mention_observers(run, finding))
+    finding = extent.mention_start(run, observers.mention_observers(run, finding))
+    finding = extent.mention_standstill(run, finding)
     return Verdict(
         finding.cause,
         finding.component,
@@ -72,6 +73,7 @@ def judge(facts: RunFacts) -> Verdict:
 
 _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.no_records,
+    processors.too_many_threads_at_start,
     extent.slow_start,
     extent.never_steady,
     extent.start_up,

@@ -19,7 +19,7 @@ TAIL = {
 
 RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
-    "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=90.0),
+    "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=200.0),
     "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),
     "observers": lambda: judge_run(
         worker(0), inference(), learner(0.5), load("Runner", 0.5, blocks={"observers/Mine": 0.4}), is_serial=True

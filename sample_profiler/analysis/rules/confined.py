@@ -6,7 +6,7 @@ from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percen
 
 __all__ = ["describe_cores", "one_core", "quota"]
 
-_HELD_UP = 0.5  # of a quota's periods: it is not for a burst now and then that the run stands still
+_HELD_UP = 0.3  # of a quota's periods: it is not for a burst now and then that the run stands still
 _CERTAINTY = 0.2  # others may use the processors that the run does not
 
 

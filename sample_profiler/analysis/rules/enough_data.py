@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.component_id import ROLLOUT_WORKER
-from sample_profiler.vocabulary import ENV_STEP
+from sample_profiler.vocabulary import ENV_RESET, ENV_STEP
 
 __all__ = [
-    *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "never_steady", "no_records", "not_enough_data", "serial"),
-    *("slow_start", "start_up"),
+    *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "mention_start", "never_steady", "no_records"),
+    *("not_enough_data", "serial", "slow_start", "start_up"),
 ]
 
 MIN_SECONDS = 8.0
@@ -16,8 +18,12 @@ MIN_DATASETS = 4
 
 _DATASETS_OF_START = 3  # what the steady part begins after
 _LONG_START_S = 10.0
+_MANY_TIMES = 3.0
 _MOSTLY = 0.5  # of what there was of the run
 _MUCH_OF_IT = 0.2
+
+_FIRST_STEPS = f"{ENV_RESET}/{ENV_STEP}"
+_OF_THE_START = frozenset({"start-up", "not enough data"})
 
 _ENOUGH_DATA = Advice(
     "a longer run", f"at least {MIN_SECONDS:.0f} s and {MIN_DATASETS} datasets after the first training"
@@ -44,29 +50,26 @@ def never_steady(run: JudgedRun) -> Finding | None:
 
 
 def slow_start(run: JudgedRun) -> Finding | None:
-    """Environments step so slowly that the run was over before it was steady, or had hardly become it."""
+    """Environments step so slowly that the run was over before it was steady, or was hardly anything but its start."""
     facts = run.facts
     if facts.is_steady and not _was_mostly_start(run):
         return None
-    first_s, first = facts.start_steps_s, facts.start_steps
-    # Blocks are those of all of a run that was never steady, and else of its steady part.
-    seconds = facts.seconds if not facts.is_steady else facts.start_s
-    stepped_s = 0.0 if facts.is_steady else max(load.blocks.get(ENV_STEP, 0.0) for load in run.workers) * seconds
-    steps = sum(load.counts.get(ENV_STEP, 0) for load in run.workers) / len(run.workers) * run.group_envs
-    if first_s + stepped_s < _MOSTLY * seconds or first + steps < 1:
+    stepped = _stepped_at_start(run)
+    if stepped.first_s + stepped.later_s < _MOSTLY * stepped.wall_s or not stepped.num_steps:
         return None
-    step_s = (first_s + stepped_s) / (first + (0 if facts.is_steady else steps))
+    step_s = (stepped.first_s + stepped.later_s) / stepped.num_steps
     batch = int(facts.flag("batch_size", 1)) * int(facts.flag("num_batches_per_epoch", 1))
     dataset_s = batch * step_s / len(run.workers)
-    if first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
+    if stepped.first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
         return None
+    share = (stepped.first_s + stepped.later_s) / stepped.wall_s
     evidence = [
-        f"stepping environments took {percent((first_s + stepped_s) / seconds)} of the {seconds:.0f} s",
+        f"stepping environments took {percent(share)} of {stepped.wall_s:.0f} s",
         f"datasets that it trained on: {facts.num_datasets}; one is {batch} steps, which take about {dataset_s:.0f} s",
     ]
     advice = []
-    if first_s >= _MUCH_OF_IT * seconds:
-        evidence.append(f"{first_s:.0f} s of it were {first} random steps before the first rollout")
+    if stepped.first_s >= _MUCH_OF_IT * stepped.wall_s:
+        evidence.append(f"{stepped.first_s:.0f} s of it were random steps before the first rollout")
         change = "--decorrelate_envs_on_one_worker=False"
         advice.append(Advice(change, "environments begin without random steps; their episodes may end all at once"))
     advice.append(Advice("a faster environment", f"each of its steps takes {1000 * step_s:.0f} ms"))
@@ -74,17 +77,53 @@ def slow_start(run: JudgedRun) -> Finding | None:
         more = len(run.workers) + max(1, int(run.num_idle))
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle"))
     advice.append(Advice("a longer run", f"it is steady after {_DATASETS_OF_START} datasets"))
-    what = "was over before it was steady" if not facts.is_steady else "was mostly its start"
+    what = "was mostly its start" if facts.is_steady else "was over before it was steady"
     headline = f"The run {what}: a step of an environment takes {1000 * step_s:.0f} ms"
     return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
+@dataclass(frozen=True)
+class _Stepped:
+    """What a worker stepped before the run was steady.
+
+    Attributes:
+        first_s: seconds of random steps before its first rollout.
+        later_s: seconds of steps of its rollouts.
+        num_steps: of both.
+        wall_s: how long all of that took, with what else there was.
+    """
+
+    first_s: float
+    later_s: float
+    num_steps: float
+    wall_s: float
+
+
+def _stepped_at_start(run: JudgedRun) -> _Stepped:
+    """Return what the worker that stepped for longest did: of a run that became steady, only before its rollouts."""
+    facts = run.facts
+    if facts.is_steady:
+        return _Stepped(facts.start_steps_s, 0.0, facts.start_steps, facts.start_s)
+    load = max(run.workers, key=lambda each: each.blocks.get(_FIRST_STEPS, 0.0) + each.blocks.get(ENV_STEP, 0.0))
+    wall_s = load.account.wall_s
+    num_steps = load.counts.get(_FIRST_STEPS, 0) + load.counts.get(ENV_STEP, 0) * run.group_envs
+    return _Stepped(
+        load.blocks.get(_FIRST_STEPS, 0.0) * wall_s, load.blocks.get(ENV_STEP, 0.0) * wall_s, num_steps, wall_s
+    )
+
+
 def _was_mostly_start(run: JudgedRun) -> bool:
-    return run.facts.start_s >= max(_LONG_START_S, run.facts.seconds)
+    """Whether the start was longer than the rest; where that is enough to judge, so many times as long."""
+    times = _MANY_TIMES if _has_enough_data(run) else 1.0
+    return run.facts.start_s >= max(_LONG_START_S, times * run.facts.seconds)
+
+
+def _has_enough_data(run: JudgedRun) -> bool:
+    return run.facts.seconds >= MIN_SECONDS and run.facts.num_datasets >= MIN_DATASETS
 
 
 def start_up(run: JudgedRun) -> Finding | None:
-    """The start took longer than what came after it."""
+    """The start took longer than what came after it, which was short, or many times as long."""
     start_s, seconds = run.facts.start_s, run.facts.seconds
     if not _was_mostly_start(run):
         return None
@@ -95,7 +134,7 @@ def start_up(run: JudgedRun) -> Finding | None:
 def not_enough_data(run: JudgedRun) -> Finding | None:
     """The steady part is too short to tell one cause from another."""
     facts = run.facts
-    if facts.seconds >= MIN_SECONDS and facts.num_datasets >= MIN_DATASETS:
+    if _has_enough_data(run):
         return None
     headline = (
         f"There is too little to judge: {facts.seconds:.0f} s and {facts.num_datasets} datasets in its steady part"
@@ -125,6 +164,14 @@ def serial(run: JudgedRun) -> Finding | None:
     return Finding(
         "serial", largest, f"One process does everything, one after another; most of it is {largest}", evidence, advice
     )
+
+
+def mention_start(run: JudgedRun, finding: Finding) -> Finding:
+    """Add to what a rule has found that most of the run is not in it: its start."""
+    start_s, seconds = run.facts.start_s, run.facts.seconds
+    if finding.cause not in _OF_THE_START and run.facts.is_steady and start_s >= max(_LONG_START_S, seconds):
+        finding.evidence.append(f"before these {seconds:.0f} s the run took {start_s:.0f} s to start")
+    return finding
 
 
 def mention_standstill(run: JudgedRun, finding: Finding) -> Finding:

@@ -6,11 +6,12 @@ from sample_profiler.analysis.core_shares import INFERENCE, OUTSIDE, TRAINING, W
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.analysis.rules.confined import describe_cores
+from sample_profiler.analysis.rules.enough_data import slow_start
 from sample_profiler.analysis.rules.sampling import own_inference
 from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
 from sample_profiler.vocabulary import NUM_THREADS, NUM_USEFUL_THREADS
 
-__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
+__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads", "too_many_threads_at_start"]
 
 _SPARE_THREADS = 1.5
 _SPARE_OF_TIED = 0.4  # where a worker has one core: its main thread wants no more than that, whoever has the core
@@ -38,6 +39,14 @@ def too_many_threads(run: JudgedRun) -> Finding | None:
     whose = "there are cores" if cores == run.facts.num_cores else "it has cores"
     headline = f"{load.name} has more busy threads than {whose}"
     return Finding("too many threads", load.name, headline, evidence, _fewer_threads(run, load))
+
+
+def too_many_threads_at_start(run: JudgedRun) -> Finding | None:
+    """Environments step so slowly that the run hardly became steady, for a worker has more threads than cores."""
+    if slow_start(run) is None:
+        return None
+    finding = too_many_threads(run)
+    return finding if finding is not None and finding.component.startswith(ROLLOUT_WORKER) else None
 
 
 def _has_too_many_threads(run: JudgedRun, load: ComponentLoad) -> bool:
@@ -123,7 +132,7 @@ def processor(run: JudgedRun) -> Finding | None:
         for what, share in sorted(used.items(), key=lambda u: -u[1])
         if share >= _WORTH_TELLING or what in WHOSE
     ]
-    evidence += describe_cores(run)
+    evidence += [*run.describe_sleeps(*run.workers), *describe_cores(run)]
     change = "more cores" if run.is_on_gpu else "more cores, or a GPU for the network"
     advice = [Advice(change, "no component waits for another one for long")]
     if run.may_gain_by_bf16 and not run.is_on_gpu and used[TRAINING] + used[INFERENCE] > 0.5:

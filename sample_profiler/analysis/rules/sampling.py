@@ -219,6 +219,7 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
     evidence = [
         f"workers step environments {percent(stepping)} of the time",
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
+        *run.describe_sleeps(*run.workers),
     ]
     advice = []
     cores = run.facts.num_cores or 0

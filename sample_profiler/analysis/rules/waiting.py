@@ -10,7 +10,7 @@ from sample_profiler.vocabulary import ENV_STEP
 
 __all__ = ["waiting_environments"]
 
-_MOSTLY = 0.5  # of the time in steps
+_MUCH_OF_STEPS = 0.35  # of the time in steps
 _STEPPING = 0.4  # of their wall
 _MOST_TIMES = 8.0  # as many workers: what was seen says little of more
 _WORTH_IT = 1.3
@@ -23,13 +23,13 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     if run.learner_waits < LITTLE or run.stepping < _STEPPING or None in idle:
         return None
     asleep = fmean(share or 0.0 for share in idle)
-    if asleep < max(MUCH, _MOSTLY * run.stepping):
+    if asleep < max(MUCH, _MUCH_OF_STEPS * run.stepping):
         return None
     seen = run.facts.sleeps.get(ROLLOUT_WORKER, {})
     sleeps = describe_sleeps(seen)
     evidence = [
-        f"workers step environments {percent(run.stepping)} of the time, and sleep {percent(asleep)} of it"
-        + (f": for {sleeps}" if sleeps else ", for what this machine does not tell"),
+        f"workers step environments {percent(run.stepping)} of the time, and sleep {percent(asleep)} of it: for "
+        + (sleeps or "what this machine does not tell"),
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
         _describe_step(run),
     ]
@@ -37,7 +37,7 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
     largest = max(seen, key=lambda what: seen[what], default="timer")
     advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep)]
-    headline = "Waiting environments are the limit: they sleep in their steps, and hardly compute"
+    headline = f"Waiting environments are the limit: they sleep for {percent(asleep / run.stepping)} of their steps"
     return Finding("waiting environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
