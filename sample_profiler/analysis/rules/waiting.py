@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, describe_sleeps, percent
+from sample_profiler.analysis.findings import LITTLE, Advice, Finding, JudgedRun, describe_sleeps, percent
 from sample_profiler.component_id import ROLLOUT_WORKER
 from sample_profiler.vocabulary import ENV_STEP
 
 __all__ = ["waiting_environments"]
 
-_MUCH_OF_STEPS = 0.35  # of the time in steps
+_LEAST = 0.2  # of their wall asleep
+_MUCH_OF_STEPS = 0.4  # of the time in steps, without waits for a processor
 _STEPPING = 0.4  # of their wall
 _MOST_TIMES = 8.0  # as many workers: what was seen says little of more
 _WORTH_IT = 1.3
@@ -23,7 +24,8 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     if run.learner_waits < LITTLE or run.stepping < _STEPPING or None in idle:
         return None
     asleep = fmean(share or 0.0 for share in idle)
-    if asleep < max(MUCH, _MUCH_OF_STEPS * run.stepping):
+    queued = fmean(load.queued or 0.0 for load in run.workers)
+    if asleep < max(_LEAST, _MUCH_OF_STEPS * (run.stepping - queued)):
         return None
     seen = run.facts.sleeps.get(ROLLOUT_WORKER, {})
     sleeps = describe_sleeps(seen)
