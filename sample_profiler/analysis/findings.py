@@ -260,6 +260,13 @@ class JudgedRun:
             return wanted
         return min(wanted, 1 / max(busy - (saved / cores if cores else 0.0), 0.01))
 
+    def room_beside_others(self, wanted: float) -> float:
+        """Return the same where other programs go on as they are, for what makes the run wait and not compute."""
+        if self.facts.machine_busy is None:
+            return wanted
+        used = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in self.facts.components)
+        return min(wanted, 1 + self.num_idle / max(used, 0.01))
+
     def sampling_room(self) -> float:
         """Return by which factor the throughput can grow before workers do not wait for the Learner any more."""
         return self.inference_room(1 / max(1 - self._group_waits(self.waits_for_learner), _LEAST_LEFT))

@@ -55,7 +55,8 @@ def rare_slow_steps(run: JudgedRun) -> Finding | None:
         evidence.append(f"workers of which the same is true: {', '.join(alike)}")
     evidence += run.describe_sleeps(worker)
     why = "all others of a group wait for it; sample-profiler capture --tool timeline shows them"
-    advice = [Advice(f"look at what those steps do otherwise, {where}", why, run.gain(run.room(factor)))]
+    gain = run.gain(run.room_beside_others(factor))
+    advice = [Advice(f"look at what those steps do otherwise, {where}", why, gain)]
     headline = f"A few slow steps hold up the rest: {percent(gauges[TAIL_STEPS_SHARE])} of them"
     headline += f" take {percent(gauges[TAIL_SHARE])} of the time"
     return Finding("rare slow steps", worker.name, headline, evidence, advice)
@@ -86,7 +87,7 @@ def _describe_tail_envs(run: JudgedRun, worker: ComponentLoad) -> str:
             return f"in environment {int(gauges.get(TAIL_ENV, -1))}"
         if number == 2:
             return f"in environments {int(gauges.get(TAIL_ENV, -1))} and {int(gauges.get(TAIL_OTHER_ENV, -1))}"
-    return f"in {number} of its {run.num_envs} environments"
+    return f"in {'all' if number >= run.num_envs else number} of its {run.num_envs} environments"
 
 
 def slow_environment(run: JudgedRun) -> Finding | None:

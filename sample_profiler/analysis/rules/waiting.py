@@ -50,7 +50,7 @@ def _describe_step(run: JudgedRun) -> str:
 
 def _more_workers(run: JudgedRun, *, is_limited: bool) -> list[Advice]:
     """Advise as many workers as the processors and the other components have room for."""
-    wanted = _processor_room(run, run.learner_room(run.inference_room(_MOST_TIMES)))
+    wanted = run.room_beside_others(run.learner_room(run.inference_room(_MOST_TIMES)))
     more = int(len(run.workers) * wanted)
     if more < _WORTH_IT * len(run.workers):
         return []
@@ -61,15 +61,6 @@ def _more_workers(run: JudgedRun, *, is_limited: bool) -> list[Advice]:
     return [Advice(f"--num_workers={more}", why, gain)]
 
 
-def _processor_room(run: JudgedRun, wanted: float) -> float:
-    """Return by which factor the throughput can grow before the processors that others leave are used up."""
-    if run.facts.machine_busy is None:
-        return wanted
-    loads = run.facts.components
-    used = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in loads)
-    return min(wanted, 1 + run.num_idle / max(used, 0.01))
-
-
 def _no_waits(run: JudgedRun, asleep: float) -> Advice:
-    factor = _processor_room(run, run.learner_room(run.inference_room(1 / max(1 - asleep, 0.05))))
+    factor = run.room_beside_others(run.learner_room(run.inference_room(1 / max(1 - asleep, 0.05))))
     return Advice("an environment that does not wait", "nothing else is in its steps", run.gain(factor, 0.1))

@@ -168,7 +168,9 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
         title = (
             f"{figures.key}: {format_duration(passes.total_s)} ({format_percent(figures.share)}), "
             f"{passes.count:,} times, mean {format_seconds(passes.mean_s)}, median {format_seconds(passes.p50_s)}, "
-            f"99 % below {format_seconds(passes.p99_s)}, longest {format_seconds(passes.max_s)}"
+            f"99 % below {format_seconds(passes.p99_s)}, longest {format_seconds(passes.max_s)}; the slowest 1 % take "
+            f"{format_percent(passes.slowest_percent_share)} of the time, 0.1 % "
+            f"{format_percent(passes.slowest_permille_share)}"
         )
         is_wait = figures.key.startswith(WAIT)
         color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")

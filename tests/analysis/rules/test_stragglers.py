@@ -134,7 +134,7 @@ def test_a_few_steps_that_take_most_of_the_time_are_named_with_their_environment
     ("gauges", "where"),
     [
         ({"tail_num_envs": 1}, "in environment 3"),
-        ({"tail_num_envs": 16}, "in 16 of its 16 environments"),
+        ({"tail_num_envs": 16}, "in all of its 16 environments"),
         ({"tail_num_envs": 2, "tail_num_steps": 2}, "in 2 of its 16 environments"),  # it may be by chance
     ],
 )
