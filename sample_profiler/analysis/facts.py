@@ -28,7 +28,7 @@ from sample_profiler.vocabulary import (
     WAIT,
 )
 
-__all__ = ["ComponentLoad", "ProcessorLimits", "RunFacts", "mean_share", "median_of_others", "run_facts"]
+__all__ = ["ComponentLoad", "ProcessorLimits", "RunFacts", "StartSteps", "mean_share", "median_of_others", "run_facts"]
 
 _MOST = 2**31  # of what a flag counts
 _HUGE = 2.0**63  # no figure of a run is
@@ -121,6 +121,29 @@ _NO_LIMITS = ProcessorLimits()
 
 
 @dataclass(frozen=True)
+class StartSteps:
+    """What a worker stepped before its run was steady.
+
+    Attributes:
+        num_first, first_s: steps of an environment before the first rollout, at random, and how long they took.
+        num_later, later_s: steps of a group of environments in rollouts.
+    """
+
+    num_first: int = 0
+    first_s: float = 0.0
+    num_later: int = 0
+    later_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long all of them took."""
+        return self.first_s + self.later_s
+
+
+_NO_STEPS = StartSteps()
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """A run over some window of time.
 
@@ -138,8 +161,7 @@ class RunFacts:
         stood_still_s: seconds of the window for which the run was suspended. They are in the blocks that were open.
         sleeps: what the components slept for, by their kind.
         limits: what the run may use of the machine's processors.
-        start_steps: steps that environments of the worker that was ready last took before its first rollout.
-        start_steps_s: how long these took.
+        start: what the worker that stepped for longest stepped before the window.
     """
 
     seconds: float
@@ -154,8 +176,7 @@ class RunFacts:
     stood_still_s: float = 0.0
     sleeps: Sleeps = field(default_factory=dict)
     limits: ProcessorLimits = _NO_LIMITS
-    start_steps: int = 0
-    start_steps_s: float = 0.0
+    start: StartSteps = _NO_STEPS
 
     def of_kind(self, kind: str) -> list[ComponentLoad]:
         """Return the components of a kind."""

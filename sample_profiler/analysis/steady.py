@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.facts import RunFacts, StartSteps, run_facts
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
-from sample_profiler.profiling.tree.statistics import NS_PER_S
+from sample_profiler.profiling.tree.statistics import NS_PER_S, Statistics
+from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import (
     DECORRELATE,
     ENV_RESET,
     ENV_STEP,
     LOAD_CHECKPOINT,
+    MAIN_LOOP,
     MAKE_ENV,
     MAKE_ENVS,
     MAKE_INFERENCE,
@@ -20,6 +22,7 @@ from sample_profiler.vocabulary import (
 
 __all__ = ["facts_of_run"]
 
+_NOTHING = TreeNode()
 _START_BLOCKS = frozenset({"start_up", MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
 """What components do before they take part in the run, at the top of their trees."""
 
@@ -32,21 +35,32 @@ def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
         steady: of its steady part, without processes where it was over before that began; None: not known, as of
             a run that goes on or was killed. In both of these cases the facts are of the whole run.
     """
-    has_steady = steady is not None and bool(steady.processes)
-    facts = run_facts(steady if steady is not None and has_steady else session)
-    seconds, number = _start_steps(session)
-    facts = replace(facts, start_steps=number, start_steps_s=seconds)
-    if steady is None or has_steady:
+    if steady is not None and steady.processes:
+        return replace(run_facts(steady), start=_start_steps(session, steady))
+    facts = run_facts(session)
+    if steady is None:
         return facts
-    return replace(facts, is_steady=False, start_s=min(facts.seconds, _start_s(session)))
+    start = _start_steps(session, steady)
+    return replace(facts, is_steady=False, start_s=min(facts.seconds, _start_s(session)), start=start)
 
 
-def _start_steps(session: Session) -> tuple[float, int]:
-    """Return the seconds that environments of a worker stepped before its first rollout, at most, and how often."""
-    resets = (record.trees[name].children.get(ENV_RESET) for record in session.processes for name in record.components)
-    steps = (reset.children.get(ENV_STEP) for reset in resets if reset is not None)
-    found = (block.statistics for block in steps if block is not None)
-    return max(((each.total_ns / NS_PER_S, each.count) for each in found), default=(0.0, 0))
+def _start_steps(session: Session, steady: Session) -> StartSteps:
+    """Return what was stepped before the steady part, by the worker that stepped for longest then."""
+    in_steady = {name: _rollout_steps(record, name) for record in steady.processes for name in record.components}
+    found = []
+    for record in session.processes:
+        for name in record.components:
+            reset = record.trees[name].children.get(ENV_RESET, _NOTHING)
+            first = reset.children.get(ENV_STEP, _NOTHING).statistics
+            later, after = _rollout_steps(record, name), in_steady.get(name, _NOTHING.statistics)
+            later_ns, num_later = max(0, later.total_ns - after.total_ns), max(0, later.count - after.count)
+            found.append(StartSteps(first.count, first.total_ns / NS_PER_S, num_later, later_ns / NS_PER_S))
+    return max(found, key=lambda steps: steps.seconds, default=StartSteps())
+
+
+def _rollout_steps(record: ProcessRecord, component: str) -> Statistics:
+    root = record.trees[component]
+    return root.children.get(MAIN_LOOP, root).children.get(ENV_STEP, _NOTHING).statistics
 
 
 def _start_s(session: Session) -> float:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.component_id import ROLLOUT_WORKER
-from sample_profiler.vocabulary import ENV_RESET, ENV_STEP
 
 __all__ = [
     *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "mention_start", "never_steady", "no_records"),
@@ -22,7 +19,6 @@ _MANY_TIMES = 3.0
 _MOSTLY = 0.5  # of what there was of the run
 _MUCH_OF_IT = 0.2
 
-_FIRST_STEPS = f"{ENV_RESET}/{ENV_STEP}"
 _OF_THE_START = frozenset({"start-up", "not enough data"})
 
 _ENOUGH_DATA = Advice(
@@ -54,22 +50,22 @@ def slow_start(run: JudgedRun) -> Finding | None:
     facts = run.facts
     if facts.is_steady and not _was_mostly_start(run):
         return None
-    stepped = _stepped_at_start(run)
-    if stepped.first_s + stepped.later_s < _MOSTLY * stepped.wall_s or not stepped.num_steps:
+    start, wall_s = facts.start, facts.start_s if facts.is_steady else facts.seconds
+    num_steps = start.num_first + start.num_later * run.group_envs
+    if start.seconds < _MOSTLY * wall_s or not num_steps:
         return None
-    step_s = (stepped.first_s + stepped.later_s) / stepped.num_steps
+    step_s = start.seconds / num_steps
     batch = int(facts.flag("batch_size", 1)) * int(facts.flag("num_batches_per_epoch", 1))
     dataset_s = batch * step_s / len(run.workers)
-    if stepped.first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
+    if start.first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
         return None
-    share = (stepped.first_s + stepped.later_s) / stepped.wall_s
     evidence = [
-        f"stepping environments took {percent(share)} of {stepped.wall_s:.0f} s",
+        f"stepping environments took {percent(min(1.0, start.seconds / wall_s))} of {wall_s:.0f} s",
         f"datasets that it trained on: {facts.num_datasets}; one is {batch} steps, which take about {dataset_s:.0f} s",
     ]
     advice = []
-    if stepped.first_s >= _MUCH_OF_IT * stepped.wall_s:
-        evidence.append(f"{stepped.first_s:.0f} s of it were random steps before the first rollout")
+    if start.first_s >= _MUCH_OF_IT * wall_s:
+        evidence.append(f"{start.first_s:.0f} s of it were random steps before the first rollout")
         change = "--decorrelate_envs_on_one_worker=False"
         advice.append(Advice(change, "environments begin without random steps; their episodes may end all at once"))
     advice.append(Advice("a faster environment", f"each of its steps takes {1000 * step_s:.0f} ms"))
@@ -80,36 +76,6 @@ def slow_start(run: JudgedRun) -> Finding | None:
     what = "was mostly its start" if facts.is_steady else "was over before it was steady"
     headline = f"The run {what}: a step of an environment takes {1000 * step_s:.0f} ms"
     return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
-
-
-@dataclass(frozen=True)
-class _Stepped:
-    """What a worker stepped before the run was steady.
-
-    Attributes:
-        first_s: seconds of random steps before its first rollout.
-        later_s: seconds of steps of its rollouts.
-        num_steps: of both.
-        wall_s: how long all of that took, with what else there was.
-    """
-
-    first_s: float
-    later_s: float
-    num_steps: float
-    wall_s: float
-
-
-def _stepped_at_start(run: JudgedRun) -> _Stepped:
-    """Return what the worker that stepped for longest did: of a run that became steady, only before its rollouts."""
-    facts = run.facts
-    if facts.is_steady:
-        return _Stepped(facts.start_steps_s, 0.0, facts.start_steps, facts.start_s)
-    load = max(run.workers, key=lambda each: each.blocks.get(_FIRST_STEPS, 0.0) + each.blocks.get(ENV_STEP, 0.0))
-    wall_s = load.account.wall_s
-    num_steps = load.counts.get(_FIRST_STEPS, 0) + load.counts.get(ENV_STEP, 0) * run.group_envs
-    return _Stepped(
-        load.blocks.get(_FIRST_STEPS, 0.0) * wall_s, load.blocks.get(ENV_STEP, 0.0) * wall_s, num_steps, wall_s
-    )
 
 
 def _was_mostly_start(run: JudgedRun) -> bool:

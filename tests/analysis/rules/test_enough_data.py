@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.analysis.facts import RunFacts, StartSteps
 from sample_profiler.analysis.verdict import judge
 from tests.analysis.made_runs import inference, judge_run, learner, load, worker
 
@@ -37,17 +37,23 @@ def test_of_something_else_than_a_training_run_nothing_is_said():
     assert judge_run(load("main", 0.9)).cause == "not enough data"
 
 
-def stepping(first, later, num_first, num_later, **options):
-    """A worker that steps in these shares of the wall, before its first rollout and after, a number of times."""
-    blocks = {"env_reset": first, "env_reset/env_step": first, "env_step": later}
-    counts = {"env_reset/env_step": num_first, "env_step": num_later}
-    return load("RolloutWorker_w0", 0.99, {}, blocks, counts, **options)
+def stepping(first, later, num_first, num_later):
+    """What a worker stepped in these shares of a minute, before its first rollout and after, a number of times."""
+    return StartSteps(num_first, 60 * first, num_later, 60 * later)
 
 
-def judge_short(first_worker, *, machine_busy=0.5, start_s=50.0):
-    slow = (first_worker, inference(), load("Learner_0", 0.1, {"batcher": 0.9}))
+def judge_short(start, *, machine_busy=0.5, start_s=50.0, slow_worker=None):
+    loads = (slow_worker or worker(0), inference(), load("Learner_0", 0.1, {"batcher": 0.9}))
     flags = {"batch_size": 512, "num_envs_per_worker": 8}
-    return judge(RunFacts(60.0, start_s, 0.0, 2, machine_busy, False, slow, flags, is_steady=False))
+    return judge(RunFacts(60.0, start_s, 0.0, 2, machine_busy, False, loads, flags, is_steady=False, start=start))
+
+
+def test_a_start_that_was_stepping_slowly_is_told_so_also_where_little_came_after_it():
+    loads = (worker(0), inference(), load("Learner_0", 0.1, {"batcher": 0.9}, counts={"train": 2}))
+    flags = {"batch_size": 512, "num_envs_per_worker": 8}
+    verdict = judge(RunFacts(9.0, 16.0, 114.0, 2, 0.5, False, loads, flags, start=StartSteps(384, 3.0, 400, 9.0)))
+    assert verdict.cause == "environments"
+    assert verdict.headline == "The run was mostly its start: a step of an environment takes 6 ms"
 
 
 def test_a_first_dataset_that_does_not_come_since_steps_are_slow_is_no_start_up():
@@ -71,5 +77,6 @@ def test_a_start_that_is_something_else_than_slow_steps_stays_one(slow):
 
 
 def test_slow_first_steps_of_threads_that_wait_for_each_other_are_too_many_threads():
-    verdict = judge_short(stepping(0.7, 0.2, 120, 4, cpu=1.0, starved=5.0), machine_busy=1.0)
+    crowded = load("RolloutWorker_w0", 0.99, cpu=1.0, starved=5.0)
+    verdict = judge_short(stepping(0.7, 0.2, 120, 4), machine_busy=1.0, slow_worker=crowded)
     assert (verdict.cause, verdict.component) == ("too many threads", "RolloutWorker_w0")
