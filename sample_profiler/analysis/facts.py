@@ -50,6 +50,7 @@ class ComponentLoad:
         starved: threads that were ready and had no processor, on average; None: not known.
         gauges: latest values by name.
         children_cpu: the same of what its process has started, such as games; None: not known.
+        system: what of `cpu` the system took on its behalf, as for files; None: not known.
         asleep, queued: shares of the wall in which it worked and its main thread could not have gone on, or could have
             and had no processor; None: not known.
         device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
@@ -70,6 +71,7 @@ class ComponentLoad:
     children_cpu: float | None = None
     asleep: float | None = None
     queued: float | None = None
+    system: float | None = None
 
     @property
     def idle_share(self) -> float | None:
@@ -262,7 +264,7 @@ def _load(record: ProcessRecord, name: str, sleeps: Sleeps) -> ComponentLoad:
     own = account(record, name, sleeps)
     wall_s = own.wall_s
     gauges = _gauges(record, name)
-    cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
+    cpu_s, delay_s, system_s = gauges.get("cpu_s"), gauges.get("run_delay_s"), gauges.get("system_s")
     children_s = gauges.get(CHILDREN_CPU_S)
     shares, counts, device = _blocks(record.trees[name], own.wall_ns)
     return ComponentLoad(
@@ -280,6 +282,7 @@ def _load(record: ProcessRecord, name: str, sleeps: Sleeps) -> ComponentLoad:
         children_cpu=children_s / wall_s if children_s is not None and wall_s else None,
         asleep=own.share(own.split.asleep_ns) if own.split is not None else None,
         queued=own.share(own.split.queued_ns) if own.split is not None else None,
+        system=system_s / wall_s if system_s is not None and wall_s else None,
     )
 
 

@@ -31,7 +31,7 @@ __all__ = ["COUNTERS", "process_identity", "window", "with_recent_means"]
 _MEAN, _SUM, _NUMBER = BATCH_ROWS, INFERENCE_ROWS, INFERENCE_BATCHES
 COUNTERS = frozenset(
     {
-        *("cpu_s", "run_delay_s", "main_cpu_s", "main_run_delay_s", CHILDREN_CPU_S, MACHINE_BUSY_S),
+        *("cpu_s", "system_s", "run_delay_s", "main_cpu_s", "main_run_delay_s", CHILDREN_CPU_S, MACHINE_BUSY_S),
         *(FRAMES, STOOD_STILL_S, _SUM, _NUMBER, QUOTA_PERIODS, QUOTA_PERIODS_HELD_UP),
         *(sleep_counter(kind, what) for kind in SLEEPERS for what in (LOOKS, *SLEEPS)),
     }

@@ -1,4 +1,4 @@
-"""Environments that sleep in their steps: for a timer, a disk, another machine. More of them cost no processor."""
+"""Environments that sleep in their steps: for a timer, a disk, another machine. More of them cost little processor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sample_profiler.vocabulary import ENV_STEP
 __all__ = ["waiting_environments"]
 
 _LEAST = 0.2  # of their wall asleep
+_LEAST_AT_DISK = 0.1  # of it, for the system's work to be that for a disk
+_WORTH_TELLING = 0.05
 _MUCH_OF_STEPS = 0.4  # of the time in steps, without waits for a processor
 _STEPPING = 0.4  # of their wall
 _MOST_TIMES = 8.0  # as many workers: what was seen says little of more
@@ -24,10 +26,15 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     if run.learner_waits < LITTLE or run.stepping < _STEPPING or None in idle:
         return None
     asleep = fmean(share or 0.0 for share in idle)
-    queued = fmean(load.queued or 0.0 for load in run.workers)
-    if asleep < max(_LEAST, _MUCH_OF_STEPS * (run.stepping - queued)):
-        return None
     seen = run.facts.sleeps.get(ROLLOUT_WORKER, {})
+    largest = max(seen, key=lambda what: seen[what], default="timer")
+    # A disk is waited for in the system, which computes for it, too.
+    system = (
+        fmean(load.system or 0.0 for load in run.workers) if largest == "disk" and asleep >= _LEAST_AT_DISK else 0.0
+    )
+    queued = fmean(load.queued or 0.0 for load in run.workers)
+    if asleep + system < max(_LEAST, _MUCH_OF_STEPS * (run.stepping - queued)):
+        return None
     sleeps = describe_sleeps(seen)
     evidence = [
         f"workers step environments {percent(run.stepping)} of the time, and sleep {percent(asleep)} of it: for "
@@ -35,11 +42,14 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
         _describe_step(run),
     ]
+    if system >= _WORTH_TELLING:
+        evidence.append(f"the system computes for files and the like {percent(system)} of the time")
     if run.facts.machine_busy is not None:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
-    largest = max(seen, key=lambda what: seen[what], default="timer")
-    advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep)]
-    headline = f"Waiting environments are the limit: they sleep for {percent(asleep / run.stepping)} of their steps"
+    advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep + system)]
+    headline = (
+        f"Waiting environments are the limit: they sleep for {percent(min(1.0, asleep / run.stepping))} of their steps"
+    )
     return Finding("waiting environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 

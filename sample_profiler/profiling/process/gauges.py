@@ -16,8 +16,9 @@ def process_gauges() -> dict[str, float]:
     """Return the memory of this process, its processor time, and how long it was ready and had no processor.
 
     The memory is in MiB: what is resident now, or, where the system does not tell that, the most it ever was. Times
-    are in seconds: of all threads, and of the main one by itself, which is where components work. Those that only the
-    kernel's scheduler knows are missing where it does not tell them; of threads that have ended they are not known.
+    are in seconds: of all threads, what of that was the system's, and those of the main thread by itself, where
+    components work. What only the kernel's scheduler knows is missing where it does not tell it; of threads that have
+    ended it is not known.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     # The kernel's own maximum is inherited at fork and exec: children would show at least what their parent had.
@@ -25,6 +26,7 @@ def process_gauges() -> dict[str, float]:
     gauges = {
         "memory_mib": _most_mib(usage) if memory_mib is None else memory_mib,
         "cpu_s": usage.ru_utime + usage.ru_stime,
+        "system_s": usage.ru_stime,
     }
     times_s = {thread: times for thread in _threads() if (times := _scheduled_s(thread)) is not None}
     if times_s:

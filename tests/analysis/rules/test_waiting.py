@@ -50,6 +50,15 @@ def test_a_disk_may_not_do_more_at_once():
     assert verdict.advice[0].fps[0] == pytest.approx(5000 * (0.95 + 0.1 * 5.5))
 
 
+@pytest.mark.parametrize(("what", "cause"), [("disk", "waiting environments"), ("timer", "environments")])
+def test_what_the_system_computes_while_a_disk_is_waited_for_belongs_to_it(what, cause):
+    sleeps = {"RolloutWorker": {what: 0.2}}
+    verdict = judge_sleepers(machine_busy=0.5, asleep=0.17, queued=0.45, cpu=0.35, system=0.25, sleeps=sleeps)
+    assert verdict.cause == cause
+    if what == "disk":
+        assert "the system computes for files and the like 25 % of the time" in verdict.evidence
+
+
 def test_what_nobody_could_look_at_is_said_to_be_unknown():
     assert "what this machine does not tell" in judge_sleepers(sleeps={}).evidence[0]
 
