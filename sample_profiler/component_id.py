@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
-    *("BATCHER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER", "ComponentId"),
+    *("BATCHER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER", "SLEEPERS"),
+    "ComponentId",
     "rollout_worker_index",
 ]
 
@@ -16,6 +17,9 @@ INFERENCE_WORKER = "InferenceWorker"
 LEARNER = "Learner"
 ROLLOUT_WORKER = "RolloutWorker"
 RUNNER = "Runner"
+
+SLEEPERS = (ROLLOUT_WORKER, LEARNER)
+"""Kinds of which the Runner looks what they sleep for."""
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z]+)(?:_(?:p(?P<owner>[0-9]{1,9})-)?(?P<is_worker>w)?(?P<number>[0-9]{1,9}))?")
 

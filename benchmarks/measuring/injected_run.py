@@ -3,7 +3,11 @@
 What is slowed is said in the environment variable INJECTED as JSON; times are milliseconds of sleep, so that only the
 one component becomes slower, not the machine. "computes" says which share of them is processor time instead, as where
 there is more to do: 1 is all of it. "inference_row_ms" is for each row of a batch of inference. "env_every" slows the
-first of so many environments alone.
+first of so many environments alone, "rare_share" so many of the steps, by "rare_ms".
+
+Steps may wait for something else: "disk_kib" are written and synced, an answer over TCP takes "network_ms". They may
+compute with so many "torch_threads" or "blas_threads". "observer_ms" slows an observer, and "cores" and "quota_cores"
+are what the run may use of the processors.
 
 The environment variable INJECTED_SWITCH may name a file: only while its first byte is not 0 something is slow, and then
 in a block of its own, "injected", in the tree of whoever is.
@@ -14,14 +18,20 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import random
+import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 
-from sample_profiler import get_timing, register_encoder, register_env, train
+from benchmarks.measuring.confinement import confined
+from sample_profiler import RunObserver, get_timing, register_encoder, register_env, train
 
 INJECTED: dict[str, float] = json.loads(os.environ.get("INJECTED", "{}"))
 
@@ -35,6 +45,7 @@ def _open_switch() -> mmap.mmap | None:
 
 
 SWITCH = _open_switch()
+_MATRIX = 192  # rows and columns: some 10 million multiplications
 _SLOWED = {"slowed_cartpole": "CartPole-v1", "slowed_halfcheetah": "HalfCheetah-v5"}
 
 
@@ -56,18 +67,68 @@ def _spend(milliseconds: float) -> None:
         time.sleep((1 - computes) * milliseconds / 1000)
 
 
+def _answer_slowly(server: socket.socket) -> None:
+    """Answer each byte of one client after a while."""
+    connection, _ = server.accept()
+    with server, connection:
+        while connection.recv(1):
+            time.sleep(INJECTED["network_ms"] / 1000)
+            connection.sendall(b"a")
+
+
+def _connect() -> socket.socket:
+    server = socket.create_server(("127.0.0.1", 0))
+    address = server.getsockname()
+    threading.Thread(target=_answer_slowly, args=(server,), daemon=True).start()
+    return socket.create_connection(address)
+
+
 class SlowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Sleeps in each step."""
+    """Sleeps in each step, or waits for something else, or computes with many threads."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], sleep_ms: float) -> None:
         super().__init__(env)
         self._sleep_ms = sleep_ms
+        self._file = tempfile.TemporaryFile(buffering=0) if INJECTED.get("disk_kib") else None  # noqa: SIM115
+        self._server = _connect() if INJECTED.get("network_ms") else None
+        self._random = random.Random(os.getpid())
+        self._matrix = np.full((_MATRIX, _MATRIX), 1.0, dtype=np.float32)
 
     def step(self, action: Any) -> Any:
-        """Sleep, then step."""
+        """Do what is slow, then step."""
         if self._sleep_ms:
             spend(self._sleep_ms)
+        if self._random.random() < INJECTED.get("rare_share", 0.0):
+            spend(INJECTED["rare_ms"])
+        if self._file is not None:
+            self._file.write(bytes(round(1024 * INJECTED["disk_kib"])))
+            os.fsync(self._file.fileno())
+        if self._server is not None:
+            self._server.sendall(b"q")
+            self._server.recv(1)
+        if INJECTED.get("blas_threads"):
+            self._matrix @ self._matrix
+        if INJECTED.get("torch_threads"):
+            import torch
+
+            torch.set_num_threads(int(INJECTED["torch_threads"]))
+            torch.mm(*[torch.from_numpy(self._matrix)] * 2)
         return self.env.step(action)
+
+    def close(self) -> None:
+        """Let go of the file and the server."""
+        for each in (self._file, self._server):
+            if each is not None:
+                each.close()
+        super().close()
+
+
+class SlowObserver(RunObserver):
+    """Sleeps after each training step."""
+
+    def on_training_step(self, runner: Any, iteration: int) -> None:  # noqa: ARG002 (as observers are called)
+        """Sleep."""
+        time.sleep(INJECTED["observer_ms"] / 1000)
 
 
 def make_slowed_env(name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
@@ -113,4 +174,10 @@ if INJECTED.keys() & {"learner_ms", "inference_ms", "inference_row_ms", "learner
     register_encoder(make_slowed_encoder)
 
 if __name__ == "__main__":
-    sys.exit(train(defaults={"env": "slowed_cartpole", "use_rnn": False, "encoder_mlp_layers": (256, 256)}))
+    if INJECTED.get("blas_threads"):
+        os.environ["OPENBLAS_NUM_THREADS"] = str(int(INJECTED["blas_threads"]))
+    observers = [SlowObserver()] if INJECTED.get("observer_ms") else []
+    defaults = {"env": "slowed_cartpole", "use_rnn": False, "encoder_mlp_layers": (256, 256)}
+    with confined(int(INJECTED.get("cores", 0)), INJECTED.get("quota_cores", 0.0)):
+        status = train(defaults=defaults, observers=observers)
+    sys.exit(status)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from sample_profiler.analysis.work_split import Sleeps, WorkSplit, sleeps_of, split_work
+from sample_profiler.component_id import ComponentId
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.checks import MAX_SECONDS
 from sample_profiler.profiling.session.session import Session
@@ -17,6 +20,8 @@ __all__ = ["ComponentAccount", "account", "accounts", "awaited"]
 _RUN_DELAY = "run_delay_s"
 # The trees of a process that goes on are read one node after another: what is inside may be this much newer.
 _READING_NS = 10_000_000
+
+_NO_SLEEPS: Sleeps = MappingProxyType({})
 
 # A RolloutWorker waits for slots, which the Learner gives back; an InferenceWorker for the Learner's first weights.
 _AWAITED = {WAIT_FOR_TRAJECTORIES: FOR_LEARNER, WAIT_POLICY: FOR_LEARNER}
@@ -38,6 +43,7 @@ class ComponentAccount:
             whatever they were doing. None: not known.
         is_parallel: whether several threads or tasks recorded at once. If they recorded more than the wall, work and
             waits are scaled down to it.
+        split: what its main thread did meanwhile; None: not known, as where components share a process.
     """
 
     component: str
@@ -49,6 +55,7 @@ class ComponentAccount:
     unaccounted_ns: int
     run_delay_ns: int | None
     is_parallel: bool
+    split: WorkSplit | None = None
 
     @property
     def wall_s(self) -> float:
@@ -92,10 +99,11 @@ class ComponentAccount:
 
 def accounts(session: Session) -> list[ComponentAccount]:
     """Return the account of every component of every process, in the order of the session."""
-    return [account(record, component) for record in session.processes for component in record.components]
+    sleeps = sleeps_of(session)
+    return [account(record, component, sleeps) for record in session.processes for component in record.components]
 
 
-def account(record: ProcessRecord, component: str) -> ComponentAccount:
+def account(record: ProcessRecord, component: str, sleeps: Sleeps = _NO_SLEEPS) -> ComponentAccount:
     """Return where the time of one component went.
 
     A block whose key begins with ``wait_`` is a wait, wherever it is in the tree, with all that is inside. The rest of
@@ -105,6 +113,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
     Args:
         record: of the component's process.
         component: one of `record.trees`.
+        sleeps: of its run.
 
     Raises:
         KeyError: there is no such tree.
@@ -125,6 +134,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         is_parallel |= named_ns - wall_ns > _READING_NS
         work, waits = _scale(work, waits, wall_ns, named_ns)
         named_ns = sum(work.values()) + sum(waits.values())
+    kind = ComponentId.parse(component).kind
     delay = record.gauges.get(_RUN_DELAY)
     delay_s = delay.value if delay is not None and delay.count else -1.0
     return ComponentAccount(
@@ -137,6 +147,7 @@ def account(record: ProcessRecord, component: str) -> ComponentAccount:
         unaccounted_ns=wall_ns - named_ns,
         run_delay_ns=round(delay_s * NS_PER_S) if 0 <= delay_s <= MAX_SECONDS else None,
         is_parallel=is_parallel,
+        split=None if is_parallel else split_work(record, sum(work.values()), sleeps.get(kind, {})),
     )
 
 

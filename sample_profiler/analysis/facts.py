@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, account
+from sample_profiler.analysis.work_split import Sleeps, sleeps_of
 from sample_profiler.component_id import LEARNER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session.session import Session
@@ -16,14 +17,18 @@ from sample_profiler.vocabulary import (
     CHILDREN_CPU_S,
     FRAMES,
     MACHINE_BUSY_S,
+    MACHINE_CORES,
     MAIN_LOOP,
     NUM_THREADS,
+    QUOTA_CORES,
+    QUOTA_PERIODS,
+    QUOTA_PERIODS_HELD_UP,
     STOOD_STILL_S,
     TRAIN,
     WAIT,
 )
 
-__all__ = ["ComponentLoad", "RunFacts", "mean_share", "median_of_others", "run_facts"]
+__all__ = ["ComponentLoad", "ProcessorLimits", "RunFacts", "StartSteps", "mean_share", "median_of_others", "run_facts"]
 
 _MOST = 2**31  # of what a flag counts
 _HUGE = 2.0**63  # no figure of a run is
@@ -45,6 +50,9 @@ class ComponentLoad:
         starved: threads that were ready and had no processor, on average; None: not known.
         gauges: latest values by name.
         children_cpu: the same of what its process has started, such as games; None: not known.
+        system: what of `cpu` the system took on its behalf, as for files; None: not known.
+        asleep, queued: shares of the wall in which it worked and its main thread could not have gone on, or could have
+            and had no processor; None: not known.
         device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
             where that was not measured. Its mean over all passes counts, also where the wall is a window's.
     """
@@ -61,6 +69,20 @@ class ComponentLoad:
     gauges: dict[str, float]
     device: dict[str, float] = field(default_factory=dict)
     children_cpu: float | None = None
+    asleep: float | None = None
+    queued: float | None = None
+    system: float | None = None
+
+    @property
+    def idle_share(self) -> float | None:
+        """For which share of the wall it slept within its work while nothing of its own computed either; None: unknown.
+
+        Threads of its process, and what that has started, are what it may have slept for: cores are what these want.
+        """
+        if self.asleep is None:
+            return None
+        threads = max(0.0, (self.cpu or 0.0) - max(0.0, self.busy - self.asleep - (self.queued or 0.0)))
+        return max(0.0, self.asleep - threads - (self.children_cpu or 0.0))
 
     @property
     def starved_share(self) -> float:
@@ -83,6 +105,47 @@ class ComponentLoad:
 
 
 @dataclass(frozen=True)
+class ProcessorLimits:
+    """What a run may use of the processors of its machine.
+
+    Attributes:
+        machine_cores: that the machine has; None: not known.
+        quota_cores: that it may use at most, in parts of cores, too; None: it has no quota.
+        held_up: share of the quota's periods, of those with anything to do, in which the run stood still at the end.
+    """
+
+    machine_cores: int | None = None
+    quota_cores: float | None = None
+    held_up: float = 0.0
+
+
+_NO_LIMITS = ProcessorLimits()
+
+
+@dataclass(frozen=True)
+class StartSteps:
+    """What a worker stepped before its run was steady.
+
+    Attributes:
+        num_first, first_s: steps of an environment before the first rollout, at random, and how long they took.
+        num_later, later_s: steps of a group of environments in rollouts.
+    """
+
+    num_first: int = 0
+    first_s: float = 0.0
+    num_later: int = 0
+    later_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long all of them took."""
+        return self.first_s + self.later_s
+
+
+_NO_STEPS = StartSteps()
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """A run over some window of time.
 
@@ -98,6 +161,9 @@ class RunFacts:
         is_steady: False where the window is a whole run that was over before it was steady; `start_s` is then a part
             of it.
         stood_still_s: seconds of the window for which the run was suspended. They are in the blocks that were open.
+        sleeps: what the components slept for, by their kind.
+        limits: what the run may use of the machine's processors.
+        start: what the worker that stepped for longest stepped before the window.
     """
 
     seconds: float
@@ -110,6 +176,9 @@ class RunFacts:
     config: dict[str, Any] = field(default_factory=dict)
     is_steady: bool = True
     stood_still_s: float = 0.0
+    sleeps: Sleeps = field(default_factory=dict)
+    limits: ProcessorLimits = _NO_LIMITS
+    start: StartSteps = _NO_STEPS
 
     def of_kind(self, kind: str) -> list[ComponentLoad]:
         """Return the components of a kind."""
@@ -157,7 +226,8 @@ def median_of_others(values: Mapping[str, float], name: str) -> float | None:
 
 def run_facts(session: Session) -> RunFacts:
     """Return the facts of a session, or of a `window` of one."""
-    loads = [_load(record, name) for record in session.processes for name in record.components]
+    sleeps = sleeps_of(session)
+    loads = [_load(record, name, sleeps) for record in session.processes for name in record.components]
     runner = next((load for load in loads if load.kind == "Runner"), None)
     seconds = runner.account.wall_s if runner else max((load.account.wall_s for load in loads), default=0.0)
     num_cores = session.machine.get("num_cpus")
@@ -175,14 +245,26 @@ def run_facts(session: Session) -> RunFacts:
         components=tuple(loads),
         config=session.config,
         stood_still_s=stood_still_s,
+        sleeps=sleeps,
+        limits=_limits(runner.gauges) if runner else _NO_LIMITS,
     )
 
 
-def _load(record: ProcessRecord, name: str) -> ComponentLoad:
-    own = account(record, name)
+def _limits(gauges: Mapping[str, float]) -> ProcessorLimits:
+    cores, quota = gauges.get(MACHINE_CORES, 0.0), gauges.get(QUOTA_CORES, 0.0)
+    periods, held_up = gauges.get(QUOTA_PERIODS, 0.0), gauges.get(QUOTA_PERIODS_HELD_UP, 0.0)
+    return ProcessorLimits(
+        machine_cores=int(cores) if cores >= 1 else None,
+        quota_cores=quota if quota > 0 else None,
+        held_up=min(1.0, max(0.0, held_up / periods)) if periods > 0 else 0.0,
+    )
+
+
+def _load(record: ProcessRecord, name: str, sleeps: Sleeps) -> ComponentLoad:
+    own = account(record, name, sleeps)
     wall_s = own.wall_s
     gauges = _gauges(record, name)
-    cpu_s, delay_s = gauges.get("cpu_s"), gauges.get("run_delay_s")
+    cpu_s, delay_s, system_s = gauges.get("cpu_s"), gauges.get("run_delay_s"), gauges.get("system_s")
     children_s = gauges.get(CHILDREN_CPU_S)
     shares, counts, device = _blocks(record.trees[name], own.wall_ns)
     return ComponentLoad(
@@ -198,6 +280,9 @@ def _load(record: ProcessRecord, name: str) -> ComponentLoad:
         gauges=gauges,
         device=device,
         children_cpu=children_s / wall_s if children_s is not None and wall_s else None,
+        asleep=own.share(own.split.asleep_ns) if own.split is not None else None,
+        queued=own.share(own.split.queued_ns) if own.split is not None else None,
+        system=system_s / wall_s if system_s is not None and wall_s else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -22,8 +23,8 @@ from sample_profiler.vocabulary import (
 )
 
 __all__ = [
-    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "Advice", "Cause", "Finding", "JudgedRun"),
-    *("cores_in", "describe_blocks", "largest_block", "percent"),
+    *("LITTLE", "MUCH", "NEARLY_ALL", "OWN_WORK", "SLEEP_WORDS", "Advice", "Cause", "Finding", "JudgedRun"),
+    *("cores_in", "describe_blocks", "describe_sleeps", "largest_block", "percent"),
 ]
 
 Cause = Literal[
@@ -31,6 +32,9 @@ Cause = Literal[
     "start-up",
     "observers",
     "serial",
+    "quota",
+    "one core",
+    "rare slow steps",
     "slow environment",
     "slow worker",
     "too many threads",
@@ -40,15 +44,28 @@ Cause = Literal[
     "taking turns",
     "buffers",
     "device transfer",
+    "saving",
     "learner",
+    "too many inference workers",
     "small inference batches",
     "inference",
+    "waiting environments",
     "environments",
     "too few environments",
     "processor",
     "balanced",
 ]
 """What limits a run; "balanced" where nothing does more than the rest."""
+
+SLEEP_WORDS = {
+    "timer": "a moment to come (sleep)",
+    "disk": "a disk",
+    "network": "the network",
+    "process": "another process",
+    "lock": "a lock or another thread",
+    "memory": "pages of memory",
+}
+"""What a thread sleeps for, of `vocabulary.SLEEPS`."""
 
 LITTLE, MUCH, NEARLY_ALL = 0.15, 0.3, 0.8
 """Shares of the wall from which on a wait, or work, counts."""
@@ -147,6 +164,11 @@ class JudgedRun:
         return max(1, min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs))
 
     @property
+    def group_envs(self) -> float:
+        """How many environments of a worker step together."""
+        return self.num_envs / max(1, min(int(self.facts.flag("worker_num_splits", 2)), self.num_envs))
+
+    @property
     def is_paced_by_learner(self) -> bool:
         """Whether the Learner works nearly all the time, and workers wait for it, though that may not show.
 
@@ -218,6 +240,14 @@ class JudgedRun:
         most = best * (1 + min(_OPTIMISM, best - 1)) * (1 + _NOISE)
         return self.facts.fps * (_CAUTION + (factor - 1) * certainty), self.facts.fps * most
 
+    def describe_sleeps(self, *loads: ComponentLoad) -> list[str]:
+        """Tell what a component sleeps for within its work, if it does for long: of several, who does for longest."""
+        load = max(loads, key=lambda each: each.asleep or 0.0, default=None)
+        if load is None or (load.asleep or 0.0) < LITTLE:
+            return []
+        sleeps = describe_sleeps(self.facts.sleeps.get(load.kind, {})) or "what this machine does not tell"
+        return [f"{load.name} sleeps {percent(load.asleep or 0.0)} of the time in its work: for {sleeps}"]
+
     def room(self, wanted: float, saved: float = 0.0) -> float:
         """Return by which factor the throughput can grow before the processors are used up, `wanted` at most.
 
@@ -229,6 +259,13 @@ class JudgedRun:
         if busy is None:
             return wanted
         return min(wanted, 1 / max(busy - (saved / cores if cores else 0.0), 0.01))
+
+    def room_beside_others(self, wanted: float) -> float:
+        """Return the same where other programs go on as they are, for what makes the run wait and not compute."""
+        if self.facts.machine_busy is None:
+            return wanted
+        used = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in self.facts.components)
+        return min(wanted, 1 + self.num_idle / max(used, 0.01))
 
     def sampling_room(self) -> float:
         """Return by which factor the throughput can grow before workers do not wait for the Learner any more."""
@@ -253,8 +290,19 @@ class JudgedRun:
 
 
 def percent(value: float) -> str:
-    """Return a share as evidence shows it."""
-    return f"{100 * value:.0f} %"
+    """Return a share as evidence shows it; with a decimal where there is no more than that."""
+    return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{100 * value:.1f} %"
+
+
+def describe_sleeps(sleeps: Mapping[str, float]) -> str:
+    """Say what components of a kind sleep for within their work, the most first; empty: it is not told.
+
+    Args:
+        sleeps: shares of the looks at them.
+    """
+    seen = sum(sleeps.values())
+    largest = sorted(sleeps.items(), key=lambda part: -part[1])
+    return ", ".join(f"{SLEEP_WORDS[what]} {percent(share / seen)}" for what, share in largest if share >= 0.1 * seen)
 
 
 def cores_in(load: ComponentLoad, *blocks: str) -> float:

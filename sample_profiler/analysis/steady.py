@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.facts import RunFacts, StartSteps, run_facts
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
-from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.vocabulary import DECORRELATE, ENV_RESET, LOAD_CHECKPOINT, MAKE_ENV, MAKE_ENVS, MAKE_INFERENCE
+from sample_profiler.profiling.tree.statistics import NS_PER_S, Statistics
+from sample_profiler.profiling.tree.tree import TreeNode
+from sample_profiler.vocabulary import (
+    DECORRELATE,
+    ENV_RESET,
+    ENV_STEP,
+    LOAD_CHECKPOINT,
+    MAIN_LOOP,
+    MAKE_ENV,
+    MAKE_ENVS,
+    MAKE_INFERENCE,
+)
 
 __all__ = ["facts_of_run"]
 
+_NOTHING = TreeNode()
 _START_BLOCKS = frozenset({"start_up", MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
 """What components do before they take part in the run, at the top of their trees."""
 
@@ -25,11 +36,31 @@ def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
             a run that goes on or was killed. In both of these cases the facts are of the whole run.
     """
     if steady is not None and steady.processes:
-        return run_facts(steady)
+        return replace(run_facts(steady), start=_start_steps(session, steady))
     facts = run_facts(session)
     if steady is None:
         return facts
-    return replace(facts, is_steady=False, start_s=min(facts.seconds, _start_s(session)))
+    start = _start_steps(session, steady)
+    return replace(facts, is_steady=False, start_s=min(facts.seconds, _start_s(session)), start=start)
+
+
+def _start_steps(session: Session, steady: Session) -> StartSteps:
+    """Return what was stepped before the steady part, by the worker that stepped for longest then."""
+    in_steady = {name: _rollout_steps(record, name) for record in steady.processes for name in record.components}
+    found = []
+    for record in session.processes:
+        for name in record.components:
+            reset = record.trees[name].children.get(ENV_RESET, _NOTHING)
+            first = reset.children.get(ENV_STEP, _NOTHING).statistics
+            later, after = _rollout_steps(record, name), in_steady.get(name, _NOTHING.statistics)
+            later_ns, num_later = max(0, later.total_ns - after.total_ns), max(0, later.count - after.count)
+            found.append(StartSteps(first.count, first.total_ns / NS_PER_S, num_later, later_ns / NS_PER_S))
+    return max(found, key=lambda steps: steps.seconds, default=StartSteps())
+
+
+def _rollout_steps(record: ProcessRecord, component: str) -> Statistics:
+    root = record.trees[component]
+    return root.children.get(MAIN_LOOP, root).children.get(ENV_STEP, _NOTHING).statistics
 
 
 def _start_s(session: Session) -> float:

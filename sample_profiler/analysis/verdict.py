@@ -15,8 +15,18 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
+from sample_profiler.analysis.rules import (
+    confined,
+    observers,
+    processors,
+    sampling,
+    stragglers,
+    training,
+    trajectories,
+    transfer,
+    waiting,
+)
 from sample_profiler.analysis.rules import enough_data as extent
-from sample_profiler.analysis.rules import observers, processors, sampling, stragglers, training, trajectories, transfer
 
 __all__ = ["Advice", "Cause", "Verdict", "judge"]
 
@@ -48,7 +58,8 @@ def judge(facts: RunFacts) -> Verdict:
     """Return the verdict on a run, or on a window of it: a good one is steady, and some ten seconds long."""
     run = JudgedRun(facts)
     finding = next(finding for rule in _RULES if (finding := rule(run)) is not None)
-    finding = extent.mention_standstill(run, observers.mention_observers(run, finding))
+    finding = extent.mention_start(run, observers.mention_observers(run, finding))
+    finding = extent.mention_standstill(run, finding)
     return Verdict(
         finding.cause,
         finding.component,
@@ -62,25 +73,33 @@ def judge(facts: RunFacts) -> Verdict:
 
 _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.no_records,
+    processors.too_many_threads_at_start,
+    extent.slow_start,
     extent.never_steady,
     extent.start_up,
     extent.not_enough_data,
     observers.serial_observers,
     extent.serial,
+    confined.quota,
+    confined.one_core,
+    stragglers.rare_slow_steps,
     stragglers.slow_environment,
     stragglers.slow_worker,
     processors.too_many_threads,
+    sampling.too_many_inference_workers,
     trajectories.batching,
     trajectories.left_out,
     training.taking_turns,
     training.buffers,
     transfer.learner_transfer,
+    training.saving,
     processors.too_few_threads,
     training.learner,
     sampling.small_inference_batches,
     transfer.inference_transfer,
     sampling.inference,
     sampling.self_served_inference,
+    waiting.waiting_environments,
     sampling.environments,
     sampling.too_few_environments,
     trajectories.old_samples,

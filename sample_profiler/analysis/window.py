@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sample_profiler.component_id import SLEEPERS
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.gauges import GaugeNode
@@ -16,14 +17,25 @@ from sample_profiler.vocabulary import (
     FRAMES,
     INFERENCE_BATCHES,
     INFERENCE_ROWS,
+    LOOKS,
     MACHINE_BUSY_S,
+    QUOTA_PERIODS,
+    QUOTA_PERIODS_HELD_UP,
+    SLEEPS,
     STOOD_STILL_S,
+    sleep_counter,
 )
 
 __all__ = ["COUNTERS", "process_identity", "window", "with_recent_means"]
 
 _MEAN, _SUM, _NUMBER = BATCH_ROWS, INFERENCE_ROWS, INFERENCE_BATCHES
-COUNTERS = frozenset({"cpu_s", CHILDREN_CPU_S, "run_delay_s", MACHINE_BUSY_S, FRAMES, STOOD_STILL_S, _SUM, _NUMBER})
+COUNTERS = frozenset(
+    {
+        *("cpu_s", "system_s", "run_delay_s", "main_cpu_s", "main_run_delay_s", CHILDREN_CPU_S, MACHINE_BUSY_S),
+        *(FRAMES, STOOD_STILL_S, _SUM, _NUMBER, QUOTA_PERIODS, QUOTA_PERIODS_HELD_UP),
+        *(sleep_counter(kind, what) for kind in SLEEPERS for what in (LOOKS, *SLEEPS)),
+    }
+)
 """Gauges that count up; of these a window has what they rose by in its time."""
 
 

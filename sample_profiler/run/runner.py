@@ -36,12 +36,13 @@ from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
 from sample_profiler.run.records.goals import Goals
+from sample_profiler.run.records.sleeps import SLEEP_INTERVAL_S, SleepCounts
 from sample_profiler.run.records.statistics import RunStatistics
 from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.loop.event_loop import Input, Timer
-from sample_profiler.runtime.machine.machine import machine_busy_s
+from sample_profiler.runtime.machine.machine_use import machine_gauges
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
@@ -49,7 +50,7 @@ from sample_profiler.runtime.processes.failure import Failure, FailureLog
 from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.signals.suspension import StoodStill
-from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, MACHINE_BUSY_S, STOOD_STILL_S, WAIT
+from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, STOOD_STILL_S, WAIT
 
 __all__ = ["Runner"]
 
@@ -146,6 +147,7 @@ class Runner(AsksComponents, HasSignals):
         self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
         self._policies_to_train = set(policies)
         self._failed: set[str] = set()
+        self._sleeps = SleepCounts()
 
     def connect_components(self) -> None:
         """Have observers and components connect their slots; called once, before any component is started."""
@@ -169,16 +171,16 @@ class Runner(AsksComponents, HasSignals):
         return [
             Timer(_STATUS_INTERVAL_S, self._update_status),
             Timer(_CONTROL_INTERVAL_S, self._poll_control),
+            Timer(SLEEP_INTERVAL_S, self._sleeps.look),
             Timer(self._config.machine.experiment_summaries_interval, self._write_summaries),
         ]
 
     def gauges(self) -> dict[str, float]:
-        """Measure throughput, and how busy the machine is."""
+        """Measure throughput, how busy the machine is, and what the components sleep for."""
         gauges = {FPS: self.statistics.throughput.rate(10)}
         gauges[FRAMES] = float(sum(self.statistics.trained_frames().values()))
         gauges[STOOD_STILL_S] = self.statistics.throughput.left_out_s
-        busy_s = machine_busy_s()
-        return gauges if busy_s is None else gauges | {MACHINE_BUSY_S: busy_s}
+        return gauges | machine_gauges() | self._sleeps.gauges()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""
@@ -215,6 +217,7 @@ class Runner(AsksComponents, HasSignals):
         logger.info("Started %s as process %d", child.name, child.pid)
         self._reports.append(child.reports)
         self._exits.append(child.exit)
+        self._sleeps.watch(child.name, child.pid)
         self.guard.expect(child.name)
 
     def command(self, members: Sequence[CommandTarget], answers: LocalReports) -> None:

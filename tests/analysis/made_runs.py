@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sample_profiler.analysis.accounts import ComponentAccount
-from sample_profiler.analysis.facts import ComponentLoad, RunFacts
+from sample_profiler.analysis.facts import ComponentLoad, ProcessorLimits, RunFacts
 from sample_profiler.analysis.verdict import judge
 from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.tree.gauges import GaugeNode
@@ -30,25 +30,28 @@ def make_record(trees, *, name="Test", process_started_ns=0, read_ns=0, **gauges
 
 
 def load(
-    name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None, children_cpu=None
-):
+    name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None, children_cpu=None,
+    asleep=None, queued=None, system=None,
+):  # fmt: skip
     wall_ns = round(SECONDS * 1e9)
     account = ComponentAccount(name, name, 1, wall_ns, {}, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
     return ComponentLoad(
         name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}, device or {},
-        children_cpu,
+        children_cpu, asleep, queued, system,
     )  # fmt: skip
 
 
-def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=1000, **gauges):
+def worker(index, busy=0.5, inference=0.3, learner=0.2, env_step=0.45, steps=1000, cpu=0.5, asleep=None, **gauges):
     return load(
         f"RolloutWorker_w{index}",
         busy,
         {"inference": inference, "learner": learner},
         {"env_step": env_step},
         {"env_step": steps},
+        cpu=cpu,
         gauges=gauges,
+        asleep=asleep,
     )
 
 
@@ -60,10 +63,10 @@ def self_serving_worker(index, busy=0.98, drawing=0.9, env_step=0.08, rows=16.0,
     return load(name, busy, waits, blocks, {"env_step": 1000}, gauges={"batch_rows": rows}, **options)
 
 
-def learner(busy, more_blocks=None, **options):
+def learner(busy, more_blocks=None, more_counts=None, **options):
     forward_head = "train/calculate_losses/forward_head"
     blocks = {"train": 0.9 * busy, "train/update": 0.6 * busy, "train/calculate_losses": 0.3 * busy}
-    counts = {"train": 100, forward_head: 100}
+    counts = {"train": 100, forward_head: 100} | (more_counts or {})
     blocks |= {forward_head: 0.2 * busy} | (more_blocks or {})
     return load("Learner_0", busy, {"batcher": 1 - busy}, blocks, counts, **options)
 
@@ -79,9 +82,15 @@ def batcher(busy=0.01, finished=3.0, at_learner=64.0, **options):
     return load("Batcher_0", busy, {"rollout_workers": 1 - busy}, {"batching": busy}, gauges=gauges, **options)
 
 
-def judge_run(*loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False, num_cores=2):
+def judge_run(
+    *loads, machine_busy=0.8, seconds=SECONDS, start_s=8.0, config=None, is_serial=False, num_cores=2, **more
+):
     flags = {"num_envs_per_worker": 16, "batch_size": 2048, "async_rl": True, "precision": "fp32"} | (config or {})
-    return judge(RunFacts(seconds, start_s, 5000.0, num_cores, machine_busy, is_serial, loads, flags))
+    return judge(RunFacts(seconds, start_s, 5000.0, num_cores, machine_busy, is_serial, loads, flags, **more))
+
+
+def limits(machine_cores=2, quota_cores=None, held_up=0.0):
+    return ProcessorLimits(machine_cores, quota_cores, held_up)
 
 
 def most_fps(factor):

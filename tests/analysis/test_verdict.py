@@ -9,14 +9,42 @@ import pytest
 from sample_profiler.analysis.verdict import Cause
 from sample_profiler.config import parse_config
 from sample_profiler.reports.sections.verdict import format_verdict, verdict_to_dict
-from tests.analysis.made_runs import batcher, inference, judge_run, learner, load, worker
+from tests.analysis.made_runs import batcher, inference, judge_run, learner, limits, load, worker
+
+TAIL = {
+    **{"tail_share": 0.8, "tail_steps_share": 0.002, "tail_step_s": 0.4, "tail_num_steps": 20},
+    **{"tail_num_envs": 2, "tail_env": 3, "tail_other_env": 7},
+}
+"""A few steps of two environments that take most of the time."""
 
 RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
-    "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=90.0),
+    "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=200.0),
     "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),
     "observers": lambda: judge_run(
         worker(0), inference(), learner(0.5), load("Runner", 0.5, blocks={"observers/Mine": 0.4}), is_serial=True
+    ),
+    "quota": lambda: judge_run(
+        worker(0), inference(), learner(0.5), machine_busy=1.0, num_cores=1, limits=limits(4, 0.5, 0.97)
+    ),
+    "one core": lambda: judge_run(
+        worker(0), inference(), learner(0.5), machine_busy=1.0, num_cores=1, limits=limits(4)
+    ),
+    "rare slow steps": lambda: judge_run(
+        worker(0, busy=0.95, env_step=0.9, **TAIL), worker(1, busy=0.95, env_step=0.9), inference(), learner(0.3),
+        machine_busy=0.3,
+    ),
+    "saving": lambda: judge_run(
+        *(worker(i, learner=0.4) for i in range(2)), inference(),
+        learner(0.97, {"timers": 0.25, "timers/save_checkpoint": 0.24}, {"timers/save_checkpoint": 20}),
+    ),
+    "too many inference workers": lambda: judge_run(
+        *(worker(i, learner=0.05) for i in range(2)), *[inference(0.5, 2.0, starved=0.3)] * 6, learner(0.7),
+        machine_busy=0.98, config={"policy_workers_per_policy": 6},
+    ),
+    "waiting environments": lambda: judge_run(
+        *(worker(i, busy=0.95, env_step=0.9, inference=0.05, learner=0.0, cpu=0.1, asleep=0.85) for i in range(2)),
+        inference(0.1), learner(0.1), machine_busy=0.2, sleeps={"RolloutWorker": {"timer": 0.85, "disk": 0.0}},
     ),
     "slow environment": lambda: judge_run(
         worker(0, slowest_env=3, slowest_env_ratio=9.0, slowest_env_share=0.5), worker(1), inference(), learner(0.5)

@@ -92,6 +92,13 @@ def test_advice_is_followed_by_what_it_says_and_the_cause_stays(train):
     assert seen == [({"learner_ms": 300.0}, (), 9.0), ({"learner_ms": 300.0}, ("--a=1",), 9.0)]
 
 
+def test_a_right_cause_without_its_culprit_is_wrong(train, monkeypatch):
+    train("--a=1", cause="balanced")
+    assert not run("slow observer", 9.0, follows=False)["is_right"]
+    monkeypatch.setattr(verdicts, "format_verdict", lambda _: "observer SlowObserver takes all of it")
+    assert run("slow observer", 9.0, follows=False)["is_right"]
+
+
 def test_a_range_without_the_throughput_as_it_was_predicts_a_change(train):
     train("--a=1", fps=(2.5, 3.0))
     followed = run("learner slow", 9.0, follows=True)["followed"]
@@ -115,6 +122,7 @@ def test_a_learner_gets_as_many_threads_as_advised():
 
 def test_every_case_whose_cure_is_no_flag_can_be_followed():
     with_flags = {"buffers", "taking turns", "small inference batches", "balanced"}
+    with_flags |= {"too many inference workers", "saving"}
     for name, case in CASES.items():
         assert case.as_advised or case.right[0] in with_flags or "learner_threads" in case.injected, name
 

@@ -82,7 +82,7 @@ def test_episodes_set_the_metric_that_the_best_policy_is_chosen_by(make_runner):
 
 def test_observers_see_the_run_about_every_second_and_summaries_at_their_interval(make_runner):
     runner = make_runner("--experiment_summaries_interval=7")
-    status, _, summaries = runner.timers()
+    status, *_, summaries = runner.timers()
     assert (status.interval_s, summaries.interval_s) == (1.0, 7.0)
     runner.counters.trained_frames[0] = 640
     runner.handle_reports([TrainingStatistics(0, 640, {"train/loss": 0.5})])
@@ -203,7 +203,7 @@ def test_what_an_observer_raises_fails_the_run_once_and_others_are_told_on(make_
     runner = make_runner(others=[broken])
     runner.start()
     runner.counters.training_iterations[0] = 1
-    status, _, summaries = runner.timers()
+    status, *_, summaries = runner.timers()
     for _ in range(2):
         for timer in (status, summaries):
             timer.callback()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from sample_profiler.analysis.core_shares import INFERENCE, OUTSIDE, TRAINING, WHOSE, core_shares
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
+from sample_profiler.analysis.rules.confined import describe_cores
+from sample_profiler.analysis.rules.enough_data import slow_start
 from sample_profiler.analysis.rules.sampling import own_inference
 from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
 from sample_profiler.vocabulary import NUM_THREADS, NUM_USEFUL_THREADS
 
-__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads"]
+__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads", "too_many_threads_at_start"]
 
 _SPARE_THREADS = 1.5
+_SPARE_OF_TIED = 0.4  # where a worker has one core: its main thread wants no more than that, whoever has the core
 _WITHOUT_THEM = 2.0  # by which factor a run may be faster without threads that are too many: 2.2 to 2.3 was seen
 _IDLE_CORES = 0.8
 _WORTH_TELLING = 0.01  # of the cores
@@ -38,9 +41,18 @@ def too_many_threads(run: JudgedRun) -> Finding | None:
     return Finding("too many threads", load.name, headline, evidence, _fewer_threads(run, load))
 
 
+def too_many_threads_at_start(run: JudgedRun) -> Finding | None:
+    """Environments step so slowly that the run hardly became steady, for a worker has more threads than cores."""
+    if slow_start(run) is None:
+        return None
+    finding = too_many_threads(run)
+    return finding if finding is not None and finding.component.startswith(ROLLOUT_WORKER) else None
+
+
 def _has_too_many_threads(run: JudgedRun, load: ComponentLoad) -> bool:
-    has_too_many = _wanted_cores(load) >= _own_cores(run, load) + _SPARE_THREADS
-    return has_too_many and (load.starved or 0.0) >= _SPARE_THREADS
+    cores = _own_cores(run, load)
+    spare = _SPARE_OF_TIED if cores == 1 and load.kind == ROLLOUT_WORKER else _SPARE_THREADS
+    return _wanted_cores(load) >= cores + spare and (load.starved or 0.0) >= spare
 
 
 def _wanted_cores(load: ComponentLoad) -> float:
@@ -120,6 +132,7 @@ def processor(run: JudgedRun) -> Finding | None:
         for what, share in sorted(used.items(), key=lambda u: -u[1])
         if share >= _WORTH_TELLING or what in WHOSE
     ]
+    evidence += [*run.describe_sleeps(*run.workers), *describe_cores(run)]
     change = "more cores" if run.is_on_gpu else "more cores, or a GPU for the network"
     advice = [Advice(change, "no component waits for another one for long")]
     if run.may_gain_by_bf16 and not run.is_on_gpu and used[TRAINING] + used[INFERENCE] > 0.5:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import fmean
 
@@ -30,7 +31,7 @@ from sample_profiler.vocabulary import (
 
 __all__ = [
     *("environments", "inference", "most_work", "own_inference", "self_served_inference", "small_inference_batches"),
-    "too_few_environments",
+    *("too_few_environments", "too_many_inference_workers"),
 ]
 
 _FEW_ROWS = 6
@@ -38,6 +39,33 @@ _MUCH_SENDING = 0.15
 _MESSAGES = (f"{HANDLE_POLICY_STEP}/{SEND_MESSAGES}", ENQUEUE_POLICY_REQUESTS, RECEIVE)
 _WORKERS_BUSY, _MOST_OF_IT = 0.7, 0.4  # of their wall: they work, and most of it is this
 _INFERENCE_BUSY = 0.7  # of its wall
+_HARDLY_BUSY = 0.35  # of its wall, without waits for a processor: two such ones are as quick as one
+
+
+def too_many_inference_workers(run: JudgedRun) -> Finding | None:
+    """A policy has more InferenceWorkers than it has work for, and they want processors of others or of each other."""
+    number = int(run.facts.flag("policy_workers_per_policy", 1))
+    if number < 2 or len(run.inference) < 2 or not (run.is_crowded or run.waits_for_inference >= MUCH):
+        return None
+    works = [run.own_work(load) for load in run.inference]
+    if fmean(works) > _HARDLY_BUSY or (run.is_paced_by_learner and not run.is_crowded):
+        return None
+    enough = max(1, min(number - 1, math.ceil(number * fmean(works) / _INFERENCE_BUSY)))
+    cpu = sum(load.cpu or 0.0 for load in run.inference)
+    rows = fmean(load.gauges.get(BATCH_ROWS, 0.0) for load in run.inference)
+    evidence = [
+        f"each of the {number} inference workers of a policy works {percent(fmean(works))} of the time beside waits "
+        f"for a processor, {rows:.1f} observations at once",
+        f"all together use {cpu:.1f} cores",
+    ]
+    if run.facts.machine_busy is not None:
+        evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
+    why = "fewer calls of the network, each with more observations, for the same steps"
+    saved = cpu * (1 - enough / number) / 2
+    gain = run.gain(run.room(run.learner_room(2.0), saved), 0.0)
+    advice = [Advice(f"--policy_workers_per_policy={enough}", why, gain)]
+    headline = f"{number} inference workers for each policy are more than it has work for"
+    return Finding("too many inference workers", run.inference[0].name, headline, evidence, advice)
 
 
 def small_inference_batches(run: JudgedRun) -> Finding | None:
@@ -191,6 +219,7 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
     evidence = [
         f"workers step environments {percent(stepping)} of the time",
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
+        *run.describe_sleeps(*run.workers),
     ]
     advice = []
     cores = run.facts.num_cores or 0
@@ -199,6 +228,8 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
         more = max(num_workers + 1, cores)
         factor = run.room(min(wanted, more / num_workers))
         advice.append(Advice(f"--num_workers={more}", f"{run.num_idle:.1f} cores are idle", run.gain(factor)))
+    elif run.is_saturated and _is_mostly_stepping(run):
+        advice.append(Advice("more cores, and as many --num_workers", "environments compute: each worker wants one"))
     factor = min(wanted, 1 / max(1 - 0.5 * stepping, 0.05))
     advice.append(Advice("a faster environment", _why_faster_environments(run), run.gain(factor, 0.1)))
     return Finding("environments", ROLLOUT_WORKER, "Stepping environments is the limit", evidence, advice)

@@ -1,4 +1,4 @@
-"""One among many that holds the others back."""
+"""One among many that holds the others back: an environment, a worker, or a few of all steps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,86 @@ from statistics import median
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
-from sample_profiler.vocabulary import ENV_STEP, SLOWEST_ENV, SLOWEST_ENV_RATIO, SLOWEST_ENV_SHARE
+from sample_profiler.vocabulary import (
+    ENV_STEP,
+    SLOWEST_ENV,
+    SLOWEST_ENV_RATIO,
+    SLOWEST_ENV_SHARE,
+    TAIL_ENV,
+    TAIL_NUM_ENVS,
+    TAIL_NUM_STEPS,
+    TAIL_OTHER_ENV,
+    TAIL_SHARE,
+    TAIL_STEP_S,
+    TAIL_STEPS_SHARE,
+)
 
-__all__ = ["slow_environment", "slow_worker"]
+__all__ = ["rare_slow_steps", "slow_environment", "slow_worker"]
 
 _SLOW_ENV_RATIO, _SLOW_ENV_SHARE = 4.0, 0.2
 _SLOW_WORKER_RATIO = 1.7
+_TAIL_SHARE = 0.3  # of the time in steps, in ...
+_TAIL_STEPS = 0.05  # ... so few of them
+_TAIL_STEP_S = 0.003  # shorter ones may be those in which another program had the processor
+_FEW_OF_EACH = 3  # steps in each environment: fewer may have come to these by chance
 _LEAST_LOST = 0.1  # of the wall of its worker, in the slow environment
 _BUSY = 0.4  # of its wall: a worker that waits for longer is not what its environments hold up
 _WORTH_NAMING = 1.05  # by which factor the run would be faster without it; below that others matter more
+
+
+def rare_slow_steps(run: JudgedRun) -> Finding | None:
+    """A few of all steps take much of the time, and the Learner waits for samples."""
+    hindered = sorted(filter(_has_tail, run.workers), key=_lost_in_tail, reverse=True)
+    if not hindered:
+        return None
+    worker = hindered[0]
+    gauges = worker.gauges
+    factor = _factor_without(run, {load.name for load in hindered}, 1 / max(1 - _lost_in_tail(worker), 0.05))
+    if _is_limited_elsewhere(run, factor):
+        return None
+    where = _describe_tail_envs(run, worker)
+    evidence = [
+        f"{percent(gauges[TAIL_STEPS_SHARE])} of the steps of {worker.name} take {percent(gauges[TAIL_SHARE])} of the "
+        f"time in all of them: {1000 * gauges[TAIL_STEP_S]:.0f} ms each, {where}",
+        f"env_step is {percent(worker.blocks.get(ENV_STEP, 0.0))} of its time",
+    ]
+    if alike := sorted(load.name for load in hindered[1:]):
+        evidence.append(f"workers of which the same is true: {', '.join(alike)}")
+    evidence += run.describe_sleeps(worker)
+    why = "all others of a group wait for it; sample-profiler capture --tool timeline shows them"
+    gain = run.gain(run.room_beside_others(factor))
+    advice = [Advice(f"look at what those steps do otherwise, {where}", why, gain)]
+    headline = f"A few slow steps hold up the rest: {percent(gauges[TAIL_STEPS_SHARE])} of them"
+    headline += f" take {percent(gauges[TAIL_SHARE])} of the time"
+    return Finding("rare slow steps", worker.name, headline, evidence, advice)
+
+
+def _has_tail(worker: ComponentLoad) -> bool:
+    gauges = worker.gauges
+    return (
+        gauges.get(TAIL_SHARE, 0.0) >= _TAIL_SHARE
+        and gauges.get(TAIL_STEPS_SHARE, 1.0) <= _TAIL_STEPS
+        and gauges.get(TAIL_STEP_S, 0.0) >= _TAIL_STEP_S
+        and _lost_in_tail(worker) >= _LEAST_LOST
+        and worker.busy >= _BUSY
+    )
+
+
+def _lost_in_tail(worker: ComponentLoad) -> float:
+    """Return which share of the wall is lost in slow steps, without what they may have waited for a processor."""
+    queued = worker.starved_share if worker.queued is None else worker.queued
+    return max(0.0, worker.blocks.get(ENV_STEP, 0.0) * worker.gauges.get(TAIL_SHARE, 0.0) - queued)
+
+
+def _describe_tail_envs(run: JudgedRun, worker: ComponentLoad) -> str:
+    gauges = worker.gauges
+    number = int(gauges.get(TAIL_NUM_ENVS, 0))
+    if gauges.get(TAIL_NUM_STEPS, 0.0) >= _FEW_OF_EACH * number and number < run.num_envs:
+        if number == 1:
+            return f"in environment {int(gauges.get(TAIL_ENV, -1))}"
+        if number == 2:
+            return f"in environments {int(gauges.get(TAIL_ENV, -1))} and {int(gauges.get(TAIL_OTHER_ENV, -1))}"
+    return f"in {'all' if number >= run.num_envs else number} of its {run.num_envs} environments"
 
 
 def slow_environment(run: JudgedRun) -> Finding | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import (
     LITTLE,
@@ -12,9 +14,12 @@ from sample_profiler.analysis.findings import (
     largest_block,
     percent,
 )
-from sample_profiler.vocabulary import ENV_STEP, FOR_LEARNER, TRAIN
+from sample_profiler.vocabulary import ENV_STEP, FOR_LEARNER, SAVE_CHECKPOINT, TRAIN
 
-__all__ = ["buffers", "learner", "taking_turns"]
+__all__ = ["buffers", "learner", "saving", "taking_turns"]
+
+_MUCH_SAVING = 0.1  # of the Learner's wall
+_LITTLE_SAVING = 0.02
 
 
 def taking_turns(run: JudgedRun) -> Finding | None:
@@ -74,6 +79,37 @@ def _cores_of_unhindered(run: JudgedRun) -> float:
     return sum(load.cpu or 0.0 for load in run.workers if load.waits.get(FOR_LEARNER, 0.0) < LITTLE)
 
 
+def saving(run: JudgedRun) -> Finding | None:
+    """The Learner sets the pace, and saves checkpoints for much of its time."""
+    learner = run.learner
+    if learner is None or not run.is_paced_by_learner:
+        return None
+    paths = [path for path in learner.blocks if path.rpartition("/")[2] == SAVE_CHECKPOINT]
+    share, number = sum(learner.blocks[path] for path in paths), sum(learner.counts[path] for path in paths)
+    if share < _MUCH_SAVING or not number:
+        return None
+    saved_s, every_s = share * run.facts.seconds / number, run.facts.seconds / number
+    evidence = [
+        f"{learner.name} saves {percent(share)} of the time: {saved_s:.2f} s each, every {every_s:.1f} s",
+        *run.describe_waits_for_learner(),
+        *run.describe_sleeps(learner),
+    ]
+    factor = min(1 / max(1 - share, 0.1), run.sampling_room())
+    rarely_s = max(2 * every_s, saved_s / _LITTLE_SAVING)
+    why = "it trains instead; a run that is killed loses what it has learned since the last one"
+    advice = [Advice(f"--{_saved_by(run, every_s)}={rarely_s:.0f}", why, run.gain(factor, 0.2))]
+    return Finding(
+        "saving", learner.name, "Saving is the limit: the Learner does not train meanwhile", evidence, advice
+    )
+
+
+def _saved_by(run: JudgedRun, every_s: float) -> str:
+    """Return the flag by which checkpoints are saved about so often."""
+    flags = ("save_every_sec", "save_best_every_sec", "save_milestones_sec")
+    by_flag = {name: value for name in flags if (value := run.facts.flag(name, 0.0)) > 0}
+    return min(by_flag, key=lambda name: abs(math.log(by_flag[name] / every_s)), default=flags[0])
+
+
 def learner(run: JudgedRun) -> Finding | None:
     """The Learner works nearly all the time, and workers wait for it, or it never waits itself."""
     learner = run.learner
@@ -88,6 +124,7 @@ def learner(run: JudgedRun) -> Finding | None:
     if run.is_learner_idling:
         computing = f"it computes only {percent(learner.cpu or 0.0)} of the time"
         evidence.append(f"{computing}: it waits inside {largest_block(learner)}")
+        evidence += run.describe_sleeps(learner)
     advice = []
     epochs = int(run.facts.flag("num_epochs", 1))
     if epochs > 1:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.components.rollout_worker.env_times import NUM_LENGTHS
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
@@ -20,7 +21,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
 from sample_profiler.storage.trajectories import Trajectories, address_of
-from sample_profiler.vocabulary import ENV_RESET
+from sample_profiler.vocabulary import ENV_RESET, ENV_STEP
 
 __all__ = ["SteppingGroup"]
 
@@ -52,7 +53,8 @@ class SteppingGroup:
         step_index: step of the rollout for which actions are wanted next; `rollout`: all steps are done.
         num_replies_due: policies that have not answered yet.
         episodes: that ended since somebody last emptied this list.
-        env_ns: nanoseconds spent in the steps of each environment.
+        env_steps: `[envs][NUM_LENGTHS]`: how many steps of each environment took how long, by `bit_length` of that.
+        env_ns: `[envs][NUM_LENGTHS]`: nanoseconds that these took together.
         reset_ns: nanoseconds spent in each environment to begin episodes when others had ended.
         step_ns: nanoseconds that a step of the group takes, a moving average.
     """
@@ -89,7 +91,8 @@ class SteppingGroup:
         self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
         # Rows whose observation for the next step had to be replaced.
         self._spoiled_rows: list[int] = []
-        self.env_ns, self.reset_ns = [0] * len(envs), [0] * len(envs)
+        self.env_steps, self.env_ns = ([[0] * NUM_LENGTHS for _ in envs] for _ in range(2))
+        self.reset_ns = [0] * len(envs)
         self.step_ns = 0.0
         # First observations of new episodes that wait for the next rollout to begin, and whose they are.
         self._fresh: list[tuple[Rows, dict[str, Any]]] = []
@@ -132,7 +135,8 @@ class SteppingGroup:
     def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
         env = self._envs[i]
-        observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
+        with self._timing.add_time(ENV_STEP):
+            observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
         observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
         self._lengths[i * self._num_agents : (i + 1) * self._num_agents] += 1
         if self._num_agents > 1:
@@ -238,7 +242,10 @@ class SteppingGroup:
             first = i * num_agents
             begin_ns = perf_counter_ns()
             observations, reward, terminated, truncated, infos = env.step(actions[first : first + num_agents])
-            self.env_ns[i] += perf_counter_ns() - begin_ns
+            env_ns = perf_counter_ns() - begin_ns
+            length = env_ns.bit_length()
+            self.env_steps[i][length] += 1
+            self.env_ns[i][length] += env_ns
             rewards += reward
             all_terminated += terminated
             all_truncated += truncated

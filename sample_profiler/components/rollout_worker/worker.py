@@ -18,7 +18,13 @@ import numpy as np
 
 from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters, EpisodesFinished
-from sample_profiler.components.rollout_worker.env_times import RecentEnvTimes, with_resets
+from sample_profiler.components.rollout_worker.env_times import (
+    NUM_LENGTHS,
+    RecentEnvTimes,
+    slowest_env,
+    tail,
+    with_resets,
+)
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.vector_group import make_stepping_group
 from sample_profiler.config import SamplingOptions
@@ -53,9 +59,6 @@ from sample_profiler.vocabulary import (
     FOR_INFERENCE,
     FREE_SLOTS,
     MAKE_ENVS,
-    SLOWEST_ENV,
-    SLOWEST_ENV_RATIO,
-    SLOWEST_ENV_SHARE,
     WAIT,
     WAIT_FOR_TRAJECTORIES,
     WAITING_GROUPS,
@@ -184,7 +187,7 @@ class RolloutWorker:
             self._close_envs()
             raise
         self._children_time = ChildrenTime()
-        self._env_times = RecentEnvTimes(len(self._envs), self._steps_of_an_env())
+        self._env_times = RecentEnvTimes((2, len(self._envs), NUM_LENGTHS), self._steps_of_an_env())
 
     def inputs(self) -> list[Input]:
         """Listen to inference and to the Batcher."""
@@ -195,12 +198,12 @@ class RolloutWorker:
         return [Timer(self._report_interval_s, self.report_episodes)]
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many slots are free, how many groups wait for some, the slowest environment, and games' time."""
+        """Measure how many slots are free, how many groups wait for some, and times of environments and games."""
         gauges = {FREE_SLOTS: float(sum(map(len, self._free))), WAITING_GROUPS: float(len(self._waiting))}
         children_s = self._children_time.seconds()
         if children_s is not None:
             gauges[CHILDREN_CPU_S] = children_s
-        return gauges | self._slowest_env()
+        return gauges | self._recent_times()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what may be asked of a RolloutWorker while it runs."""
@@ -425,22 +428,16 @@ class RolloutWorker:
                 self.timing.mark_flow(flow_point(STEP, REQUEST, group))
             self._ports.requests[policy].send(groups)
 
-    def _slowest_env(self) -> dict[str, float]:
-        """Compare the recent time in the slowest environment with that in the worker's others, which step as often."""
-        totals_ns = [time_ns for group in self._groups.values() for time_ns in group.env_ns]
-        resets_ns = [time_ns for group in self._groups.values() for time_ns in group.reset_ns]
-        recent_ns = self._env_times.since_mark(totals_ns, self._steps_of_an_env())
-        times_ns = with_resets(recent_ns, totals_ns, resets_ns)
-        total_ns = sum(times_ns)
-        if len(times_ns) < 2 or not total_ns:
-            return {}
-        slowest_ns = max(times_ns)
-        others_ns = (total_ns - slowest_ns) / (len(times_ns) - 1)
-        return {
-            SLOWEST_ENV: float(self._first_env + times_ns.index(slowest_ns)),
-            SLOWEST_ENV_RATIO: slowest_ns / max(others_ns, 1.0),
-            SLOWEST_ENV_SHARE: slowest_ns / total_ns,
-        }
+    def _recent_times(self) -> dict[str, float]:
+        """Return the gauges of the recent steps of its environments: the slowest one of them, and the slowest steps."""
+        groups = self._groups.values()
+        steps = [lengths for group in groups for lengths in group.env_steps]
+        times_ns = [lengths for group in groups for lengths in group.env_ns]
+        totals = np.array([steps, times_ns], dtype=np.int64)
+        recent_steps, recent_ns = self._env_times.since_mark(totals, self._steps_of_an_env())
+        resets_ns = [time_ns for group in groups for time_ns in group.reset_ns]
+        sums_ns = with_resets(recent_ns.sum(axis=1).tolist(), totals[1].sum(axis=1).tolist(), resets_ns)
+        return slowest_env(sums_ns, self._first_env) | tail(recent_steps, recent_ns, self._first_env)
 
     def _steps_of_an_env(self) -> float:
         """Return how many steps an environment of this worker has taken, on average."""

@@ -16,7 +16,8 @@ def process_gauges() -> dict[str, float]:
     """Return the memory of this process, its processor time, and how long it was ready and had no processor.
 
     The memory is in MiB: what is resident now, or, where the system does not tell that, the most it ever was. Times
-    are in seconds and of all threads. The last one is missing where the kernel does not tell it; of threads that have
+    are in seconds: of all threads, what of that was the system's, and those of the main thread by itself, where
+    components work. What only the kernel's scheduler knows is missing where it does not tell it; of threads that have
     ended it is not known.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -25,10 +26,13 @@ def process_gauges() -> dict[str, float]:
     gauges = {
         "memory_mib": _most_mib(usage) if memory_mib is None else memory_mib,
         "cpu_s": usage.ru_utime + usage.ru_stime,
+        "system_s": usage.ru_stime,
     }
-    delays_s = [delay_s for thread in _threads() if (delay_s := _run_delay_s(thread)) is not None]
-    if delays_s:
-        gauges["run_delay_s"] = sum(delays_s)
+    times_s = {thread: times for thread in _threads() if (times := _scheduled_s(thread)) is not None}
+    if times_s:
+        gauges["run_delay_s"] = sum(delay_s for _, delay_s in times_s.values())
+    if (main := times_s.get(str(os.getpid()))) is not None:
+        gauges["main_cpu_s"], gauges["main_run_delay_s"] = main
     return gauges
 
 
@@ -55,9 +59,11 @@ def _threads() -> list[str]:
         return []
 
 
-def _run_delay_s(thread: str) -> float | None:
+def _scheduled_s(thread: str) -> tuple[float, float] | None:
+    """Return for how long a thread ran, and was ready and had no processor."""
     try:
         with open(f"/proc/self/task/{thread}/schedstat", encoding="utf-8") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):  # the thread has ended meanwhile, or the kernel does not tell
+            on_cpu_ns, delay_ns = map(int, file.read().split()[:2])
+    except (OSError, ValueError):  # the thread has ended meanwhile, or the kernel does not tell
         return None
+    return on_cpu_ns / 1e9, delay_ns / 1e9

@@ -12,6 +12,8 @@ from sample_profiler.profiling.process.control_groups import groups_of, read_num
 
 __all__ = ["Quota", "find_quota", "num_usable_cores"]
 
+_PERIODS = ("periods", "throttled")
+
 
 @dataclass(frozen=True)
 class Quota:
@@ -20,10 +22,14 @@ class Quota:
     Attributes:
         cores: so much of their time, in cores; not always a whole number.
         used_s: seconds of processor time that the group has used so far; None: the system does not tell.
+        num_periods: stretches of time in which the group wanted some, and for each of which the quota is meant.
+        num_held_up: of those in which it had used the quota up, and stood still until the next one.
     """
 
     cores: float
     used_s: float | None
+    num_periods: int = 0
+    num_held_up: int = 0
 
 
 def num_usable_cores() -> int:
@@ -55,15 +61,18 @@ def _quota_v2(folder: Path) -> Quota | None:
     except (OSError, ValueError):
         return None
     used_us = read_number(folder / "cpu.stat", "usage_usec")
-    return _make_quota(quota, period, None if used_us is None else used_us / 1e6)
+    return _make_quota(quota, period, None if used_us is None else used_us / 1e6, folder)
 
 
 def _quota_v1(folder: Path, account: Path) -> Quota | None:
     quota, period = read_number(folder / "cpu.cfs_quota_us"), read_number(folder / "cpu.cfs_period_us")
     used_ns = read_number(account / "cpuacct.usage")
-    return _make_quota(quota, period, None if used_ns is None else used_ns / 1e9)
+    return _make_quota(quota, period, None if used_ns is None else used_ns / 1e9, folder)
 
 
-def _make_quota(quota: float | None, period: float | None, used_s: float | None) -> Quota | None:
+def _make_quota(quota: float | None, period: float | None, used_s: float | None, folder: Path) -> Quota | None:
     # Version 1 says -1 where there is none.
-    return Quota(quota / period, used_s) if quota and period and quota > 0 and period > 0 else None
+    if not (quota and period and quota > 0 and period > 0):
+        return None
+    num_periods, num_held_up = (int(read_number(folder / "cpu.stat", f"nr_{what}") or 0) for what in _PERIODS)
+    return Quota(quota / period, used_s, num_periods, num_held_up)

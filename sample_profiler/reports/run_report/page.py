@@ -11,6 +11,7 @@ from sample_profiler.config import show_value
 from sample_profiler.profiling.tree.render import format_device
 from sample_profiler.reports.run_report.charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
 from sample_profiler.reports.run_report.report import BlockFigures, RunReport, describe_run
+from sample_profiler.reports.sections.accounts import SPLIT_NOTE, SPLIT_TITLES, split_rows
 from sample_profiler.reports.sections.tables import format_duration, format_percent, format_seconds
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
@@ -130,6 +131,8 @@ def _accounts(accounts: Sequence[ComponentAccount]) -> str:
     return (
         f"<p class=dim>{legend}</p><div class=bars>{''.join(bars)}</div>{_table(titles, rows, right={1, 2, 3, 4, 5})}"
         f'<p class="dim note">{note}</p>'
+        f"{_table(SPLIT_TITLES, [list(map(escape, row)) for row in split_rows(accounts)], right={1, 2, 3, 4})}"
+        f'<p class="dim note">{SPLIT_NOTE}</p>'
     )
 
 
@@ -165,7 +168,9 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
         title = (
             f"{figures.key}: {format_duration(passes.total_s)} ({format_percent(figures.share)}), "
             f"{passes.count:,} times, mean {format_seconds(passes.mean_s)}, median {format_seconds(passes.p50_s)}, "
-            f"99 % below {format_seconds(passes.p99_s)}, longest {format_seconds(passes.max_s)}"
+            f"99 % below {format_seconds(passes.p99_s)}, longest {format_seconds(passes.max_s)}; the slowest 1 % take "
+            f"{format_percent(passes.slowest_percent_share)} of the time, 0.1 % "
+            f"{format_percent(passes.slowest_permille_share)}"
         )
         is_wait = figures.key.startswith(WAIT)
         color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")

@@ -36,6 +36,7 @@ class PassFigures:
         total_s: how long they took together.
         count: how many there were.
         mean_s, p50_s, p99_s, max_s: of how long they took; 0 where there were none.
+        slowest_percent_share, slowest_permille_share: of the time, what the slowest hundredth and thousandth take.
     """
 
     total_s: float
@@ -44,6 +45,8 @@ class PassFigures:
     p50_s: float
     p99_s: float
     max_s: float
+    slowest_percent_share: float
+    slowest_permille_share: float
 
     @classmethod
     def of(cls, statistics: Statistics) -> PassFigures:
@@ -56,6 +59,8 @@ class PassFigures:
             p50_s=statistics.quantile_ns(0.5) / NS_PER_S if count else 0.0,
             p99_s=statistics.quantile_ns(0.99) / NS_PER_S if count else 0.0,
             max_s=statistics.max_ns / NS_PER_S,
+            slowest_percent_share=statistics.share_of_slowest(0.01),
+            slowest_permille_share=statistics.share_of_slowest(0.001),
         )
 
 
@@ -161,6 +166,7 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
                 "waits_s": each.waits,
                 "unaccounted_s": each.unaccounted_s,
                 "run_delay_s": each.run_delay_s,
+                "split": None if each.split is None else asdict(each.split),
             }
             for each in report.accounts
         ],

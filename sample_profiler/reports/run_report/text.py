@@ -10,7 +10,7 @@ from sample_profiler.config import show_value
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import format_tree, printable_text
 from sample_profiler.reports.run_report.report import RunReport, describe_run
-from sample_profiler.reports.sections.accounts import format_accounts
+from sample_profiler.reports.sections.accounts import format_accounts, format_splits
 from sample_profiler.reports.sections.history import describe_figure
 from sample_profiler.reports.sections.tables import format_seconds, format_table, format_value
 from sample_profiler.reports.sections.verdict import format_verdict
@@ -22,11 +22,12 @@ _WIDTH = 120
 
 
 def format_text(report: RunReport) -> str:
-    """Return verdict, accounts, figures over time, workers, slowest passes, trees, machine and flags."""
+    """Return verdict, accounts, what work was, figures over time, workers, slowest passes, trees, machine and flags."""
     sections = [
         f"Verdict on {report.name}: {format_verdict(report.verdict)}",
         describe_run(report),
         format_accounts(report.accounts),
+        _section("What work was", format_splits(report.accounts)),
         _section("Over time", _history(report.history)),
         _section("Workers side by side", _workers(report.workers)),
         _section("Slowest single passes", _slowest(report.slowest)),

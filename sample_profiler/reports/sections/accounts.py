@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.findings import describe_sleeps
+from sample_profiler.analysis.work_split import WorkSplit
 from sample_profiler.reports.sections.tables import format_percent, format_table
 
-__all__ = ["describe_parts", "format_accounts"]
+__all__ = ["SPLIT_NOTE", "SPLIT_TITLES", "describe_parts", "format_accounts", "format_splits", "split_rows"]
 
+SPLIT_TITLES = ("component", "work", "computes", "queues", "sleeps", "for")
+"""Of the columns of `split_rows`; all but the first and the last are numbers."""
+SPLIT_NOTE = (
+    "Of the main thread: it had a processor; was ready and had none (others had them, or a quota was used up); or could"
+    " not go on. What for was looked at five times a second, in all components of a kind together."
+)
+
+_NOT_TOLD = "not told"
 _WORK_WIDTH = 22
 _WAITS_WIDTH = 24
 
@@ -57,3 +67,32 @@ def describe_parts(account: ComponentAccount, parts_ns: dict[str, int], width: i
             break
         text = longer
     return text
+
+
+def split_rows(accounts: Sequence[ComponentAccount]) -> list[list[str]]:
+    """Return what each component did while it worked as text, in shares of its wall, by `SPLIT_TITLES`.
+
+    Args:
+        accounts: in the order of the rows.
+    """
+    rows = []
+    for account in accounts:
+        work = format_percent(account.share(sum(account.work_ns.values())))
+        split = account.split
+        parts = ("?", "?", "?") if split is None else (split.computing_ns, split.queued_ns, split.asleep_ns)
+        shares = (format_percent(account.share(part)) if isinstance(part, int) else part for part in parts)
+        rows.append([account.component, work, *shares, _NOT_TOLD if split is None else _describe_sleeps(split)])
+    return rows
+
+
+def format_splits(accounts: Sequence[ComponentAccount]) -> str:
+    """Return the table of `split_rows`, and what it is about; empty without accounts."""
+    if not accounts:
+        return ""
+    return f"{format_table(SPLIT_TITLES, split_rows(accounts), right={1, 2, 3, 4})}\n{SPLIT_NOTE}"
+
+
+def _describe_sleeps(split: WorkSplit) -> str:
+    if not split.asleep_ns:
+        return ""
+    return describe_sleeps(split.sleeps) or _NOT_TOLD

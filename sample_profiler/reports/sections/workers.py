@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.reports.sections.tables import format_percent, format_seconds
-from sample_profiler.vocabulary import ENV_STEP, FOR_INFERENCE, FOR_LEARNER, SLOWEST_ENV, SLOWEST_ENV_RATIO
+from sample_profiler.vocabulary import (
+    ENV_STEP,
+    FOR_INFERENCE,
+    FOR_LEARNER,
+    SLOWEST_ENV,
+    SLOWEST_ENV_RATIO,
+    SLOWEST_PERCENT_SHARE,
+    SLOWEST_PERMILLE_SHARE,
+)
 
 __all__ = ["WORKER_TITLES", "WorkerFigures", "worker_figures", "worker_rows"]
 
@@ -20,6 +28,7 @@ WORKER_TITLES = (
     "group step",
     "to the others",
     "slowest environment to the others",
+    "time in the slowest 1 % and 0.1 % of steps",
 )
 """Of the columns of `worker_rows`; all but the first are numbers."""
 
@@ -36,6 +45,8 @@ class WorkerFigures:
         slowest_env: index of its slowest environment over the last seconds; None: none is slower than the others.
         slowest_env_ratio: how many times as long as those of its others the steps and resets of that one take; None
             likewise.
+        slowest_percent_share, slowest_permille_share: of the time in steps of its environments over the last seconds,
+            what the slowest hundredth and thousandth of them take; None: not known.
     """
 
     worker: str
@@ -46,6 +57,8 @@ class WorkerFigures:
     to_others: float | None
     slowest_env: int | None
     slowest_env_ratio: float | None
+    slowest_percent_share: float | None
+    slowest_permille_share: float | None
 
 
 def worker_figures(workers: Sequence[ComponentLoad]) -> list[WorkerFigures]:
@@ -66,6 +79,8 @@ def worker_figures(workers: Sequence[ComponentLoad]) -> list[WorkerFigures]:
                 to_others=steps_s[load.name] / others_s if others_s else None,
                 slowest_env=int(env) if has_slowest else None,
                 slowest_env_ratio=ratio if has_slowest else None,
+                slowest_percent_share=load.gauges.get(SLOWEST_PERCENT_SHARE),
+                slowest_permille_share=load.gauges.get(SLOWEST_PERMILLE_SHARE),
             )
         )
     return figures
@@ -82,6 +97,11 @@ def worker_rows(workers: Sequence[WorkerFigures]) -> list[list[str]]:
             format_seconds(each.step_s),
             "–" if each.to_others is None else f"{each.to_others:.2f} ×",
             "–" if not each.slowest_env_ratio else f"{each.slowest_env_ratio:.1f} × (environment {each.slowest_env})",
+            _describe_shares(each.slowest_percent_share, each.slowest_permille_share),
         ]
         for each in workers
     ]
+
+
+def _describe_shares(*shares: float | None) -> str:
+    return ", ".join("–" if share is None else format_percent(share) for share in shares)

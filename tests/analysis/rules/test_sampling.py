@@ -239,3 +239,26 @@ def test_a_second_group_gives_no_more_than_the_learner_trains_on():
     verdict = judge_run(*loads, inference(0.4), learner(0.7), machine_busy=0.5, config=config)
     assert verdict.cause == "too few environments"
     assert upper(verdict, "--worker_num_splits=2") == pytest.approx(most_fps(1 / 0.7))
+
+
+def judge_many(number, busy=0.5, starved=0.35, machine_busy=0.98, learner_busy=0.7):
+    workers = [worker(index, learner=0.05) for index in range(2)]
+    many = [inference(busy, 3.0, starved=starved, cpu=0.15)] * number
+    config = {"policy_workers_per_policy": number}
+    return judge_run(*workers, *many, learner(learner_busy), machine_busy=machine_busy, config=config)
+
+
+def test_inference_workers_beyond_the_work_there_is_are_taken_away():
+    verdict = judge_many(6)
+    assert verdict.cause == "too many inference workers"
+    assert verdict.advice[0].change == "--policy_workers_per_policy=2", "six times 0.15 is more than one can do"
+    assert "each of the 6 inference workers" in verdict.evidence[0]
+    assert parse_config(["--env=none", verdict.advice[0].change]).sampling.policy_workers_per_policy == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"number": 1}, {"number": 6, "busy": 0.9, "starved": 0.1}, {"number": 6, "machine_busy": 0.4}],
+)
+def test_inference_workers_that_have_work_or_take_nothing_from_others_stay(options):
+    assert judge_many(**options).cause != "too many inference workers"

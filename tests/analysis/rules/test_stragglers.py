@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analysis.made_runs import inference, judge_run, learner, most_fps, worker
@@ -102,3 +104,60 @@ def test_all_slow_workers_are_named_and_what_quick_ones_wait_for_memory_is_part_
     unhindered = 400 / (1 - 0.5**0.5)
     as_quick = 100 / (1 - 0.95 * (1 - 1 / 38))
     assert verdict.advice[0].fps[1] == pytest.approx(most_fps((4 * unhindered + 3 * as_quick) / 1900))
+
+
+TAIL = {
+    **{"tail_share": 0.8, "tail_steps_share": 0.002, "tail_step_s": 0.4, "tail_num_steps": 20},
+    **{"tail_num_envs": 2, "tail_env": 3, "tail_other_env": 7},
+}
+
+
+def tailed(index=0, cpu=0.1, **gauges):
+    waits = {"busy": 0.98, "inference": 0.02, "learner": 0.0, "env_step": 0.95}
+    return worker(index, **waits, cpu=cpu, asleep=0.8, **(TAIL | gauges))
+
+
+def judge_tails(*workers, learner_busy=0.1):
+    return judge_run(*workers, inference(0.1), learner(learner_busy), machine_busy=0.2)
+
+
+def test_a_few_steps_that_take_most_of_the_time_are_named_with_their_environments():
+    verdict = judge_tails(tailed(0), tailed(1, tail_num_envs=1, tail_env=19))
+    assert (verdict.cause, verdict.component) == ("rare slow steps", "RolloutWorker_w0")
+    assert verdict.headline.endswith("0.2 % of them take 80 % of the time")
+    assert verdict.evidence[0].endswith("400 ms each, in environments 3 and 7")
+    assert "workers of which the same is true: RolloutWorker_w1" in verdict.evidence
+    assert verdict.advice[0].fps[1] > 5000 * 2
+
+
+@pytest.mark.parametrize(
+    ("gauges", "where"),
+    [
+        ({"tail_num_envs": 1}, "in environment 3"),
+        ({"tail_num_envs": 16}, "in all of its 16 environments"),
+        ({"tail_num_envs": 2, "tail_num_steps": 2}, "in 2 of its 16 environments"),  # it may be by chance
+    ],
+)
+def test_environments_are_named_where_it_can_hardly_be_chance(gauges, where):
+    assert judge_tails(tailed(**gauges), tailed(1)).evidence[0].endswith(where)
+
+
+@pytest.mark.parametrize(
+    "gauges",
+    [
+        {"tail_share": 0.2},
+        {"tail_steps_share": 0.2},
+        {"tail_step_s": 0.001},
+    ],
+)
+def test_what_is_short_or_frequent_or_takes_little_is_no_tail(gauges):
+    assert judge_tails(tailed(**gauges), tailed(1, **gauges)).cause != "rare slow steps"
+
+
+def test_steps_that_waited_for_a_processor_are_no_slow_steps():
+    loads = [replace(tailed(index), queued=0.75, asleep=0.0, cpu=0.2) for index in range(2)]
+    assert judge_tails(*loads).cause != "rare slow steps"
+
+
+def test_slow_steps_that_nobody_waits_for_are_nothing():
+    assert judge_tails(tailed(0), tailed(1), learner_busy=0.97).cause != "rare slow steps"

@@ -27,6 +27,8 @@ def judge_workers(num=16, cpu=1.0, starved=7.0, learner_starved=0.1, **config):
     ("figures", "cause"),
     [
         ({}, "too many threads"),  # a core each, and eight threads on it
+        ({"starved": 0.7, "cpu": 0.8}, "too many threads"),  # a core each, and a second thread that wants it
+        ({"num": 8, "starved": 0.7, "cpu": 1.8}, "environments"),  # two cores each, which others want, too
         ({"starved": 0.4, "cpu": 0.6}, "environments"),  # one thread that waits for its core, as others are on it
         ({"num": 4, "cpu": 4.0, "starved": 1.0}, "environments"),  # as many as the four cores of each
         ({"num": 4, "cpu": 4.0, "starved": 3.0}, "too many threads"),

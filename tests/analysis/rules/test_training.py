@@ -186,3 +186,34 @@ def test_used_up_processors_of_a_run_on_a_gpu_are_no_reason_for_one_or_for_short
     verdict = judge_run(*workers, inference(), learner(0.9, cpu=1.6, device=device), machine_busy=1.0, config=config)
     assert verdict.cause == "processor"
     assert [advice.change for advice in verdict.advice] == ["more cores"]
+
+
+def saving_learner(share, number=20, busy=0.97, **options):
+    blocks = {"timers": share, "timers/save_checkpoint": share}
+    return learner(busy, blocks, {"timers/save_checkpoint": number}, **options)
+
+
+def judge_saving(load, **config):
+    workers = [worker(index, learner=0.4) for index in range(2)]
+    flags = {"save_every_sec": 3.0, "save_best_every_sec": 60.0, "save_milestones_sec": -1.0} | config
+    return judge_run(*workers, inference(), load, config=flags, sleeps={"Learner": {"disk": 0.2, "timer": 0.0}})
+
+
+def test_a_learner_that_saves_for_much_of_its_time_is_to_save_less_often():
+    verdict = judge_saving(saving_learner(0.25, asleep=0.2))  # 0.75 s each, every 3 s
+    assert verdict.cause == "saving"
+    assert verdict.evidence[0] == "Learner_0 saves 25 % of the time: 0.75 s each, every 3.0 s"
+    assert "Learner_0 sleeps 20 % of the time in its work: for a disk 100 %" in verdict.evidence
+    assert verdict.advice[0].change == "--save_every_sec=38", "a fiftieth of the time then"
+    assert verdict.advice[0].fps[1] == pytest.approx(most_fps(1 / 0.75))
+    assert parse_config(["--env=none", verdict.advice[0].change]).saving.save_every_sec == 38
+
+
+def test_the_flag_is_the_one_by_which_it_saves_so_often():
+    best = {"save_every_sec": 600.0, "save_best_every_sec": 2.0}
+    assert judge_saving(saving_learner(0.25), **best).advice[0].change == "--save_best_every_sec=38"
+
+
+def test_saving_that_takes_little_or_that_nobody_waits_for_is_not_the_limit():
+    assert judge_saving(saving_learner(0.05)).cause == "learner"
+    assert judge_saving(saving_learner(0.25, busy=0.5)).cause != "saving"

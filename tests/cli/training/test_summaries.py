@@ -108,7 +108,7 @@ def test_whoever_raises_instead_of_adding_figures_is_told_of_the_end_alone_and_t
     runner, counters = make_runner(broken, sound)
     counters.training_iterations[0] = 1
     counters.trained_frames[:] = (640, 320)
-    status, _, summaries = runner.timers()
+    status, *_, summaries = runner.timers()
     summaries.callback()
     take_turn(runner)
     assert runner.failure.message == "ValueError: broken figures"

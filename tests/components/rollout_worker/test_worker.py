@@ -302,7 +302,7 @@ def test_the_slowest_environment_is_that_of_the_last_seconds(local_run, monkeypa
         groups = worker._groups.values()
         places = [(group, i) for group in groups for i in range(len(group.env_ns))]
         for (group, i), time_ns in zip(places, times_ns, strict=True):
-            group.env_ns[i] += time_ns
+            group.env_ns[i][0] += time_ns
         return worker.gauges()
 
     for _ in range(50):
@@ -318,7 +318,8 @@ def test_an_environment_whose_resets_are_slow_is_the_slowest(local_run):
     run.start()
     (worker,) = run.workers
     for index, group in worker._groups.items():
-        group.env_ns = [100, 100]
+        for lengths in group.env_ns:
+            lengths[0] += 100
         group.reset_ns = [10, 10] if index else [10, 900]
     gauges = worker.gauges()
     assert gauges["slowest_env"] == 1

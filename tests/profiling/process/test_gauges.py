@@ -31,7 +31,7 @@ def test_without_proc_there_is_the_maximum_of_the_system(monkeypatch):
     monkeypatch.setattr(module.os, "listdir", no_file)
     gauges = process_gauges()
     assert gauges["memory_mib"] > 1
-    assert set(gauges) == {"memory_mib", "cpu_s"}
+    assert set(gauges) == {"memory_mib", "cpu_s", "system_s"}
 
 
 @pytest.mark.parametrize(("platform", "memory_mib"), [("linux", 3072), ("darwin", 3)])

@@ -66,6 +66,15 @@ def test_merge_takes_the_pass_that_ended_later_as_the_last():
     assert late.last_ns == 9
 
 
+def test_the_slowest_passes_have_the_share_of_the_time_that_they_took():
+    statistics = Statistics()
+    statistics.add([1_000] * 990 + [100_000] * 10)
+    assert statistics.share_of_slowest(0.01) == pytest.approx(1_000 / 1_990, rel=0.05)
+    assert statistics.share_of_slowest(0.001) == pytest.approx(100 / 1_990, rel=0.05)
+    assert statistics.share_of_slowest(1.0) == pytest.approx(1.0)
+    assert Statistics().share_of_slowest(0.01) == 0
+
+
 @given(st.lists(st.integers(0, 10**15), min_size=1))
 def test_from_dict_gives_every_nanosecond_back(durations_ns):
     statistics = Statistics()

@@ -18,9 +18,10 @@ def in_container(tmp_path, monkeypatch):
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "cgroup").write_text("0::/\n")
 
-    def begin(quota_us, used_us=None):
+    def begin(quota_us, used_us=None, num_periods=0, num_held_up=0):
         (tmp_path / "cpu.max").write_text(f"{quota_us} 100000\n")
         if used_us is not None:
-            (tmp_path / "cpu.stat").write_text(f"usage_usec {used_us}\n")
+            stat = f"usage_usec {used_us}\nnr_periods {num_periods}\nnr_throttled {num_held_up}\n"
+            (tmp_path / "cpu.stat").write_text(stat)
 
     return begin
