@@ -27,8 +27,8 @@ class Mine(RunComponent):
         ([Mine(7)], ValueError, "cannot be called 7: a name has up to 40 letters"),
         ([Mine("x" * 41)], ValueError, "a name has up to 40 letters"),
         *(
-            ([Mine(name)], ValueError, f"cannot be called {name}: the run's own are called")
-            for name in ("Evaluator", "Runner", "RolloutWorker_w0", "Learner_mine", "InferenceWorker_p0-w3", "timers")
+            ([Mine(name)], ValueError, f"cannot be called {name}: it may not begin with")
+            for name in ("Evaluator", "Runner", "RolloutWorker_w0", "Learner_mine", "LearnerLog", "timers")
         ),
     ],
 )
