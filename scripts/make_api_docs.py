@@ -59,17 +59,24 @@ def make_sections() -> list[Section]:
         ),
         Section(
             "Watching a run",
-            "`train(observers=[…])` takes observers, whose methods get the `Runner`; handlers get messages.",
+            "`train(observers=[…])` takes observers, whose methods get the `Runner`; handlers get messages, and slots "
+            "what signals tell ([Extending a run](extending.md)).",
             [
                 *_names(PACKAGE, "RunObserver RunObserver>Runner RunObserver>RunStatus RunObserver>SummaryWriter"),
                 *_names(f"{PACKAGE}.components.messages", "EpisodesFinished EpisodeStatistics EvaluationFinished"),
                 *_names(f"{PACKAGE}.components.messages", "TargetReached TrainingStatistics"),
+                *_names(f"{PACKAGE}.run.extensions.signals", "HasSignals Signals Signal"),
+                *_names(f"{PACKAGE}.components.messages", "Started TrainingStep WeightsPublished CheckpointSaved"),
+                *_names(f"{PACKAGE}.components.messages", "Stopping Stopped"),
+                *_names(PACKAGE, "RunComponent"),
+                *_names(f"{PACKAGE}.run.extensions.run_access", "RunAccess"),
             ],
             {
+                "Signal": ("connect",),
                 "Runner": (
                     *("register_message_handler", "call", "enable_profile", "disable_profile"),
                     *("set_profiling_enabled", "set_recording_enabled"),
-                )
+                ),
             },
         ),
         Section(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from sample_profiler.components.messages import TargetReached, TrainingStatistics
+from sample_profiler.components.messages import (
+    CheckpointSaved,
+    TargetReached,
+    TrainingStatistics,
+    TrainingStep,
+    WeightsPublished,
+)
 from sample_profiler.errors import TrainingError
 from sample_profiler.runtime.loop.event_loop import EventLoop, PipeWaiter
 
@@ -363,3 +371,21 @@ def test_its_tree_has_the_parts_of_training(make_learner):
     assert blocks <= set(run.learner.timing)
     assert run.learner.name == "Learner_0"
     assert run.learner.wait_block() == "wait_batcher"
+
+
+def test_signals_are_reported_only_where_somebody_has_connected(make_learner):
+    run = make_learner().start()
+    run.hand_over(0, 1)
+    signals = (TrainingStep, WeightsPublished, CheckpointSaved)
+    assert not [report for report in run.reports.receive() if isinstance(report, signals)]
+    run.learner._options = replace(run.learner._options, told=frozenset(signals))
+    run.hand_over(0, 1)
+    run.learner.finish()
+    told = [report for report in run.reports.receive() if isinstance(report, signals)]
+    version = int(run.counters.optimizer_steps[0])
+    path = str(run.blueprint.run_folder / "checkpoint_p0" / run.checkpoints()[-1])
+    assert told == [
+        WeightsPublished("Learner_0", 0, version),
+        TrainingStep("Learner_0", 0, 2, 16),
+        CheckpointSaved("Learner_0", 0, "latest", path, 16),
+    ]

@@ -242,10 +242,7 @@ class SteppingGroup:
             first = i * num_agents
             begin_ns = perf_counter_ns()
             observations, reward, terminated, truncated, infos = env.step(actions[first : first + num_agents])
-            env_ns = perf_counter_ns() - begin_ns
-            length = env_ns.bit_length()
-            self.env_steps[i][length] += 1
-            self.env_ns[i][length] += env_ns
+            self._count_step(i, perf_counter_ns() - begin_ns)
             rewards += reward
             all_terminated += terminated
             all_truncated += truncated
@@ -256,6 +253,12 @@ class SteppingGroup:
             if True in terminated or True in truncated:
                 ends.append((i, terminated, truncated, infos))
         return rewards, all_terminated, all_truncated, partial(self._end, ends) if ends else None
+
+    def _count_step(self, i: int, env_ns: int) -> None:
+        """Count a step of an environment among those that took about as long."""
+        length = env_ns.bit_length()
+        self.env_steps[i][length] += 1
+        self.env_ns[i][length] += env_ns
 
     def _end(self, ends: Sequence[tuple[int, list[bool], list[bool], list[dict[str, Any]]]]) -> None:
         """Look at what has ended in environments: their episodes, or those of single agents."""

@@ -58,7 +58,7 @@ class VectorGroup(SteppingGroup):
     def _step_envs(self, actions: npt.NDArray[Any]) -> tuple[Numbers, Flags, Flags, Callable[[], None] | None]:
         begin_ns = perf_counter_ns()
         step = self._envs[0].step_arrays(actions)
-        self.env_ns[0] += perf_counter_ns() - begin_ns
+        self._count_step(0, perf_counter_ns() - begin_ns)
         self._write_observation(self._where, self.step_index + 1, step.observations)
         if not len(step.ended):
             self._inactive[:] = step.inactive(())

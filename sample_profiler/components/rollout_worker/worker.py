@@ -45,7 +45,7 @@ from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, ST
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
 from sample_profiler.runtime.machine.children_time import ChildrenTime
-from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.messages.channels import Channel, Reports, Sender
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.slot_blocks import SlotBlocks
@@ -91,8 +91,8 @@ class RolloutWorkerPorts:
 
     actions: Channel
     free: Channel
-    requests: Sequence[Channel]
-    finished: Sequence[Channel]
+    requests: Sequence[Sender]
+    finished: Sequence[Sender]
     reports: Reports
 
 

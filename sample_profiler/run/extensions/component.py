@@ -14,7 +14,6 @@ from sample_profiler.component_id import (
     LEARNER,
     ROLLOUT_WORKER,
     RUNNER,
-    ComponentId,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["RunComponent", "check_components", "name_of"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_TAKEN = (BATCHER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER, "Serial", "timers")
+_TAKEN = (BATCHER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER)
+_OF_PROCESSES = ("Serial", "timers")  # what record files and trees of something else are called
 
 
 class RunComponent:
@@ -129,8 +129,8 @@ def _check_name(name: Any) -> None:
             f"a component cannot be called {name!r:.100}: a name has up to 40 letters, digits, `_` and `-`, and begins "
             "with a letter; set its attribute `name`"
         )
-    if ComponentId.parse(name).kind in _TAKEN or name.split("_")[0] in _TAKEN:
+    if name.startswith(_TAKEN) or name in _OF_PROCESSES:
         raise ValueError(
-            f"a component of one's own cannot be called {name}: the run's own are called {', '.join(_TAKEN)} and a "
-            "number; set its attribute `name`"
+            f"a component of one's own cannot be called {name}: it may not begin with {', '.join(_TAKEN)}, nor be "
+            f"{' or '.join(_OF_PROCESSES)}; set its attribute `name`"
         )

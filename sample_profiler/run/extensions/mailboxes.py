@@ -124,7 +124,7 @@ class PipeMailbox(Mailbox):
 
     def deliver(self) -> None:
         """Write into the pipe what it has room for."""
-        while self._values and self._pipe.flush():
+        while self._pipe.flush() and self._values:  # what was begun to be written goes on in any case
             self._pipe.post(self._values.popleft())
 
     def mail(self) -> Mail:

@@ -226,3 +226,15 @@ def test_who_has_finished_is_expected_no_more(monkeypatch):
     now_s += 60
     calls.guard.look()
     assert process.num_kills == 0
+
+
+def test_the_run_goes_on_without_a_component_that_may_be_lost(caplog):
+    calls, process, let_go = Calls(Rescue()), Process("Mine"), []
+    calls.guard.go_on_without({"Mine"}, lambda lost, _: let_go.append(lost))
+    calls.guard.take_failure(Failure("Mine", "ValueError: mine", ""))
+    calls.guard.take_exits([process])
+    assert not calls.failed and not calls.replaced
+    assert let_go == [process]
+    assert caplog.text.count("Mine is lost: the run goes on without it") == 1
+    calls.guard.take_exits([Process("Mine"), Process("Learner_0")])
+    assert [failure.component for failure in calls.failed] == ["Learner_0"]
