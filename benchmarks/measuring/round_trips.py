@@ -166,4 +166,4 @@ def asking(transport: Transport, num_askers: int) -> Iterator[Callable[[float], 
 
 def _processor_s(processes: list[psutil.Process]) -> float:
     times = [process.cpu_times() for process in processes]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))

@@ -38,7 +38,7 @@ from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, ST
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
 from sample_profiler.runtime.machine.children_time import ChildrenTime
-from sample_profiler.runtime.messages.channels import Channel, Reports
+from sample_profiler.runtime.messages.channels import Channel, Reports, Sender
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories
@@ -85,7 +85,7 @@ class RolloutWorkerPorts:
 
     actions: Channel
     free: Channel
-    requests: Sequence[Channel]
+    requests: Sequence[Sender]
     finished: Sequence[Channel]
     reports: Reports
 
