@@ -101,7 +101,7 @@ class FifoChannel(EventLoopObject):
         self._most_values = most_values
         self._values: deque[int] = deque()
 
-    @signal
+    @signal  # type: ignore[untyped-decorator]  # of a library without type hints
     def sent(self) -> None:
         """Emitted with values, as bytes."""
 
