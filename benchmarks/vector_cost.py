@@ -74,6 +74,10 @@ class Stepped:
         kind: of the group.
         num_members: of the vector.
         episode_steps: length of its episodes.
+
+    Attributes:
+        num_episodes: that have ended.
+        costs_us: of each rollout, for each step of a member.
     """
 
     def __init__(self, kind: type[SteppingGroup], num_members: int, episode_steps: int) -> None:
@@ -92,6 +96,7 @@ class Stepped:
         self._blocks = [np.arange(num_members, dtype=np.int32) + block * num_members for block in range(num_blocks)]
         self._num_members = num_members
         self._num_rollouts = 0
+        self.num_episodes = 0
         self.costs_us: list[float] = []
 
     def do_rollout(self) -> None:
@@ -102,6 +107,7 @@ class Stepped:
         for _ in range(ROLLOUT):
             self._group.step()
         self.costs_us.append((time.perf_counter_ns() - begin_ns) / 1e3 / ROLLOUT / self._num_members)
+        self.num_episodes += len(self._group.episodes)
         self._group.episodes.clear()
         self._num_rollouts += 1
 
