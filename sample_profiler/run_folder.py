@@ -263,7 +263,9 @@ def read_config_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     document = json.loads(read_small_text(path), object_pairs_hook=_make_unique)
     if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
-        raise ValueError("it has no flags")
+        is_theirs = isinstance(document, dict) and "algo" in document and "cli_args" in document
+        cure = ", as those of Sample Factory have none: make a run of it with sample-profiler import-checkpoint"
+        raise ValueError(f"it has no flags{cure if is_theirs else ''}")
     return document
 
 

@@ -87,7 +87,12 @@ def test_a_configuration_that_cannot_be_read_has_no_flags(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("[]", "has no flags"), ('{"flags": {"a": 1, "a": 2}}', "'a' stands there twice")]
+    ("text", "problem"),
+    [
+        ("[]", "has no flags"),
+        ('{"algo": "APPO", "cli_args": {}}', "as those of Sample Factory have none.*import-checkpoint"),
+        ('{"flags": {"a": 1, "a": 2}}', "'a' stands there twice"),
+    ],
 )
 def test_a_configuration_is_an_object_of_flags_each_of_which_stands_there_once(tmp_path, text, problem):
     path = tmp_path / "any.json"

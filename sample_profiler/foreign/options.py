@@ -19,8 +19,17 @@ CARRIED_KEY = "sample_factory_options"
 """In config.json, beside the flags: options of an imported run that are no flags here."""
 
 _EARLIER_NAME = "cfg.json"  # until 2.0.2
-_OF_THE_COMMAND = {"cli_args", "command_line", "git_hash", "git_repo_name", "help", "wandb_unique_id"}
-_OF_THE_PLACE = {"train_dir", "experiment", "restart_behavior", "device"}
+_OF_THE_COMMAND = {
+    "cli_args",
+    "command_line",
+    "git_hash",
+    "git_repo_name",
+    "help",
+    "restart_behavior",
+    "wandb_unique_id",
+}
+_OF_THE_MACHINE = {"num_workers", "device"}
+"""Were chosen by looking at the machine, unless they were given."""
 
 
 def read_options(folder: Path) -> dict[str, Any]:
@@ -71,10 +80,11 @@ def translate_options(
     given = given if isinstance(given, Mapping) else {}
     rest: dict[str, Any] = {}
     for name, value in {**options, **changed}.items():
+        if name in _OF_THE_COMMAND:
+            continue
         if name not in draft.flags:
-            if name not in _OF_THE_COMMAND:
-                rest[name] = value
-        elif name in changed or name not in _OF_THE_PLACE:
+            rest[name] = value
+        elif name in changed or name in given or name not in _OF_THE_MACHINE:
             draft.assign(name, value, "command line" if name in given else "family", source="in the imported run")
     notes, draft.problems = draft.problems, []
     draft.rejected.clear()

@@ -198,3 +198,18 @@ def test_a_value_that_there_is_none_of_here_is_told_and_left_out(tmp_path):
     assert len(imported.notes) == 1
     assert "--exploration_loss='curiosity'" in imported.notes[0]
     assert load_config(tmp_path / "run" / "config.json").exploration_loss == "entropy"
+
+
+def test_what_was_chosen_for_another_machine_is_chosen_again(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(RUNS / "mlp", source)
+    options = json.loads((source / "config.json").read_text())
+    for name in ("num_workers", "device"):
+        del options["cli_args"][name]
+    (source / "config.json").write_text(json.dumps(options | {"num_workers": 72, "device": "gpu"}))
+    import_run(source, tmp_path / "run")
+    config = load_config(tmp_path / "run" / "config.json")
+    assert (config.origin("num_workers"), config.device) == ("automatic", "auto")
+    import_run(RUNS / "mlp", tmp_path / "given")
+    given = load_config(tmp_path / "given" / "config.json")
+    assert (given.num_workers, given.device) == (1, "cpu")
