@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from sample_profiler.analysis.findings import LITTLE, Advice, Finding, JudgedRun, describe_sleeps, percent
+from sample_profiler.analysis.findings import (
+    LITTLE,
+    SLEEP_WORDS,
+    Advice,
+    Finding,
+    JudgedRun,
+    describe_sleeps,
+    percent,
+)
 from sample_profiler.component_id import ROLLOUT_WORKER
 from sample_profiler.vocabulary import ENV_STEP
 
@@ -29,9 +37,8 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     seen = run.facts.sleeps.get(ROLLOUT_WORKER, {})
     largest = max(seen, key=lambda what: seen[what], default="timer")
     # A disk is waited for in the system, which computes for it, too.
-    system = (
-        fmean(load.system or 0.0 for load in run.workers) if largest == "disk" and asleep >= _LEAST_AT_DISK else 0.0
-    )
+    is_at_disk = largest == "disk" and asleep >= _LEAST_AT_DISK
+    system = fmean(load.system or 0.0 for load in run.workers) if is_at_disk else 0.0
     queued = fmean(load.queued or 0.0 for load in run.workers)
     if asleep + system < max(_LEAST, _MUCH_OF_STEPS * (run.stepping - queued)):
         return None
@@ -47,9 +54,8 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     if run.facts.machine_busy is not None:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
     advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep + system)]
-    headline = (
-        f"Waiting environments are the limit: they sleep for {percent(min(1.0, asleep / run.stepping))} of their steps"
-    )
+    what = SLEEP_WORDS[largest] if sleeps else "something that this machine does not tell"
+    headline = f"Waiting environments are the limit: their steps wait for {what}"
     return Finding("waiting environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
