@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sample_profiler.envs.contract import (
     check_begun_episodes,
     check_reset_result,
     check_step_result,
+    describe_range,
     only_number,
     read_episode_statistics,
 )
@@ -32,7 +34,9 @@ from sample_profiler.spaces import (
     action_converter,
     draw_action,
     flatten_observation,
+    is_in_range,
     is_nested,
+    value_range,
 )
 
 __all__ = ["AgentsEnv"]
@@ -63,7 +67,7 @@ class AgentsEnv:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
         EnvContractError: from the first `reset` and `step`, and from those that end the first episode and begin the
             second: what they returned is not what the spaces say; from any: they returned what cannot be read, or an
-            observation outside of its Discrete space, which no network can take.
+            observation outside of its Discrete or MultiDiscrete space, which no network can take.
     """
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
@@ -87,16 +91,14 @@ class AgentsEnv:
         # What its methods returned last, in which to look for the cause when somebody cannot make sense of it.
         self._returned: dict[str, Any] = {}
         self._ranges = {
-            key: (int(space.start), int(space.start + space.n - 1))
-            for key, space in spec.observation_space.items()
-            if isinstance(space, spaces.Discrete)
+            key: bounds for key, space in spec.observation_space.items() if (bounds := value_range(space)) is not None
         }
         # What makes an observation the flat dictionary that the spec says; None: it is one already.
         self._flatten: Callable[[Any], dict[str, Any]] | None = None
-        if not isinstance(self._env.observation_space, spaces.Dict):
+        if is_nested(self._env.observation_space):
+            self._flatten = partial(flatten_observation, keys=frozenset(spec.observation_space))
+        elif not isinstance(self._env.observation_space, spaces.Dict):
             self._flatten = _under_default_key
-        elif is_nested(self._env.observation_space):
-            self._flatten = flatten_observation
 
     @profile_range("AgentsEnv.reset")
     @checks_contract_on_error
@@ -313,11 +315,9 @@ class AgentsEnv:
     def _check_ranges(self, observations: Observations, where: str) -> None:
         for key, (first, last) in self._ranges.items():
             for observation in observations:
-                if not first <= observation[key] <= last:
-                    raise EnvContractError(
-                        f"{self._title}: {where}() returned observation {key!r} {observation[key]}; observation_space "
-                        f"says {first} to {last}"
-                    )
+                if not is_in_range(observation[key], first, last):
+                    told = describe_range(observation[key], first, last)
+                    raise EnvContractError(f"{self._title}: {where}() returned observation {key!r} {told}")
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:

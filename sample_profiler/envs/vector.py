@@ -81,7 +81,7 @@ class VectorAgents:
     def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
         """Begin an episode everywhere; keywords are the vector's own, such as ``seed``."""
         observations, infos = self._env.reset(**keywords)
-        self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
+        self._may_be_agents = self._are_by_member(observations) and "autoreset_mode" not in self.metadata
         self._latest = self._split(observations)
         return list(self._latest), self._describe_begin(infos)
 
@@ -147,13 +147,19 @@ class VectorAgents:
                 )
 
     def _join(self, actions: Sequence[Any]) -> Any:
-        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple):
+        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict):
             return list(actions)
         batch: Any = create_empty_array(self.action_space, self.num_agents)
         return concatenate(self.action_space, actions, batch)
 
+    def _are_by_member(self, observations: Any) -> bool:
+        """Tell whether there is one observation for each member, not one whose arrays have that as first dimension."""
+        return isinstance(observations, list) or (
+            isinstance(observations, tuple) and not isinstance(self.observation_space, spaces.Tuple)
+        )
+
     def _split(self, observations: Any) -> list[Any]:
-        if isinstance(observations, list | tuple):
+        if self._are_by_member(observations):
             return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         return list(iterate(self._batched_observations, copy.deepcopy(observations)))

@@ -23,7 +23,7 @@ from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import ACTION_MASK_KEY, split_action_mask
+from sample_profiler.spaces import ACTION_MASK_KEY, split_action_mask, value_range
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
 
@@ -104,8 +104,8 @@ class ActorCritic(nn.Module):
         Args:
             model: Layers and their initialization.
             observations: How observations are normalized.
-            observation_space: Of one agent: Box and Discrete spaces by key.
-            action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
+            observation_space: Of one agent, by key, none of them nested.
+            action_space: Of one agent: what `action_parts` knows.
             parts: Of the user's own.
 
         Raises:
@@ -325,8 +325,8 @@ def make_actor_critic(
     Args:
         model: Layers and their initialization.
         observations: How observations are normalized.
-        observation_space: Of one agent: Box and Discrete spaces by key.
-        action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
+        observation_space: Of one agent, by key, none of them nested.
+        action_space: Of one agent: what `action_parts` knows.
         parts: Of the user's own; their linear and convolutional layers are initialized as all others.
 
     Raises:
@@ -383,9 +383,10 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
         )
 
 
-def _some_value(space: gymnasium.Space[Any]) -> int:
-    """Return a number that an observation may have; a Box may have any, whatever its bounds."""
-    return int(space.start) if isinstance(space, spaces.Discrete) else 0
+def _some_value(space: gymnasium.Space[Any]) -> Any:
+    """Return numbers that an observation may have; a Box may have any, whatever its bounds."""
+    bounds = value_range(space)
+    return 0 if bounds is None else bounds[0]
 
 
 def _join(parts: list[Tensor]) -> Tensor:

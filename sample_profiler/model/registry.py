@@ -82,8 +82,8 @@ def register_encoder(make: Make) -> None:
             attribute, and a `gymnasium.spaces.Dict` (an observation that is no dictionary is under the key "obs",
             entries of nested ones are under "outer/inner"). Returns a module with an attribute `output_size`
             whose `forward` turns a dictionary of normalized float32 observations `[N, ...]` into `[N, output_size]`;
-            a Discrete observation arrives as a vector with a one in it. With `--actor_critic_share_weights=False` it
-            is called twice.
+            a Discrete observation arrives as a vector with a one in it, a MultiDiscrete as such vectors one after
+            another. With `--actor_critic_share_weights=False` it is called twice.
 
     Raises:
         ModelError: `make` cannot be called.

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.convolutions import RESNET_BLOCKS, RESNET_CHANNELS, convolutions_of, is_image
 from sample_profiler.model.registry import ModelParts
-from sample_profiler.spaces import action_parts, part_width
+from sample_profiler.spaces import action_parts, encoded_shape, part_width
 
 __all__ = ["num_weights"]
 
@@ -64,8 +64,7 @@ def _trunk(options: ModelOptions, observation_spaces: Mapping[str, gymnasium.Spa
 
 
 def _encoder(space: gymnasium.Space[Any], options: ModelOptions) -> _Part:
-    # The normalizer turns a Discrete observation into a vector with a one in it.
-    shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape or ()
+    shape = encoded_shape(space)
     if not is_image(space, options.encoder_conv_architecture):
         return _mlp(math.prod(shape), options.encoder_mlp_layers)
     is_resnet = options.encoder_conv_architecture == "resnet_impala"
