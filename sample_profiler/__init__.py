@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sample_profiler.cli.train import train
     from sample_profiler.collector.collector import Collector
     from sample_profiler.envs import register_env
+    from sample_profiler.model.policy import Policy, PolicyEvaluation
     from sample_profiler.model.registry import register_core, register_decoder, register_encoder
+    from sample_profiler.policies import load_policy
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.run.observers import RunObserver
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Collector",
     "GaugeNode",
+    "Policy",
+    "PolicyEvaluation",
     "RunObserver",
     "TimerNode",
     "TimerStack",
@@ -54,6 +58,7 @@ __all__ = [
     "get_timer_tree",
     "get_timing",
     "hierarchical_timer",
+    "load_policy",
     "merge_gauges",
     "profile_range",
     "profile_session",
@@ -74,6 +79,8 @@ __all__ = [
 _MODULE_OF_NAME = {
     "Collector": "sample_profiler.collector.collector",
     "GaugeNode": "sample_profiler.timers",
+    "Policy": "sample_profiler.model.policy",
+    "PolicyEvaluation": "sample_profiler.model.policy",
     "RunObserver": "sample_profiler.run.observers",
     "TimerNode": "sample_profiler.timers",
     "TimerStack": "sample_profiler.timers",
@@ -85,6 +92,7 @@ _MODULE_OF_NAME = {
     "get_timer_tree": "sample_profiler.timers",
     "get_timing": "sample_profiler.profiling",
     "hierarchical_timer": "sample_profiler.timers",
+    "load_policy": "sample_profiler.policies",
     "merge_gauges": "sample_profiler.timers",
     "profile_range": "sample_profiler.profiling.ranges",
     "profile_session": "sample_profiler.profiling",

@@ -40,6 +40,7 @@ ROWS = {
     "ppo": 3,
     "storage": 3,
     "components": 4,
+    "policies": 4,
     "run": 5,
     "collector": 6,
     "cli": 6,

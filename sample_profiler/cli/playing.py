@@ -23,10 +23,10 @@ from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.errors import ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.policies import load_state, restore_policy
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
-from sample_profiler.run.layout.factories import make_network
 from sample_profiler.run.run import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.machine import draw_seed
@@ -270,29 +270,14 @@ class _Show:
 
 
 def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
-    import torch
-
     from sample_profiler.components.evaluation import Player
     from sample_profiler.storage.checkpoints import CheckpointFolder
-    from sample_profiler.storage.mismatch import describe_mismatch
 
     options = config.part(EvaluationOptions)
     if problems := find_problems_of_network(config, spec, num_policies=1, num_copies=1):
         raise ConfigError(problems)
-    model = make_network(config, spec)
     folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
-    kind = config.saving.load_checkpoint_kind
-    state = folder.load(kind)
-    if state is None:
-        raise CheckpointError(
-            f"there is no {kind} checkpoint in {folder.path}: train first, or use another --experiment"
-        )
-    try:
-        model.load_state_dict(state["model"])
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"the checkpoint in {folder.path} is not of this network ({describe_mismatch(error)}): leave out flags of "
-            "the network that it was not trained with, and register the same encoder, core and decoder as for training"
-        ) from None
-    generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)
-    return Player(model, spec.num_agents, generator)
+    state = load_state(folder, config.saving.load_checkpoint_kind)
+    policy = restore_policy(config, spec, state, folder.path)
+    policy.generator.manual_seed(seed)
+    return Player(policy, spec.num_agents, deterministic=options.eval_deterministic)

@@ -43,6 +43,8 @@ from sample_profiler.spaces import (
     is_lossless,
     num_entries,
     plain_space,
+    space_from_data,
+    space_to_data,
     value_range,
 )
 
@@ -92,6 +94,27 @@ class EnvSpec:
     observation_space: spaces.Dict
     action_space: gymnasium.Space[Any]
     num_agents: int = 1
+
+    def to_data(self) -> dict[str, Any]:
+        """Return plain data, for files."""
+        seen, taken = space_to_data(self.observation_space), space_to_data(self.action_space)
+        return {"observation_space": seen, "action_space": taken, "num_agents": self.num_agents}
+
+    @classmethod
+    def from_data(cls, data: Any) -> EnvSpec:
+        """Return what `to_data` has described.
+
+        Raises:
+            ValueError: The data are something else.
+        """
+        try:
+            seen, taken = space_from_data(data["observation_space"]), space_from_data(data["action_space"])
+            num_agents = int(data["num_agents"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it describes no environment: {type(error).__name__}: {error}") from None
+        if not isinstance(seen, spaces.Dict):
+            raise ValueError(f"{seen} is no dictionary")
+        return cls(observation_space=seen, action_space=taken, num_agents=num_agents)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from sample_profiler.cli.train import train
 from sample_profiler.components.evaluation import PlayedEpisode, Player
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
+from sample_profiler.model.policy import Policy
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run import memory_needs
 from sample_profiler.run.layout.factories import make_network
@@ -170,10 +171,12 @@ def untrained(monkeypatch):
     """Policies that nobody has trained can be played."""
     monkeypatch.setattr(registry, "_makers", {})
     monkeypatch.setattr("sample_profiler.cli.playing._check", lambda _: None)
-    monkeypatch.setattr(
-        "sample_profiler.cli.playing._load_player",
-        lambda config, spec, _: Player(make_network(config, spec), spec.num_agents, None),
-    )
+
+    def make_player(config, spec, _):
+        policy = Policy(make_network(config, spec), spec.observation_space, spec.action_space)
+        return Player(policy, spec.num_agents, deterministic=True)
+
+    monkeypatch.setattr("sample_profiler.cli.playing._load_player", make_player)
 
 
 SMALL = ("--no_render", "--use_rnn=False", "--encoder_mlp_layers", "8")

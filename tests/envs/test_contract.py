@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 
@@ -314,3 +315,20 @@ def test_a_number_of_agents_that_cannot_be_read_is_an_error():
 
     with pytest.raises(EnvContractError, match="environment mine: num_agents raised ValueError: not yet"):
         inspect_env(Unready(), "mine")
+
+
+def test_what_an_environment_is_like_comes_back_from_data():
+    spec = inspect_env(FakeEnv(spaces.Tuple([VECTOR, spaces.Discrete(3)]), spaces.Dict({"a": VECTOR})), "mine")
+    assert EnvSpec.from_data(json.loads(json.dumps(spec.to_data()))) == spec
+
+
+@pytest.mark.parametrize("change", [{"observation_space": 3}, {"num_agents": "many"}, {"action_space": {}}])
+def test_data_of_something_else_are_no_environment(change):
+    data = SPEC.to_data()
+    with pytest.raises(ValueError, match=r"describes no|invalid literal"):
+        EnvSpec.from_data(data | change)
+    with pytest.raises(ValueError, match="is no dictionary"):
+        EnvSpec.from_data(data | {"observation_space": data["action_space"]})
+    for nothing in (None, [], {}):
+        with pytest.raises(ValueError, match="it describes no environment"):
+            EnvSpec.from_data(nothing)

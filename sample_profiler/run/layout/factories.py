@@ -156,9 +156,8 @@ def _build_inference_worker(
 
 def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evaluator:
     """Make the Evaluator of a policy."""
-    import torch
-
     from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions
+    from sample_profiler.model.policy import Policy
 
     config = blueprint.config
     import_registration(blueprint.env_name, blueprint.env_payload)
@@ -168,11 +167,12 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
     )  # behind those of all workers
     seed = derive_seed(blueprint.seed, _SEED_EVALUATION, policy)
     make = partial(make_env, blueprint.env_name, config, placement)
-    generator = torch.Generator()
-    generator.manual_seed(seed)
+    spec = blueprint.env_spec
+    played = Policy(make_model(blueprint, policy), spec.observation_space, spec.action_space)
+    played.generator.manual_seed(seed)
     return Evaluator(
-        policy=policy,
-        model=make_model(blueprint, policy),
+        index=policy,
+        policy=played,
         make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
         weights=blueprint.weights[policy],
         counters=blueprint.counters,
@@ -182,7 +182,6 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
         ),
-        generator=generator,
         reports=reports,
     )
 
@@ -221,7 +220,8 @@ def make_learner(blueprint: Blueprint, policy: int, reports: Reports) -> Learner
     # What a GPU multiplies says nothing of what is left for the processor.
     of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
-    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
+    added = {"env_spec": blueprint.env_spec.to_data()}
+    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints, added)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
         # that outlives its Runner.
         _lock_checkpoints(checkpoints.path)
