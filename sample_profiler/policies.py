@@ -109,13 +109,19 @@ def restore_policy(
         )
     try:
         model.load_state_dict(state["model"])
+        trained_frames = int(state["frames"])
     except _UNFITTING as error:
         raise CheckpointError(
             f"the checkpoint in {path} is not of this network ({describe_mismatch(error)}): leave out flags of the "
             "network that it was not trained with, and register the same encoder, core and decoder as for training"
         ) from None
-    model = model.to(_find_device(device))
-    return Policy(model, spec.observation_space, spec.action_space, has_normalized_values=config.loss.normalize_returns)
+    return Policy(
+        model.to(_find_device(device)),
+        spec.observation_space,
+        spec.action_space,
+        has_normalized_values=config.loss.normalize_returns,
+        trained_frames=trained_frames,
+    )
 
 
 def _find_run(path: Path) -> RunFolder:

@@ -78,6 +78,7 @@ class ScriptedEnv:
         return self._observe(), rewards, terminated, truncated, infos
 
     ends_apart = False
+    wants_training_info = False
 
     def ended_agents(self, terminated: list[bool], truncated: list[bool], infos: list[dict[str, Any]]) -> list[int]:
         ended = [a for a in range(self.num_agents) if terminated[a] or truncated[a]]

@@ -101,6 +101,11 @@ class Player:
         self._deterministic = deterministic
         self._states = torch.zeros(num_agents, policy.state_size)
 
+    @property
+    def trained_frames(self) -> int:
+        """Frames that the policy has been trained on."""
+        return self._policy.trained_frames
+
     @torch.inference_mode()
     def begin_episodes(self, agents: Sequence[int]) -> None:
         """Forget what agents have seen."""
@@ -147,6 +152,7 @@ def _play(
 ) -> Iterator[PlayedEpisode | None]:
     timing = get_timing()
     agents = range(env.num_agents)
+    env.set_training_info(player.trained_frames)
     with timing.add_time(ENV_RESET):
         observations = env.reset()
     player.begin_episodes(agents)
@@ -338,6 +344,7 @@ class Evaluator:
         with self.timing.add_time("load_weights"):
             self._weights.load_into(self._policy.state_dict())
             self._policy.refresh()
+        self._policy.trained_frames = trained_frames
         self._frames = trained_frames
         self._next_frames = (trained_frames // self._options.every_frames + 1) * self._options.every_frames
         self._places = Places(self._env, self._options.num_episodes)

@@ -26,6 +26,7 @@ from sample_profiler.envs.contract import (
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
+from sample_profiler.envs.training_info import find_listeners, training_info
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
@@ -77,6 +78,7 @@ class AgentsEnv:
         self._env: Any = None
         with self._named("its constructor"):
             self._env = make()
+            self._listeners = find_listeners(self._env)
         self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
         self._seed: int | None = seed
@@ -228,6 +230,24 @@ class AgentsEnv:
             observations: of each agent, in which its action mask is, if it has one.
         """
         return np.stack([draw_action(self._action_space, each.get(ACTION_MASK_KEY)) for each in observations])
+
+    @property
+    def wants_training_info(self) -> bool:
+        """Whether anything in the environment wants to be told how far the training is."""
+        return bool(self._listeners)
+
+    def set_training_info(self, num_frames: int) -> None:
+        """Tell the environment how far the training is: its own `set_training_info`, through all wrappers.
+
+        Args:
+            num_frames: that the policy has been trained on.
+
+        Raises:
+            EnvError: its own `set_training_info` raised.
+        """
+        with self._named("set_training_info"):
+            for listener in self._listeners:
+                listener(training_info(num_frames))
 
     def render(self) -> Any:
         """Return what the environment renders: a picture `[height, width, 3]` in the mode "rgb_array".

@@ -57,6 +57,7 @@ class Policy:
         state_size: S, width of one agent's recurrent state; that of a policy without memory stays what it is.
         device: where the network is.
         generator: draws actions; `policy.generator.manual_seed(1)` makes them repeatable.
+        trained_frames: that it has been trained on.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Policy:
         action_space: gymnasium.Space[Any],
         *,
         has_normalized_values: bool = True,
+        trained_frames: int = 0,
     ) -> None:
         """Take a network over; `refresh` after each change of its weights.
 
@@ -74,7 +76,9 @@ class Policy:
             observation_space: of one agent, flat.
             action_space: of one agent.
             has_normalized_values: whether its values are in units of normalized returns.
+            trained_frames: that it has been trained on.
         """
+        self.trained_frames = trained_frames
         self.observation_space = observation_space
         self.action_space = action_space
         self.state_size = model.state_size

@@ -146,6 +146,23 @@ def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
     assert evaluation.frames == 6000
 
 
+def test_the_environment_is_told_how_far_the_training_is(make_evaluator, parts):
+    class Told(Push):
+        frames = ()
+
+        def set_training_info(self, info):
+            self.frames = (*self.frames, info["approx_total_training_steps"])
+
+    inside = Told()
+    _, weights, counters, reports = parts
+    evaluator = make_evaluator(AgentsEnv(lambda: inside, inspect_env(Push()), "push", 8, 1))
+    weights.publish(parts[0].state_dict(), 1)
+    for trained in (0, 1016, 2000):
+        counters.trained_frames[0] = trained
+        look(evaluator, reports)
+    assert inside.frames == (1016, 2000)
+
+
 @pytest.mark.parametrize(
     ("trained", "play_s", "told"),
     [

@@ -20,6 +20,7 @@ from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters, EpisodesFinished
 from sample_profiler.components.rollout_worker.env_times import RecentEnvTimes, with_resets
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
+from sample_profiler.components.rollout_worker.training_news import TrainingNews
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
@@ -100,6 +101,7 @@ class RolloutWorkerOptions:
         frames_per_step: what one agent step counts for in statistics.
         bad_numbers: what follows where an environment returns numbers that are not finite.
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
+        first_frames: by policy: that it had been trained on when the run began; empty: none.
     """
 
     sampling: SamplingOptions
@@ -107,6 +109,7 @@ class RolloutWorkerOptions:
     frames_per_step: int
     bad_numbers: BadNumbers
     is_replacement: bool = False
+    first_frames: tuple[int, ...] = ()
 
 
 class RolloutWorker:
@@ -176,6 +179,9 @@ class RolloutWorker:
         except BaseException:
             self._close_envs()
             raise
+        first_frames = options.first_frames or (0,) * len(ports.requests)
+        groups = plan.groups_of(index)
+        self._news = TrainingNews(self._envs, groups, options.sampling, counters, first_frames, self.timing)
         self._children_time = ChildrenTime()
         self._env_times = RecentEnvTimes(len(self._envs), self._steps_of_an_env())
 
@@ -184,8 +190,8 @@ class RolloutWorker:
         return [Input(self._ports.actions, self._on_actions), Input(self._ports.free, self._on_free)]
 
     def timers(self) -> list[Timer]:
-        """Report finished episodes from time to time."""
-        return [Timer(_REPORT_INTERVAL_S, self.report_episodes)]
+        """Report finished episodes from time to time, and tell environments how far the training is."""
+        return [Timer(_REPORT_INTERVAL_S, self.report_episodes), *self._news.timers()]
 
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, the slowest environment, and games' time."""
@@ -230,6 +236,7 @@ class RolloutWorker:
         if self._has_begun:
             return
         self._has_begun = True
+        self._news.tell()
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
             self.beat(pause_s, is_starting=True)
@@ -372,6 +379,7 @@ class RolloutWorker:
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
                 return
             self._waiting.popleft()
+            self._news.begin_rollout()
             with self.timing.add_time("overhead"):
                 group.begin_rollout(np.array([self._free[p].popleft() for p in group.policies], dtype=np.int32))
             self._request_actions(group)

@@ -28,6 +28,7 @@ from sample_profiler.runtime.machine.machine import choose_training_threads, der
 from sample_profiler.runtime.messages.channels import Channel, Reports
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
+from sample_profiler.storage.checkpoint_names import newest_frames
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
+            first_frames=tuple(
+                newest_frames(blueprint.run_folder, policy, config.saving.load_checkpoint_kind)
+                for policy in range(sampling.num_policies)
+            ),
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
