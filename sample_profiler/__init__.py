@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from sample_profiler.collector.collector import Collector
     from sample_profiler.envs import register_env
     from sample_profiler.model.policy import Policy, PolicyEvaluation
-    from sample_profiler.model.registry import register_core, register_decoder, register_encoder
+    from sample_profiler.model.registry import (
+        register_actor_critic,
+        register_core,
+        register_decoder,
+        register_encoder,
+    )
     from sample_profiler.policies import load_policy
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
@@ -63,6 +68,7 @@ __all__ = [
     "profile_range",
     "profile_session",
     "read_session",
+    "register_actor_critic",
     "register_core",
     "register_decoder",
     "register_encoder",
@@ -97,6 +103,7 @@ _MODULE_OF_NAME = {
     "profile_range": "sample_profiler.profiling.ranges",
     "profile_session": "sample_profiler.profiling",
     "read_session": "sample_profiler.profiling",
+    "register_actor_critic": "sample_profiler.model.registry",
     "register_core": "sample_profiler.model.registry",
     "register_decoder": "sample_profiler.model.registry",
     "register_encoder": "sample_profiler.model.registry",

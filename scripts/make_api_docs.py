@@ -53,8 +53,8 @@ def make_sections() -> list[Section]:
             "What is registered before `train` is called reaches the processes that need it.",
             [
                 *_names(PACKAGE, "register_env register_env>MakeEnv register_env>MakeEnv>EnvPlacement"),
-                *_names(PACKAGE, "register_encoder register_core register_decoder register_policy_mapping"),
-                *_names(PACKAGE, "envs.wrappers.skip_and_stack"),
+                *_names(PACKAGE, "register_encoder register_core register_decoder register_actor_critic"),
+                *_names(PACKAGE, "register_policy_mapping envs.wrappers.skip_and_stack"),
                 *_names(PACKAGE, "config.option config.option>Limits"),
             ],
         ),

@@ -56,7 +56,15 @@ def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) == {
         *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
         *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
-        *("RunObserver", "register_core", "register_decoder", "Policy", "PolicyEvaluation", "load_policy"),
+        *(
+            "RunObserver",
+            "register_actor_critic",
+            "register_core",
+            "register_decoder",
+            "Policy",
+            "PolicyEvaluation",
+            "load_policy",
+        ),
         "register_encoder",
         "register_policy_mapping",
         *timers.__all__,

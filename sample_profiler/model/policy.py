@@ -15,7 +15,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from torch import Tensor
 
 from sample_profiler.errors import PolicyError
-from sample_profiler.model.actor_critic import ActorCritic
+from sample_profiler.model.policy_network import PolicyNetwork
 from sample_profiler.spaces import action_converter, flatten_observation, is_in_range, is_lossless, value_range
 
 __all__ = ["Policy", "PolicyEvaluation"]
@@ -62,7 +62,7 @@ class Policy:
 
     def __init__(
         self,
-        model: ActorCritic,
+        model: PolicyNetwork,
         observation_space: spaces.Dict,
         action_space: gymnasium.Space[Any],
         *,

@@ -46,6 +46,8 @@ def num_weights(
         action_space: of one agent.
         parts: of the user's own. With them the count is a lower bound: what they have is not known.
     """
+    if parts is not None and parts.actor_critic is not None:
+        return 0
     trunk = _trunk(options, observation_spaces, parts or ModelParts())
     num_trunks = 1 if options.actor_critic_share_weights else 2
     action_head = sum(_action_head(part, trunk.output_size, options) for part in action_parts(action_space))

@@ -11,7 +11,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import register_env
 from sample_profiler.envs.vector import VectorAgents
-from sample_profiler.spaces import action_parts, flatten_action, part_width
+from sample_profiler.model import registry as model_registry
+from sample_profiler.model.registry import register_actor_critic
+from sample_profiler.spaces import action_parts, flatten_action, num_action_parameters, part_width
 from tests.components.synchronous_run import Run
 
 NUM_DATASETS = 4  # the statistics of observations have changed several times by then
@@ -183,6 +185,52 @@ def test_with_every_space_inference_and_learner_agree_and_what_is_forbidden_is_n
     assert np.max(differences) < 1e-5
     after = dict(run.trainer.model.named_parameters())
     assert [name for name, weights in before.items() if torch.equal(weights, after[name])] == []
+
+
+class Summing(torch.nn.Module):
+    """A network of one's own that sums up what it has seen."""
+
+    def __init__(self, num_parameters, state_size=4):
+        super().__init__()
+        self.state_size = state_size
+        self.encoder = torch.nn.LazyLinear(state_size)
+        self.actor, self.critic = torch.nn.Linear(state_size, num_parameters), torch.nn.Linear(state_size, 1)
+
+    def forward_head(self, observations):
+        return self.encoder(torch.cat([each.flatten(1) for each in observations.values()], dim=1)).tanh()
+
+    def forward_core(self, head, states):
+        states = 0.5 * states + head
+        return states, states
+
+    def forward_core_sequence(self, head, states, starts_episode):
+        outputs = []
+        for t in range(head.shape[1]):
+            output, states = self.forward_core(head[:, t], states * ~starts_episode[:, t, None])
+            outputs.append(output)
+        return torch.stack(outputs, dim=1)
+
+    def forward_tail(self, core):
+        return self.actor(core), self.critic(core).squeeze(-1)
+
+
+@pytest.mark.parametrize("action_space", ACTION_SPACES, ids=str)
+def test_with_a_network_of_ones_own_they_agree_as_well(make_blueprint, make_component, monkeypatch, action_space):
+    monkeypatch.setattr(model_registry, "_makers", {})
+    register_actor_critic(lambda cfg, seen, actions: Summing(num_action_parameters(actions)), state_size=4)
+    env = AnySpaces(OBSERVATION_SPACES[1], action_space)
+    register_env("wandering", lambda *_, **__: AnySpaces(OBSERVATION_SPACES[1], action_space))
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", "--learning_rate=0.01", "--recurrence=8")
+    run, differences = Run(make_blueprint(*flags, "--use_rnn=True", env=env), make_component), []
+
+    def compare(batches):
+        for batch, _ in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            off = values - batch.steps.flat().values
+            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
 
 
 class Random(gymnasium.Env):

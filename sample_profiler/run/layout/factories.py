@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.rollout_worker.self_serving_worker import SelfServingWorker
     from sample_profiler.config import Config
     from sample_profiler.envs.contract import EnvSpec
-    from sample_profiler.model import ActorCritic
+    from sample_profiler.model import PolicyNetwork
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
@@ -300,7 +300,7 @@ def _measure_device(blueprint: Blueprint, timing: Timing) -> None:
         device_clock.mark_distorted(timing)
 
 
-def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
+def make_model(blueprint: Blueprint, policy: int) -> PolicyNetwork:
     """Build the network of a policy: with the same weights wherever it is built."""
     import torch
 
@@ -326,7 +326,7 @@ def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
         make_network(config, env_spec)
 
 
-def make_network(config: Config, spec: EnvSpec) -> ActorCritic:
+def make_network(config: Config, spec: EnvSpec) -> PolicyNetwork:
     """Build the network that a configuration describes for an environment, registered parts of it included.
 
     Raises:
