@@ -15,6 +15,7 @@ from sample_profiler.version import __version__
 
 if TYPE_CHECKING:
     from sample_profiler.cli.enjoy import enjoy
+    from sample_profiler.cli.playing.evaluate import evaluate
     from sample_profiler.cli.train import train
     from sample_profiler.collector.collector import Collector
     from sample_profiler.envs import register_env
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "add_metadata",
     "enjoy",
+    "evaluate",
     "get_timer_root",
     "get_timer_stack_for_thread",
     "get_timer_tree",
@@ -93,6 +95,7 @@ _MODULE_OF_NAME = {
     "Timing": "sample_profiler.profiling",
     "add_metadata": "sample_profiler.timers",
     "enjoy": "sample_profiler.cli.enjoy",
+    "evaluate": "sample_profiler.cli.playing.evaluate",
     "get_timer_root": "sample_profiler.timers",
     "get_timer_stack_for_thread": "sample_profiler.timers",
     "get_timer_tree": "sample_profiler.timers",

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
-    *("BATCHER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER", "ComponentId"),
-    "rollout_worker_index",
+    *("BATCHER", "EVALUATION_WORKER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER"),
+    *("ComponentId", "rollout_worker_index"),
 ]
 
 BATCHER = "Batcher"
+EVALUATION_WORKER = "EvaluationWorker"
 EVALUATOR = "Evaluator"
 INFERENCE_WORKER = "InferenceWorker"
 LEARNER = "Learner"

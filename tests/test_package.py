@@ -54,7 +54,7 @@ def test_a_script_can_be_recorded_and_read_with_names_of_the_package_alone(tmp_p
 def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
-        *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
+        *("Collector", "Timing", "__version__", "enjoy", "evaluate", "get_timing", "register_env", "train"),
         *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
         *(
             "RunObserver",
