@@ -19,7 +19,7 @@ import torch
 from gymnasium import spaces
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.model import ActorCritic, make_actor_critic
+from sample_profiler.model import PolicyNetwork, make_actor_critic
 from sample_profiler.ppo import losses
 
 NUM_SEQUENCES = 64
@@ -59,7 +59,7 @@ def make_minibatch(state_size: int) -> Minibatch:
     )
 
 
-def make_network() -> ActorCritic:
+def make_network() -> PolicyNetwork:
     """Make the network of the ViZDoom benchmark."""
     return make_actor_critic(
         ModelOptions(),
@@ -69,7 +69,7 @@ def make_network() -> ActorCritic:
     )
 
 
-def loss_of(network: ActorCritic, batch: Minibatch, head: torch.Tensor, sequences: slice) -> torch.Tensor:
+def loss_of(network: PolicyNetwork, batch: Minibatch, head: torch.Tensor, sequences: slice) -> torch.Tensor:
     """Return PPO's loss over some sequences, from their encodings."""
     rows = slice(sequences.start * NUM_STEPS, sequences.stop * NUM_STEPS)
     block = head.view(-1, NUM_STEPS, head.shape[-1])
@@ -89,13 +89,13 @@ def micro_batches(num_sequences: int) -> Iterable[slice]:
     return (slice(start, start + num_sequences) for start in range(0, NUM_SEQUENCES, num_sequences))
 
 
-def encode(network: ActorCritic, batch: Minibatch, sequences: slice) -> torch.Tensor:
+def encode(network: PolicyNetwork, batch: Minibatch, sequences: slice) -> torch.Tensor:
     """Return the encodings of some sequences."""
     rows = slice(sequences.start * NUM_STEPS, sequences.stop * NUM_STEPS)
     return network.forward_head(network.normalize({"obs": batch.images[rows]}))
 
 
-def train_in_micro_batches(network: ActorCritic, batch: Minibatch, num_sequences: int, precision: Precision) -> None:
+def train_in_micro_batches(network: PolicyNetwork, batch: Minibatch, num_sequences: int, precision: Precision) -> None:
     """Take every micro-batch through the whole network and back."""
     network.zero_grad()
     for sequences in micro_batches(num_sequences):
@@ -104,7 +104,7 @@ def train_in_micro_batches(network: ActorCritic, batch: Minibatch, num_sequences
         torch.autograd.backward(loss)
 
 
-def train_split_at_the_head(network: ActorCritic, batch: Minibatch, num_sequences: int, precision: Precision) -> None:
+def train_split_at_the_head(network: PolicyNetwork, batch: Minibatch, num_sequences: int, precision: Precision) -> None:
     """Take micro-batches through the encoder, the whole minibatch through the rest, and go back the same way."""
     network.zero_grad()
     pieces = list(micro_batches(num_sequences))
@@ -119,7 +119,7 @@ def train_split_at_the_head(network: ActorCritic, batch: Minibatch, num_sequence
 
 
 @torch.inference_mode()
-def infer(network: ActorCritic, batch: Minibatch, num_rows: int, precision: Precision) -> None:
+def infer(network: PolicyNetwork, batch: Minibatch, num_rows: int, precision: Precision) -> None:
     """Draw actions for all steps of the minibatch."""
     states = torch.zeros(num_rows, network.state_size)
     generator = torch.Generator().manual_seed(0)

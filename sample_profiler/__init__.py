@@ -15,10 +15,18 @@ from sample_profiler.version import __version__
 
 if TYPE_CHECKING:
     from sample_profiler.cli.enjoy import enjoy
+    from sample_profiler.cli.playing.evaluate import evaluate
     from sample_profiler.cli.train import train
     from sample_profiler.collector.collector import Collector
     from sample_profiler.envs import register_env
-    from sample_profiler.model.registry import register_core, register_decoder, register_encoder
+    from sample_profiler.model.policy import Policy, PolicyEvaluation
+    from sample_profiler.model.registry import (
+        register_actor_critic,
+        register_core,
+        register_decoder,
+        register_encoder,
+    )
+    from sample_profiler.policies import load_policy
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.run.extensions.component import RunComponent
@@ -43,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Collector",
     "GaugeNode",
+    "Policy",
+    "PolicyEvaluation",
     "RunComponent",
     "RunObserver",
     "TimerNode",
@@ -51,15 +61,18 @@ __all__ = [
     "__version__",
     "add_metadata",
     "enjoy",
+    "evaluate",
     "get_timer_root",
     "get_timer_stack_for_thread",
     "get_timer_tree",
     "get_timing",
     "hierarchical_timer",
+    "load_policy",
     "merge_gauges",
     "profile_range",
     "profile_session",
     "read_session",
+    "register_actor_critic",
     "register_core",
     "register_decoder",
     "register_encoder",
@@ -76,6 +89,8 @@ __all__ = [
 _MODULE_OF_NAME = {
     "Collector": "sample_profiler.collector.collector",
     "GaugeNode": "sample_profiler.timers",
+    "Policy": "sample_profiler.model.policy",
+    "PolicyEvaluation": "sample_profiler.model.policy",
     "RunComponent": "sample_profiler.run.extensions.component",
     "RunObserver": "sample_profiler.run.observers",
     "TimerNode": "sample_profiler.timers",
@@ -83,15 +98,18 @@ _MODULE_OF_NAME = {
     "Timing": "sample_profiler.profiling",
     "add_metadata": "sample_profiler.timers",
     "enjoy": "sample_profiler.cli.enjoy",
+    "evaluate": "sample_profiler.cli.playing.evaluate",
     "get_timer_root": "sample_profiler.timers",
     "get_timer_stack_for_thread": "sample_profiler.timers",
     "get_timer_tree": "sample_profiler.timers",
     "get_timing": "sample_profiler.profiling",
     "hierarchical_timer": "sample_profiler.timers",
+    "load_policy": "sample_profiler.policies",
     "merge_gauges": "sample_profiler.timers",
     "profile_range": "sample_profiler.profiling.ranges",
     "profile_session": "sample_profiler.profiling",
     "read_session": "sample_profiler.profiling",
+    "register_actor_critic": "sample_profiler.model.registry",
     "register_core": "sample_profiler.model.registry",
     "register_decoder": "sample_profiler.model.registry",
     "register_encoder": "sample_profiler.model.registry",

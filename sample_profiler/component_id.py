@@ -6,12 +6,21 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
-    *("BATCHER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER", "SLEEPERS"),
-    "ComponentId",
-    "rollout_worker_index",
+    *(
+        "BATCHER",
+        "EVALUATION_WORKER",
+        "EVALUATOR",
+        "INFERENCE_WORKER",
+        "LEARNER",
+        "ROLLOUT_WORKER",
+        "RUNNER",
+        "SLEEPERS",
+    ),
+    *("SLEEPERS", "ComponentId", "rollout_worker_index"),
 ]
 
 BATCHER = "Batcher"
+EVALUATION_WORKER = "EvaluationWorker"
 EVALUATOR = "Evaluator"
 INFERENCE_WORKER = "InferenceWorker"
 LEARNER = "Learner"

@@ -19,6 +19,7 @@
     ├── CheckpointError        a checkpoint that cannot be read or does not fit
     ├── MessageError           a message between components that cannot be sent
     ├── ModelError             a part of a network of one's own that cannot be used
+    ├── PolicyError            observations, states or a device that a policy cannot take
     ├── TrainingError          a training step that cannot be taken
     └── VideoError             a video that cannot be written
 """
@@ -129,6 +130,10 @@ class MessageError(SampleProfilerError):
 
 class ModelError(SampleProfilerError):
     """A part of a network of one's own that cannot be used."""
+
+
+class PolicyError(SampleProfilerError):
+    """Observations, states or a device that a policy cannot take, or a policy that there is none of."""
 
 
 class TrainingError(SampleProfilerError):

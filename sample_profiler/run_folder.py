@@ -51,6 +51,7 @@ class RunFolder:
           profile/trace.json.gz             the timeline of `sample-profiler trace`
           benchmark.json                    throughput and machine, with --benchmark; with --thresholds times to them
           replay                            the video of --save_video, with .mp4 or .gif behind it
+          eval_p{policy}                    results of `sample-profiler eval`, with .csv or .json behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
 
     Args:
@@ -119,6 +120,10 @@ class RunFolder:
     def replay(self) -> Path:
         """A video of the policy, but for the end of its name, which says what it is."""
         return self.path / "replay"
+
+    def evaluation(self, policy: int) -> Path:
+        """Return where the results of evaluating a policy are, but for the end of the name, which says what it is."""
+        return self.path / f"eval_p{policy}"
 
     @property
     def compared(self) -> Path:

@@ -45,15 +45,16 @@ def make_sections() -> list[Section]:
         Section(
             "Training and playing",
             "A training script is one call of `train` ([quickstart](quickstart.md)).",
-            _names(PACKAGE, "train enjoy Collector"),
+            _names(PACKAGE, "train enjoy evaluate Collector load_policy Policy PolicyEvaluation"),
+            chosen={"Policy": ("initial_states", "act", "evaluate")},
         ),
         Section(
             "Environments, networks, policies",
             "What is registered before `train` is called reaches the processes that need it.",
             [
                 *_names(PACKAGE, "register_env register_env>MakeEnv register_env>MakeEnv>EnvPlacement"),
-                *_names(PACKAGE, "register_encoder register_core register_decoder register_policy_mapping"),
-                *_names(PACKAGE, "envs.wrappers.skip_and_stack"),
+                *_names(PACKAGE, "register_encoder register_core register_decoder register_actor_critic"),
+                *_names(PACKAGE, "register_policy_mapping envs.wrappers.skip_and_stack"),
                 *_names(PACKAGE, "config.option config.option>Limits"),
             ],
         ),

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from sample_profiler.config import FlagDescription, describe_parts
-from sample_profiler.config.parts import EvaluationOptions
+from sample_profiler.config.parts import EvaluationOptions, ManyEpisodesOptions
 from sample_profiler.config.values import LARGEST_FLOAT, SMALLEST_FLOAT
 from sf_examples.atari.atari_env import ATARI_DEFAULTS
 from sf_examples.gym.gym_env import GYM_DEFAULTS
@@ -31,14 +31,17 @@ A value comes from the command line, else from the `config.json` of the run that
 the environment family, else from the default below. `config.json` in the run's folder keeps every value and where it
 came from. When a run is resumed, values that were chosen automatically are chosen again.
 
-The flags of the last part are those of `enjoy_*`, which takes all others from the run's `config.json`.
+The flags of the last two parts are those of `enjoy_*` and of `sample-profiler eval`, which take all others from the
+run's `config.json`.
 """
 
 
 def make_page() -> str:
     """Return the text of docs/configuration.md."""
     blocks = [_INTRODUCTION]
-    for part in describe_parts([VizdoomOptions, EvaluationOptions]):
+    # Of the last two parts each program has one; some of their flags are the same.
+    *_, many_episodes = describe_parts([ManyEpisodesOptions])
+    for part in (*describe_parts([VizdoomOptions, EvaluationOptions]), many_episodes):
         rows = ["| flag | default | allowed | meaning |", "| --- | --- | --- | --- |"]
         rows += [_make_row(flag) for flag in part.flags]
         blocks.append(f"## {part.title}\n\n" + "\n".join(rows) + "\n")

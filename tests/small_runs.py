@@ -79,7 +79,7 @@ class ScriptedEnv:
         infos = [dict(self.last_infos) if is_over else {} for _ in range(self.num_agents)]
         return self._observe(), rewards, terminated, truncated, infos
 
-    ends_apart = offers_arrays = False
+    ends_apart = offers_arrays = wants_training_info = False
 
     def ended_agents(self, terminated: list[bool], truncated: list[bool], infos: list[dict[str, Any]]) -> list[int]:
         ended = [a for a in range(self.num_agents) if terminated[a] or truncated[a]]

@@ -41,6 +41,7 @@ ROWS = {
     "storage": 3,
     "components": 4,
     "foreign": 4,
+    "policies": 4,
     "run": 5,
     "collector": 6,
     "cli": 6,
@@ -56,7 +57,7 @@ ALLOWED_IN_A_ROW = {
 # Packages have rooms: folders, and modules that folders need, in rows. What is in none may import all of them.
 ROOMS = {
     "analysis": (("work_split",), ("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
-    "cli": (("common",), ("report",), ("capture", "training")),
+    "cli": (("common",), ("report",), ("capture", "playing", "training")),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
@@ -443,7 +444,7 @@ def test_what_every_process_of_a_run_imports_with_its_main_script_is_little():
 
 
 def test_train_and_enjoy_do_without_torch_until_flags_are_known_to_be_good():
-    for command in ("sample_profiler.cli.training.training", "sample_profiler.cli.playing"):
+    for command in ("sample_profiler.cli.training.training", "sample_profiler.cli.playing.playing"):
         loaded = modules_after(f"import {command}")
         assert command in loaded
         assert "torch" not in loaded, command
@@ -453,4 +454,6 @@ def test_the_command_knows_its_command_lines_without_what_only_one_of_them_needs
     loaded = modules_after("import sample_profiler.cli.main")
     assert "sample_profiler.cli.whatif" in loaded
     assert not loaded & {"torch", "tensorboard", "rich", "vizdoom", "gymnasium", "psutil", "sample_profiler.envs"}
-    assert not loaded & {f"sample_profiler.cli.{name}" for name in ("training.training", "playing", "capture.progress")}
+    assert not loaded & {
+        f"sample_profiler.cli.{name}" for name in ("training.training", "playing.playing", "capture.progress")
+    }

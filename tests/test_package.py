@@ -54,9 +54,12 @@ def test_a_script_can_be_recorded_and_read_with_names_of_the_package_alone(tmp_p
 def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
-        *("Collector", "Timing", "__version__", "enjoy", "get_timing", "register_env", "train"),
+        *("Collector", "Timing", "__version__", "enjoy", "evaluate", "get_timing", "register_env", "train"),
         *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
-        *("RunComponent", "RunObserver", "register_core", "register_decoder"),
+        *(
+            *("RunComponent", "RunObserver", "register_actor_critic", "register_core", "register_decoder"),
+            *("Policy", "PolicyEvaluation", "load_policy"),
+        ),
         "register_encoder",
         "register_policy_mapping",
         *timers.__all__,

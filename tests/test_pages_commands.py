@@ -24,7 +24,7 @@ from tests.pages import PAGES, ROOT, commands
 
 COMMANDS = [pytest.param(words, id=shlex.join(words)[:80]) for page in PAGES for words in commands(page)]
 READING = {"diff", "report", "status", "trace"}  # what runs have left: quick
-RUNNING = {"enjoy", "train"}  # argparse leaves their flags to those who run something
+RUNNING = {"enjoy", "eval", "train"}  # argparse leaves their flags to those who run something
 BIN = ".venv/bin/"
 
 
@@ -54,7 +54,8 @@ def understand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Cal
     def check(main: Callable[..., Any], argv: Sequence[str]) -> None:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
-        for name in ("sample_profiler.cli.training.training", "sample_profiler.cli.playing"):
+        for name in ("training.training", "playing.playing", "playing.evaluating"):
+            name = f"sample_profiler.cli.{name}"
             monkeypatch.setattr(importlib.import_module(name), "parse_run_config", parse_run_only)
         # It parses twice: its own flags, and those of the family of the environment.
         monkeypatch.setattr(importlib.import_module("benchmarks.env_alone"), "measure_alone", measure_nothing)

@@ -25,10 +25,10 @@ PROFILING = ROOT / "docs" / "profiling.md"
 PROGRAMS = [program for page in PAGES for program in code_blocks(page, "python")]
 
 
-def run_program(path: Path, flags: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """Run a program in its own folder until it ends well, and return what it printed."""
+def run_program(path: Path, words: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """Run Python in the folder of a program until it ends well, and return what it printed."""
     result = subprocess.run(
-        [sys.executable, str(path), *flags],
+        [sys.executable, *words],
         env={**os.environ, **(variables or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -75,11 +75,13 @@ class Use:
         flags: of its command line.
         prints: what is among its output, a regular expression.
         leaves: files below the folder that it runs in, and what is in them.
+        trained: name of the run of CartPole-v1 that it finds; empty: none.
     """
 
     flags: tuple[str, ...] = ()
     prints: str = ""
     leaves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    trained: str = ""
 
 
 PARALLEL_RUN = (
@@ -92,6 +94,7 @@ TRACES = tuple(f"traces/worker_{worker}.json" for worker in range(2))
 USES = {  # by what is in the program and in no other
     "class Reach(": Use(PARALLEL_RUN, A_REACH, {"train_dir/reach/report.html": ("physics",)}),
     "class Walk(": Use(),
+    "load_policy(": Use(prints=r"(?m)^\d+\.\d+ -?\d+\.\d+$", trained="cartpole"),
     "class Fading(": Use(SMALL_RUN, r"Collected \{0: \d{4}\}", {"train_dir/fading/report.html": ("env_step",)}),
     "timing.timeit(": Use(prints="MyProfile tree view:"),
     "def step(self, action):\n    with get_timing()": Use(),
@@ -127,7 +130,11 @@ def test_programs_run_as_they_stand_and_do_what_the_page_says(mark: str, tmp_pat
     with profile_session(tmp_path / "train_dir" / "make_run", "make_run") as timing, timing.add_time("env_step"):
         pass
     are_ranges_armed = "profile_range" in program or "enable_profile" in program
-    assert re.search(use.prints, run_program(path, use.flags, {RANGES_VARIABLE: "1" if are_ranges_armed else ""}))
+    if use.trained:
+        words = ("-m", "sample_profiler", "train", "CartPole-v1", f"--experiment={use.trained}", *SMALL_RUN)
+        run_program(path, words)
+    words = (str(path), *use.flags)
+    assert re.search(use.prints, run_program(path, words, {RANGES_VARIABLE: "1" if are_ranges_armed else ""}))
     for name, texts in use.leaves.items():
         written = (tmp_path / name).read_text(encoding="utf-8")
         assert [text for text in texts if text not in written] == [], name

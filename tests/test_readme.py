@@ -52,6 +52,7 @@ def flags_of_the_command() -> set[str]:
             ["compare"],
             ["diff"],
             ["enjoy"],
+            ["eval"],
             ["report"],
             ["status"],
             ["trace"],

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import argparse
 
     from sample_profiler.cli.common.arguments import Commands
+    from sample_profiler.cli.playing.results import PlayResult
+    from sample_profiler.components.evaluation import PlayedEpisode
 
 __all__ = ["add_parser", "enjoy", "run"]
 
@@ -50,7 +52,7 @@ def enjoy(
     *,
     extra_parts: Sequence[type] = (),
     defaults: Mapping[str, Any] | None = None,
-) -> int:
+) -> PlayResult:
     """Play a policy of a run as a command line says.
 
     Args:
@@ -60,16 +62,20 @@ def enjoy(
         defaults: values the family has instead of the flags' own defaults, by flag.
 
     Returns:
-        Exit status: 0: all episodes were played; 2: the run, its flags or the environment cannot be used; 129,
-        130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it.
+        Exit status, for `sys.exit`: 0: all episodes were played; 2: the run, its flags or the environment cannot be
+        used; 129, 130 or 143: a closed terminal (SIGHUP), Ctrl+C or SIGTERM ended it. It also has the `episodes` that
+        were played to their end, and their `mean_reward`.
     """
     argv = sys.argv[1:] if argv is None else argv
     return _enjoy(Program(argv, (*extra_parts, EvaluationOptions), defaults))
 
 
-def _enjoy(program: Program) -> int:
-    if program.has_shown_help():
-        return 0
-    from sample_profiler.cli.playing import play_as_told
+def _enjoy(program: Program) -> PlayResult:
+    from sample_profiler.cli.playing.results import PlayResult
 
-    return play_as_told(program)
+    if program.has_shown_help():
+        return PlayResult(0)
+    from sample_profiler.cli.playing.playing import play_as_told
+
+    episodes: list[PlayedEpisode] = []
+    return PlayResult(play_as_told(program, episodes), episodes)

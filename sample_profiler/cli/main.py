@@ -11,6 +11,7 @@ from sample_profiler.cli.capture import capture
 from sample_profiler.cli.common.arguments import CommandParser
 from sample_profiler.cli.common.problems import note
 from sample_profiler.cli.common.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
+from sample_profiler.cli.playing import evaluate
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
 from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
@@ -23,6 +24,7 @@ _ADD_PARSERS = (
     compare.add_parser,
     diff.add_parser,
     enjoy.add_parser,
+    evaluate.add_parser,
     import_checkpoint.add_parser,
     report.add_parser,
     status.add_parser,
@@ -42,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0: done; 1: a run is slower than it may be; 2: it cannot be done, and standard error says why; 130:
-        interrupted. Those of `train` and `enjoy` are what the functions of these names return.
+        interrupted. Those of `train`, `enjoy` and `eval` are what the functions of these names return.
     """
     parsed = argparse.Namespace(is_program=argv is None)
     arguments = _make_parser().parse_args(sys.argv[1:] if argv is None else argv, parsed)

@@ -21,7 +21,7 @@ from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
-from sample_profiler.model import ActorCritic
+from sample_profiler.model import PolicyNetwork
 from sample_profiler.profiling.captures.rollouts.profiler import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
@@ -79,7 +79,7 @@ class Collector(CapturesRollouts):
         ValueError: `policy` is not a network as the configuration describes it.
     """
 
-    def __init__(self, cfg: Config | Sequence[str], policy: ActorCritic | None = None) -> None:
+    def __init__(self, cfg: Config | Sequence[str], policy: PolicyNetwork | None = None) -> None:
         self.config = config = cfg if isinstance(cfg, Config) else parse_run_config(list(cfg))
         if config.sampling.num_policies != 1:
             problem = f"--num_policies={config.sampling.num_policies}: a Collector samples for one policy: use 1"
@@ -237,7 +237,7 @@ def _lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
     )
 
 
-def _find_policy(blueprint: Blueprint, policy: ActorCritic | None) -> ActorCritic:
+def _find_policy(blueprint: Blueprint, policy: PolicyNetwork | None) -> PolicyNetwork:
     """Return the caller's network, or a new one; inference has one of the same shape."""
     made = make_model(blueprint, 0)
     if policy is None:
@@ -253,5 +253,5 @@ def _find_policy(blueprint: Blueprint, policy: ActorCritic | None) -> ActorCriti
     return policy
 
 
-def _shapes(network: ActorCritic) -> dict[str, tuple[tuple[int, ...], Any]]:
+def _shapes(network: PolicyNetwork) -> dict[str, tuple[tuple[int, ...], Any]]:
     return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in network.state_dict().items()}

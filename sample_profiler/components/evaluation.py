@@ -20,7 +20,7 @@ from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import SampleProfilerError
-from sample_profiler.model import ActorCritic
+from sample_profiler.model.policy import Policy
 from sample_profiler.profiling import Timing, get_timing
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.machine.children_time import ChildrenTime
@@ -91,29 +91,32 @@ class Player:
     """Draws the actions of all agents of one environment from one policy.
 
     Args:
-        model: the policy.
+        policy: that plays.
         num_agents: of the environment.
-        generator: draws the actions; None: the most probable action is taken.
+        deterministic: whether the most probable action is taken.
     """
 
-    def __init__(self, model: ActorCritic, num_agents: int, generator: torch.Generator | None) -> None:
-        self._model = model.eval()
-        self._generator = generator
-        self._states = torch.zeros(num_agents, model.state_size)
+    def __init__(self, policy: Policy, num_agents: int, *, deterministic: bool = False) -> None:
+        self._policy = policy
+        self._deterministic = deterministic
+        self._states = torch.zeros(num_agents, policy.state_size)
+
+    @property
+    def trained_frames(self) -> int:
+        """Frames that the policy has been trained on."""
+        return self._policy.trained_frames
 
     @torch.inference_mode()
     def begin_episodes(self, agents: Sequence[int]) -> None:
         """Forget what agents have seen."""
         self._states[list(agents)] = 0.0
 
-    @torch.inference_mode()
     def act(self, observations: list[dict[str, Any]]) -> npt.NDArray[Any]:
         """Return the action of each agent, `[num_agents, action_width]`, and remember what was seen."""
-        batch = {key: torch.from_numpy(np.stack([each[key] for each in observations])) for key in observations[0]}
-        parameters, _, self._states = self._model(self._model.normalize(batch), self._states)
-        distribution = self._model.action_distribution(parameters)
-        actions = distribution.mode() if self._generator is None else distribution.draw(self._generator)[0]
-        return actions.numpy()
+        batch = {key: np.stack([each[key] for each in observations]) for key in observations[0]}
+        actions, self._states = self._policy.choose(batch, self._states, deterministic=self._deterministic)
+        numbers: npt.NDArray[Any] = actions.cpu().numpy()
+        return numbers
 
 
 def play(
@@ -149,6 +152,7 @@ def _play(
 ) -> Iterator[PlayedEpisode | None]:
     timing = get_timing()
     agents = range(env.num_agents)
+    env.set_training_info(player.trained_frames)
     with timing.add_time(ENV_RESET):
         observations = env.reset()
     player.begin_episodes(agents)
@@ -251,35 +255,32 @@ class Evaluator:
     """Plays episodes with the newest weights of a policy whenever it has been trained on so many more frames.
 
     Args:
-        policy: which.
-        model: a network like the Learner's; its weights are replaced.
+        index: of the policy.
+        policy: that plays, with a network like the Learner's, whose weights are replaced.
         make_env: builds the environment.
         weights: that the Learner publishes.
         counters: tell how far the training is.
         options: how it is evaluated.
-        generator: draws the actions.
         reports: where results go.
     """
 
     def __init__(
         self,
-        policy: int,
-        model: ActorCritic,
+        index: int,
+        policy: Policy,
         make_env: Callable[[], AgentsEnv],
         weights: PolicyWeights,
         counters: Counters,
         options: EvaluatorOptions,
-        generator: torch.Generator,
         reports: Reports,
     ) -> None:
-        self.name = str(ComponentId(EVALUATOR, policy))
-        self.timing = Timing(f"Evaluator {policy} profile")
+        self.name = str(ComponentId(EVALUATOR, index))
+        self.timing = Timing(f"Evaluator {index} profile")
+        self._index = index
         self._policy = policy
-        self._model = model
         self._weights = weights
         self._counters = counters
         self._options = options
-        self._generator = generator
         self._reports = reports
         self._next_frames = -1
         self._frames = 0
@@ -316,17 +317,17 @@ class Evaluator:
 
     def finish(self) -> None:
         """Leave an evaluation under way unfinished, and one that is due unbegun, and say so."""
-        trained = int(self._counters.trained_frames[self._policy])
+        trained = int(self._counters.trained_frames[self._index])
         message = "Policy %d: the evaluation after %s frames was not %s when the run ended: %d of %d episodes"
         if self._playing is not None:
             played = len(self._episodes)
-            logger.info(message, self._policy, f"{self._frames:,}", "finished", played, self._options.num_episodes)
+            logger.info(message, self._index, f"{self._frames:,}", "finished", played, self._options.num_episodes)
         elif 0 <= self._next_frames <= trained:
-            logger.info(message, self._policy, f"{trained:,}", "begun", 0, self._options.num_episodes)
+            logger.info(message, self._index, f"{trained:,}", "begun", 0, self._options.num_episodes)
         self._env.close()
 
     def _on_timer(self) -> None:
-        trained = int(self._counters.trained_frames[self._policy])
+        trained = int(self._counters.trained_frames[self._index])
         if self._next_frames < 0 and self._weights.version >= 0:  # a resumed run goes on where it was
             self._next_frames = (trained // self._options.every_frames + 1) * self._options.every_frames
         if self._playing is None and 0 <= self._next_frames <= trained:
@@ -341,17 +342,19 @@ class Evaluator:
 
     def _begin(self, trained_frames: int) -> None:
         with self.timing.add_time("load_weights"):
-            self._weights.load_into(self._model.state_dict())
+            self._weights.load_into(self._policy.state_dict())
+            self._policy.refresh()
+        self._policy.trained_frames = trained_frames
         self._frames = trained_frames
         self._next_frames = (trained_frames // self._options.every_frames + 1) * self._options.every_frames
         self._places = Places(self._env, self._options.num_episodes)
-        player = Player(self._model, self._env.num_agents, self._generator)
+        player = Player(self._policy, self._env.num_agents)
         self._playing = play(
             self._env, player, self._options.frames_per_step, repeats=1, bad_numbers=self._options.bad_numbers
         )
 
     def _end(self) -> None:
-        self._reports.send(describe_evaluation(self._policy, self._frames, self._episodes, self.name))
+        self._reports.send(describe_evaluation(self._index, self._frames, self._episodes, self.name))
         self._episodes, self._playing = [], None
 
 

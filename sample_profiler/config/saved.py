@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import field, make_dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, get_args
 
-from sample_profiler.config.assembly import Draft
-from sample_profiler.config.config import Config, Origin
+from sample_profiler.config.assembly import Draft, all_flags
+from sample_profiler.config.config import RESERVED_NAMES, Config, Origin
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import find_obstacle, written_whole
 from sample_profiler.run_folder import read_config_file
@@ -22,6 +24,7 @@ from sample_profiler.version import __version__
 
 FORMAT = 1
 
+_SCALARS = (bool, int, float, str)
 _CURE = "restore the file, or start anew with --restart_behavior=restart"
 
 
@@ -41,7 +44,9 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
         partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) -> Config:
+def load_config(
+    path: str | os.PathLike[str], extra_parts: Sequence[type] = (), *, keeps_unknown: bool = False
+) -> Config:
     """Read a configuration written by :func:`save_config`.
 
     The file is data: every value is checked against its field, and nothing in it is executed. Flags that the file does
@@ -50,12 +55,19 @@ def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) 
     Args:
         path: The file.
         extra_parts: Dataclasses with the options of the environment family.
+        keeps_unknown: Whether flags of a family that is not known here are options like any other, of a last part of
+            their own, instead of problems; those that no option can be are left out.
 
     Raises:
         ConfigError: The file cannot be read, or with all values that are not allowed.
     """
+    saved = _read_flags(Path(path))
+    if keeps_unknown:
+        extra_parts = (*extra_parts, _part_of_unknown(saved, all_flags(extra_parts)))
+        known = all_flags(extra_parts)
+        saved = {name: entry for name, entry in saved.items() if name in known}
     draft = Draft(extra_parts)
-    for name, entry in _read_flags(Path(path)).items():
+    for name, entry in saved.items():
         if isinstance(entry, dict) and "value" in entry and entry.get("origin") in get_args(Origin):
             draft.assign(name, entry["value"], entry["origin"], source=f"in {path}")
         else:
@@ -67,6 +79,25 @@ def load_config(path: str | os.PathLike[str], extra_parts: Sequence[type] = ()) 
         # Some problems are about values alone: say where these were found.
         problems = [text if str(path) in text else f"{path}: {text}" for text in error.problems]
         raise ConfigError(problems) from None
+
+
+def _part_of_unknown(saved: dict[str, Any], known: Iterable[str]) -> type:
+    """Return a part that has those of the saved flags that are not known, of the types that their values have."""
+    options: list[tuple[str, Any, Any]] = []
+    for name in sorted(saved.keys() - {*known, *RESERVED_NAMES}):
+        kind = _type_of(saved[name].get("value")) if isinstance(saved[name], dict) else None
+        if kind is not None and name.isidentifier() and not iskeyword(name) and not name.startswith("_"):
+            options.append((name, kind | None, field(default=None)))
+    return make_dataclass("SavedOptions", options, frozen=True, kw_only=True)
+
+
+def _type_of(value: Any) -> Any:
+    """Return the type of an option that can have a value, as JSON has it; None: none can."""
+    if not isinstance(value, list):
+        return str if value is None else type(value) if type(value) in _SCALARS else None
+    kinds = set(map(type, value)) or {str}
+    kind = float if kinds == {int, float} else kinds.pop() if len(kinds) == 1 else None
+    return tuple[kind, ...] if kind in _SCALARS else None  # type: ignore[valid-type]
 
 
 def names_in(path: Path) -> frozenset[str]:

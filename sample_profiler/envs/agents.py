@@ -22,11 +22,13 @@ from sample_profiler.envs.contract import (
     check_begun_episodes,
     check_reset_result,
     check_step_result,
+    describe_range,
     only_number,
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
 from sample_profiler.envs.methods import find_method
+from sample_profiler.envs.training_info import find_listeners, training_info
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.envs.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError, EnvError
@@ -38,7 +40,9 @@ from sample_profiler.spaces import (
     action_converter,
     draw_action,
     flatten_observation,
+    is_in_range,
     is_nested,
+    value_range,
 )
 
 __all__ = ["AgentsEnv"]
@@ -70,7 +74,7 @@ class AgentsEnv:
         EnvError: the environment's constructor raised; so do `reset` and `step` when the environment does.
         EnvContractError: from the first `reset` and `step`, and from those that end the first episode and begin the
             second: what they returned is not what the spaces say; from any: they returned what cannot be read, or an
-            observation outside of its Discrete space, which no network can take.
+            observation outside of its Discrete or MultiDiscrete space, which no network can take.
     """
 
     def __init__(self, make: Callable[[], Any], spec: EnvSpec, name: str, index: int, seed: int) -> None:
@@ -80,6 +84,7 @@ class AgentsEnv:
         self._env: Any = None
         with self._named("its constructor"):
             self._env = make()
+            self._listeners = find_listeners(self._env)
         self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
         self._seed: int | None = seed
@@ -95,19 +100,17 @@ class AgentsEnv:
         # What its methods returned last, in which to look for the cause when somebody cannot make sense of it.
         self._returned: dict[str, Any] = {}
         self._ranges = {
-            key: (int(space.start), int(space.start + space.n - 1))
-            for key, space in spec.observation_space.items()
-            if isinstance(space, spaces.Discrete)
+            key: bounds for key, space in spec.observation_space.items() if (bounds := value_range(space)) is not None
         }
         self._batched_shapes = {
             key: (spec.num_agents, *(space.shape or ())) for key, space in spec.observation_space.items()
         }
         # What makes an observation the flat dictionary that the spec says; None: it is one already.
         self._flatten: Callable[[Any], dict[str, Any]] | None = None
-        if not isinstance(self._env.observation_space, spaces.Dict):
+        if is_nested(self._env.observation_space):
+            self._flatten = partial(flatten_observation, keys=frozenset(spec.observation_space))
+        elif not isinstance(self._env.observation_space, spaces.Dict):
             self._flatten = _under_default_key
-        elif is_nested(self._env.observation_space):
-            self._flatten = flatten_observation
 
     @profile_range("AgentsEnv.reset")
     @checks_contract_on_error
@@ -301,6 +304,24 @@ class AgentsEnv:
         """
         return np.stack([draw_action(self._action_space, each.get(ACTION_MASK_KEY)) for each in observations])
 
+    @property
+    def wants_training_info(self) -> bool:
+        """Whether anything in the environment wants to be told how far the training is."""
+        return bool(self._listeners)
+
+    def set_training_info(self, num_frames: int) -> None:
+        """Tell the environment how far the training is: its own `set_training_info`, through all wrappers.
+
+        Args:
+            num_frames: that the policy has been trained on.
+
+        Raises:
+            EnvError: its own `set_training_info` raised.
+        """
+        with self._named("set_training_info"):
+            for listener in self._listeners:
+                listener(training_info(num_frames))
+
     def render(self) -> Any:
         """Return what the environment renders: a picture `[height, width, 3]` in the mode "rgb_array".
 
@@ -422,8 +443,9 @@ class AgentsEnv:
         for key, shape in self._batched_shapes.items():
             if arrays[key].shape != shape:
                 raise ValueError(f"observations {key!r} are of shape {arrays[key].shape} instead of {shape}")
-        for key in self._ranges:
-            self._check_range(key, (arrays[key].min(), arrays[key].max()), where)
+        for key, (first, last) in self._ranges.items():
+            if not is_in_range(arrays[key], first, last):
+                self._check_range(key, arrays[key], where)
         return arrays
 
     def _check_ranges(self, observations: Observations, where: str) -> None:
@@ -433,11 +455,9 @@ class AgentsEnv:
     def _check_range(self, key: str, values: Iterable[Any], where: str) -> None:
         first, last = self._ranges[key]
         for value in values:
-            if not first <= value <= last:
-                raise EnvContractError(
-                    f"{self._title}: {where}() returned observation {key!r} {value}; observation_space says {first} to "
-                    f"{last}"
-                )
+            if not is_in_range(value, first, last):
+                told = describe_range(value, first, last)
+                raise EnvContractError(f"{self._title}: {where}() returned observation {key!r} {told}")
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:

@@ -16,9 +16,9 @@ given; it is called after each step that ended some. A vector of environments is
 A reward is a number, and a flag True or False: of Python, of numpy, or an array or tensor of shape () or (1,), which
 counts as the one number in it. A list of one is none.
 
-An observation is an array, a number, or a dictionary of them, which may be nested. When an episode ends, ``step``
-returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not reset
-themselves.
+An observation is an array, a number, or a dictionary or tuple of them, which may be nested. When an episode ends,
+``step`` returns its *final* observation; the next ``reset`` returns the first of the next episode. Environments do not
+reset themselves.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ from gymnasium.vector import VectorEnv
 from sample_profiler.envs.forks import copies_ended
 from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
 from sample_profiler.spaces import (
-    DEFAULT_OBSERVATION_KEY,
     action_width,
     as_dict_space,
     flatten_observation,
-    is_nested,
+    is_in_range,
+    is_lossless,
+    num_entries,
     plain_space,
+    space_from_data,
+    space_to_data,
+    value_range,
 )
 
 __all__ = [
@@ -50,6 +54,7 @@ __all__ = [
     "check_begun_episodes",
     "check_reset_result",
     "check_step_result",
+    "describe_range",
     "env_probed",
     "inspect_env",
     "name_of_env",
@@ -81,14 +86,35 @@ class EnvSpec:
 
     Attributes:
         observation_space: Always a flat dictionary; a space that is none is found under the key ``obs``, entries of
-            nested ones under ``outer/inner``.
-        action_space: Discrete, MultiDiscrete, Box, or a Tuple of them.
+            nested ones under ``outer/inner``, of Tuples under their numbers.
+        action_space: Discrete, MultiDiscrete, MultiBinary, Box of floats, or a Tuple or Dict of them.
         num_agents: Number of agents, 1 or more.
     """
 
     observation_space: spaces.Dict
     action_space: gymnasium.Space[Any]
     num_agents: int = 1
+
+    def to_data(self) -> dict[str, Any]:
+        """Return plain data, for files."""
+        seen, taken = space_to_data(self.observation_space), space_to_data(self.action_space)
+        return {"observation_space": seen, "action_space": taken, "num_agents": self.num_agents}
+
+    @classmethod
+    def from_data(cls, data: Any) -> EnvSpec:
+        """Return what `to_data` has described.
+
+        Raises:
+            ValueError: The data are something else.
+        """
+        try:
+            seen, taken = space_from_data(data["observation_space"]), space_from_data(data["action_space"])
+            num_agents = int(data["num_agents"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it describes no environment: {type(error).__name__}: {error}") from None
+        if not isinstance(seen, spaces.Dict):
+            raise ValueError(f"{seen} is no dictionary")
+        return cls(observation_space=seen, action_space=taken, num_agents=num_agents)
 
 
 @contextlib.contextmanager
@@ -292,26 +318,31 @@ def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
 def _check_observation_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
     flat = as_dict_space(space)
     if not flat.spaces:
-        raise EnvContractError(f"environment {name}: observation_space is an empty Dict; it needs at least one entry")
+        raise EnvContractError(
+            f"environment {name}: observation_space is {space}, in which there is nothing; it needs at least one entry"
+        )
     for key, item in flat.spaces.items():
-        if isinstance(item, spaces.Discrete | spaces.MultiBinary):
+        where = f"observation_space[{key!r}]" if isinstance(space, spaces.Dict | spaces.Tuple) else "observation_space"
+        if isinstance(item, spaces.Text):
+            raise EnvContractError(
+                f"environment {name}: {where} is {item}, and networks read numbers: turn its words or letters into the "
+                "numbers of a MultiDiscrete or a Box in a wrapper, or leave it out there "
+                "(gymnasium.wrappers.FilterObservation)"
+            )
+        if isinstance(item, spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete):
             continue
         if not isinstance(item, spaces.Box) or item.dtype is None or item.dtype.kind not in "iuf":
-            where = f"observation_space[{key!r}]" if isinstance(space, spaces.Dict) else "observation_space"
             raise EnvContractError(
-                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, MultiBinary, "
-                "and Dicts of them: convert it in a wrapper, for example gymnasium.wrappers.FlattenObservation"
+                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, "
+                "MultiDiscrete, MultiBinary, and Tuples and Dicts of them: convert it in a wrapper, for example "
+                "gymnasium.wrappers.FlattenObservation"
             )
-    if is_nested(space) and len(flat.spaces) < _count_entries(space):
+    if len(flat.spaces) < num_entries(space):
         raise EnvContractError(
             f"environment {name}: two entries of observation_space become one when it is flattened, for example 'a/b' "
             "and 'b' within 'a': give one of them another name"
         )
     return space
-
-
-def _count_entries(space: gymnasium.Space[Any]) -> int:
-    return sum(_count_entries(item) for item in space.values()) if isinstance(space, spaces.Dict) else 1
 
 
 def _check_action_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
@@ -370,9 +401,7 @@ def _check_agents(values: Any, spec: EnvSpec, where: str) -> None:
 
 
 def _check_observation(observation: Any, spec: EnvSpec, where: str) -> None:
-    items = {DEFAULT_OBSERVATION_KEY: observation}
-    if isinstance(observation, Mapping):
-        items = flatten_observation(observation)
+    items = flatten_observation(observation, spec.observation_space)
     if items.keys() != spec.observation_space.keys():
         raise EnvContractError(
             f"{where} returned an observation of {sorted(map(str, items))}; observation_space has "
@@ -386,10 +415,21 @@ def _check_value(value: Any, space: gymnasium.Space[Any], where: str) -> None:
     array = _as_array(value, where)
     if array.shape != space.shape:
         raise EnvContractError(f"{where} of shape {array.shape}; observation_space says {space.shape}")
-    if space.dtype is None or not _is_lossless(array, space.dtype):
+    if space.dtype is None or not is_lossless(array, space.dtype):
         raise EnvContractError(f"{where} of type {array.dtype}; observation_space says {space.dtype}")
-    if isinstance(space, spaces.Discrete) and not space.start <= array < space.start + space.n:
-        raise EnvContractError(f"{where} {array}; observation_space says {space.start} to {space.start + space.n - 1}")
+    if (bounds := value_range(space)) and not is_in_range(array, *bounds):
+        raise EnvContractError(f"{where} {describe_range(array, *bounds)}")
+
+
+def describe_range(value: Any, first: Any, last: Any) -> str:
+    """Say which values an observation may have instead of one that it has.
+
+    Args:
+        value: A number, or an array of them.
+        first: Of the range, or of each entry's.
+        last: Of the range, or of each entry's.
+    """
+    return f"{value!s:.60}; observation_space says {first!s:.60} to {last!s:.60}"
 
 
 def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:
@@ -397,14 +437,6 @@ def _as_array(value: Any, where: str) -> np.ndarray[Any, Any]:
         return np.asarray(value)
     except Exception as error:  # a list of lists of several lengths, or an object that does as it likes
         raise EnvContractError(f"{where} {_describe(value)}; it makes no array: {error}") from None
-
-
-def _is_lossless(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
-    """Whether the array survives as another type; floats of another width are common and harmless."""
-    are_whole = array.dtype.kind in "iu" and dtype.kind in "iu"  # those of fewer bits would wrap
-    if np.can_cast(array.dtype, dtype, "safe" if are_whole else "same_kind"):
-        return True
-    return array.dtype.kind in "iu" and bool((array.astype(dtype) == array).all())
 
 
 def _describe(value: Any) -> str:

@@ -155,7 +155,7 @@ class VectorAgents:
     def _reset(self, **keywords: Any) -> Any:
         """Reset the vector, note what it observes, and return its infos."""
         observations, infos = self._env.reset(**keywords)
-        self._may_be_agents = isinstance(observations, list | tuple) and "autoreset_mode" not in self.metadata
+        self._may_be_agents = self._are_by_member(observations) and "autoreset_mode" not in self.metadata
         self._tensor = find_tensor(observations)
         self._observations = as_host_arrays(observations)
         return infos
@@ -210,12 +210,20 @@ class VectorAgents:
                 )
 
     def _join(self, actions: Sequence[Any]) -> Any:
-        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple):
+        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict):
             return list(actions)
         batch: Any = create_empty_array(self.action_space, self.num_agents)
         return concatenate(self.action_space, actions, batch)
 
+    def _are_by_member(self, observations: Any) -> bool:
+        """Tell whether there is one observation for each member, not one whose arrays have that as first dimension."""
+        return isinstance(observations, list) or (
+            isinstance(observations, tuple) and not isinstance(self.observation_space, spaces.Tuple)
+        )
+
     def _split(self, observations: Any) -> list[Any]:
+        if self._are_by_member(observations):
+            return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         observations = copy.deepcopy(observations)
         if isinstance(observations, list | tuple):

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from sample_profiler.model.actor_critic import ActorCritic, make_actor_critic
     from sample_profiler.model.distributions import ActionDistribution
     from sample_profiler.model.normalization import RunningMeanStd
+    from sample_profiler.model.policy_network import PolicyNetwork
 
-__all__ = ["ActionDistribution", "ActorCritic", "RunningMeanStd", "make_actor_critic"]
+__all__ = ["ActionDistribution", "ActorCritic", "PolicyNetwork", "RunningMeanStd", "make_actor_critic"]
 
 _MODULE_OF_NAME = {
     "ActionDistribution": "sample_profiler.model.distributions",
     "ActorCritic": "sample_profiler.model.actor_critic",
+    "PolicyNetwork": "sample_profiler.model.policy_network",
     "RunningMeanStd": "sample_profiler.model.normalization",
     "make_actor_critic": "sample_profiler.model.actor_critic",
 }

@@ -160,7 +160,7 @@ def make_action_head(action_space: gymnasium.Space[Any], input_size: int, option
     """Make the head for an action space.
 
     Args:
-        action_space: Discrete, MultiDiscrete, Box, or a Tuple of them.
+        action_space: What `action_parts` knows.
         input_size: Width of the decoder's output.
         options: Those of continuous actions.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import gymnasium
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.errors import ModelError, SampleProfilerError, is_out_of_memory
+from sample_profiler.errors import ModelError
 from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
@@ -21,50 +21,45 @@ from sample_profiler.model.imported_heads import cut_imported_layer
 from sample_profiler.model.kernels.kernels import Activation, is_traced, make_fused_mlp
 from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights
-from sample_profiler.model.normalization import ObservationNormalizer, RunningMeanStd
-from sample_profiler.model.registry import ModelParts
+from sample_profiler.model.own_actor_critic import OwnActorCritic, made, some_observations
+from sample_profiler.model.policy_network import PolicyNetwork, join, num_parameters, split
+from sample_profiler.model.registry import ModelParts, Role, takes_role
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.spaces import ACTION_MASK_KEY, split_action_mask
+from sample_profiler.spaces import ACTION_MASK_KEY
 
 __all__ = ["ACTION_MASK_KEY", "ActorCritic", "make_actor_critic"]
-
-
-def _made(name: str, make: Callable[[Any], nn.Module], inputs: Any) -> nn.Module:
-    try:
-        return make(inputs)
-    except SampleProfilerError:
-        raise
-    except (Exception, SystemExit) as error:
-        if is_out_of_memory(error):
-            raise
-        raise ModelError(f"the registered {name} raised in its constructor: {type(error).__name__}: {error}") from error
 
 
 class _Trunk(nn.Module):
     """Encoder, core and decoder: what actor and critic share, or have one each of."""
 
     def __init__(
-        self, observation_spaces: Mapping[str, gymnasium.Space[Any]], options: ModelOptions, parts: ModelParts
+        self,
+        observation_spaces: Mapping[str, gymnasium.Space[Any]],
+        options: ModelOptions,
+        parts: ModelParts,
+        role: Role,
     ) -> None:
         super().__init__()
         self.encoder: nn.Module
         if parts.encoder is None:
             self.encoder = ObservationEncoder(observation_spaces, options)
         else:
-            self.encoder = _made("encoder", parts.encoder, spaces.Dict(dict(observation_spaces)))
+            make = partial(parts.encoder, role=role) if takes_role(parts.encoder) else parts.encoder
+            self.encoder = made("encoder", make, spaces.Dict(dict(observation_spaces)))
         self.encoded_size = _output_size(self.encoder, "encoder")
         self.core: Core
         if parts.core is None or not options.use_rnn:
             self.core = make_core(self.encoded_size, options)
         else:
-            self.core = cast("Core", _made("core", parts.core, self.encoded_size))
+            self.core = cast("Core", made("core", parts.core, self.encoded_size))
             _output_size(self.core, "core")
         self.decoder: nn.Module
         if parts.decoder is None:
             self.decoder = Mlp(self.core.output_size, options.decoder_mlp_layers, options.nonlinearity)
             self.output_size = options.decoder_mlp_layers[-1] if options.decoder_mlp_layers else self.core.output_size
         else:
-            self.decoder = _made("decoder", parts.decoder, self.core.output_size)
+            self.decoder = made("decoder", parts.decoder, self.core.output_size)
             self.output_size = _output_size(self.decoder, "decoder")
 
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
@@ -77,19 +72,13 @@ class _Trunk(nn.Module):
         return [*of_encoder, *self.decoder.linear_layers]
 
 
-class ActorCritic(nn.Module):
-    """Network of a policy, from observations to parameters of a distribution of actions, and values.
-
-    A step goes ``normalize``, ``forward_head``, ``forward_core`` (or ``forward_core_sequence`` over whole sequences),
-    ``forward_tail``, ``action_distribution``. The network keeps nothing between calls; its parameters and statistics
-    are tensors of the state dict.
-
-    If the observations have an ``action_mask``, it travels behind the encoding through head and core to the tail, so
-    that the learner cannot fail to apply the mask that inference applied.
+class ActorCritic(PolicyNetwork):
+    """The package's own network, with parts of one's own in the place of its parts.
 
     Attributes:
-        state_size: Width of one agent's recurrent state, H.
-        returns_normalizer: Statistics of returns; the learner uses them if values are trained on normalized returns.
+        trunks: encoder, core and decoder, one of each, or two: for actor and critic.
+        action_head: the last layers of the actor.
+        value_head: the last layer of the critic.
     """
 
     def __init__(
@@ -105,30 +94,26 @@ class ActorCritic(nn.Module):
         Args:
             model: Layers and their initialization.
             observations: How observations are normalized.
-            observation_space: Of one agent: Box and Discrete spaces by key.
-            action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
+            observation_space: Of one agent, by key, none of them nested.
+            action_space: Of one agent: what `action_parts` knows.
             parts: Of the user's own.
 
         Raises:
             ConfigError: The options do not fit the spaces.
             ModelError: A part of the user's own is not what it has to be.
         """
-        super().__init__()
-        encoded, mask_size = split_action_mask(observation_space, action_space)
-        num_trunks = 1 if model.actor_critic_share_weights else 2
+        super().__init__(observations, observation_space, action_space)
+        roles: tuple[Role, ...] = ("both",) if model.actor_critic_share_weights else ("actor", "critic")
         # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
-        self._trunks = tuple(_Trunk(encoded, model, parts) for _ in range(num_trunks))
+        self._trunks = tuple(_Trunk(self._seen, model, parts, role) for role in roles)
         self.trunks = nn.ModuleList(self._trunks)
         actor, critic = self._trunks[0], self._trunks[-1]
         self.action_head = make_action_head(action_space, actor.output_size, model)
         self.value_head = Linear(critic.output_size, 1)
-        self.observation_normalizer = ObservationNormalizer(encoded, observations)
-        self.returns_normalizer = RunningMeanStd()
         self.register_load_state_dict_pre_hook(cut_imported_layer)  # type: ignore[no-untyped-call]
-        self._is_masked = mask_size > 0
         self._has_own_parts = parts != ModelParts()
         # The widths of what travels side by side from head to tail.
-        mask_sizes = [mask_size] if mask_size else []
+        mask_sizes = [self._mask_size] if self._is_masked else []
         self._head_sizes = [trunk.encoded_size for trunk in self._trunks] + mask_sizes
         self._core_sizes = [trunk.core.output_size for trunk in self._trunks] + mask_sizes
         self._state_sizes = [trunk.core.state_size for trunk in self._trunks]
@@ -168,10 +153,9 @@ class ActorCritic(nn.Module):
             fused.append(mlp)
         return tuple(fused)
 
-    @property
-    def num_parameters(self) -> int:
-        """Numbers that training changes."""
-        return _num_parameters(self)
+    def cast(self, dtype: torch.dtype) -> None:
+        """Let encoders, cores and decoders have their weights in another type."""
+        self.trunks.to(dtype)
 
     @property
     def num_multiplications(self) -> int | None:
@@ -185,43 +169,14 @@ class ActorCritic(nn.Module):
         parts = {
             name: [trunk.get_submodule(name) for trunk in self._trunks] for name in ("encoder", "core", "decoder")
         } | {"heads": [self.action_head, self.value_head]}
-        sizes = {name: sum(map(_num_parameters, modules)) for name, modules in parts.items()}
+        sizes = {name: sum(map(num_parameters, modules)) for name, modules in parts.items()}
         return f"{self.num_parameters:,} parameters ({', '.join(f'{n} {size:,}' for n, size in sizes.items() if size)})"
 
-    @profile_range("ActorCritic.normalize")
-    def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Prepare observations for the network.
-
-        Args:
-            observations: By key, ``[N, ...]``, as the environment gave them.
-
-        Returns:
-            New tensors by key, float32; an action mask as it was.
-        """
-        normalized = self.observation_normalizer.forward(observations)
-        if self._is_masked:
-            normalized[ACTION_MASK_KEY] = observations[ACTION_MASK_KEY]
-        return normalized
-
-    def update_normalizer(self, observations: Mapping[str, Tensor]) -> None:
-        """Take observations, ``[N, ...]`` by key, into the running statistics. Only the learner calls this."""
-        self.observation_normalizer.update(observations)
-
     def forward(self, normalized: Mapping[str, Tensor], states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Go one step.
-
-        Args:
-            normalized: Observations from :meth:`normalize`.
-            states: ``[N, H]``, recurrent states, zero at the start of an episode.
-
-        Returns:
-            Parameters of the distributions of actions ``[N, P]``, values ``[N]``, next states ``[N, H]``.
-        """
+        """Go one step, in one pass where the network is small enough for it."""
         if self._fused and (inferred := self._infer(normalized)) is not None:
             return *inferred, states
-        core, new_states = self.forward_core(self.forward_head(normalized), states)
-        parameters, values = self.forward_tail(core)
-        return parameters, values, new_states
+        return super().forward(normalized, states)
 
     @profile_range("ActorCritic.infer")
     def _infer(self, normalized: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
@@ -244,7 +199,7 @@ class ActorCritic(nn.Module):
         parts: list[Tensor] = [trunk.encoder(normalized) for trunk in self._trunks]
         if self._is_masked:
             parts.append(normalized[ACTION_MASK_KEY].to(parts[0].dtype))
-        return _join(parts)
+        return join(parts)
 
     @profile_range("ActorCritic.forward_core")
     def forward_core(self, head: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
@@ -259,13 +214,13 @@ class ActorCritic(nn.Module):
         """
         if not self._remembers:
             return head, states
-        outputs = _split(head, self._head_sizes)
-        new_states = _split(states, self._state_sizes)
+        outputs = split(head, self._head_sizes)
+        new_states = split(states, self._state_sizes)
         for index, trunk in enumerate(self._trunks):
             # States are kept in float32, whatever the network computes in.
             state = new_states[index].to(outputs[index].dtype)
             outputs[index], new_states[index] = trunk.core.step(outputs[index], state)
-        return _join(outputs), _join(new_states).float()
+        return join(outputs), join(new_states).float()
 
     @profile_range("ActorCritic.forward_core_sequence")
     def forward_core_sequence(self, head: Tensor, states: Tensor, starts_episode: Tensor) -> Tensor:
@@ -279,12 +234,12 @@ class ActorCritic(nn.Module):
         Returns:
             ``[S, T, C]``.
         """
-        outputs = _split(head, self._head_sizes)
-        first_states = _split(states, self._state_sizes)
+        outputs = split(head, self._head_sizes)
+        first_states = split(states, self._state_sizes)
         for index, trunk in enumerate(self._trunks):
             state = first_states[index].to(outputs[index].dtype)
             outputs[index] = trunk.core.sequence(outputs[index], state, starts_episode)
-        return _join(outputs)
+        return join(outputs)
 
     @profile_range("ActorCritic.forward_tail")
     def forward_tail(self, core: Tensor) -> tuple[Tensor, Tensor]:
@@ -292,7 +247,7 @@ class ActorCritic(nn.Module):
 
         Values are in units of normalized returns if the learner normalizes returns.
         """
-        parts = _split(core, self._core_sizes)
+        parts = split(core, self._core_sizes)
         decoded: list[Tensor] = [trunk.decoder(part) for trunk, part in zip(self._trunks, parts, strict=False)]
         mask = parts[-1] if self._is_masked else None
         device = core.device.type
@@ -321,31 +276,30 @@ def make_actor_critic(
     observation_space: spaces.Dict,
     action_space: gymnasium.Space[Any],
     parts: ModelParts | None = None,
-) -> ActorCritic:
+) -> PolicyNetwork:
     """Make the network that the options ask for; its weights are drawn from torch's global generator.
 
     Args:
         model: Layers and their initialization.
         observations: How observations are normalized.
-        observation_space: Of one agent: Box and Discrete spaces by key.
-        action_space: Of one agent: Discrete, MultiDiscrete, Box, or a Tuple of them.
-        parts: Of the user's own; their linear and convolutional layers are initialized as all others.
+        observation_space: Of one agent, by key, none of them nested.
+        action_space: Of one agent: what `action_parts` knows.
+        parts: Of the user's own; their linear and convolutional layers are initialized as all others, those of a whole
+            actor-critic stay as they are.
 
     Raises:
         ConfigError: The options do not fit the spaces.
         ModelError: A part of the user's own is not what it has to be.
     """
     parts = parts or ModelParts()
+    if parts.actor_critic is not None:
+        return OwnActorCritic(parts.actor_critic, observations, observation_space, action_space)
     network = ActorCritic(model, observations, observation_space, action_space, parts)
     initialize_weights(network, model)
     network.action_head.initialize()
     if parts != ModelParts():  # those of the package are known to fit
         _check_parts(network, observation_space)
     return network
-
-
-def _num_parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _output_size(module: Any, kind: str) -> int:
@@ -361,10 +315,7 @@ def _output_size(module: Any, kind: str) -> int:
 @torch.no_grad()
 def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
     """Send two steps through a network with parts of the user's own: an error here is easier to read than later."""
-    observations = {
-        key: torch.from_numpy(np.full((2, *(space.shape or ())), _some_value(space), space.dtype))
-        for key, space in observation_space.items()
-    }
+    observations = some_observations(observation_space, 2)
     try:
         head = network.forward_head(network.normalize(observations))
         states, starts = torch.zeros(2, network.state_size), torch.tensor([[True, False, True]] * 2)
@@ -383,16 +334,3 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
             f"steps of two agents into {list(sequence.shape)} in sequence(); they are to be {list(states.shape)} and "
             f"{[2, 3, core.shape[-1]]}"
         )
-
-
-def _some_value(space: gymnasium.Space[Any]) -> int:
-    """Return a number that an observation may have; a Box may have any, whatever its bounds."""
-    return int(space.start) if isinstance(space, spaces.Discrete) else 0
-
-
-def _join(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-
-
-def _split(joined: Tensor, sizes: list[int]) -> list[Tensor]:
-    return [joined] if len(sizes) == 1 else list(torch.split(joined, sizes, dim=-1))

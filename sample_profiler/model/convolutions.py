@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from sample_profiler.spaces import ACTION_MASK_KEY
+from sample_profiler.spaces import ACTION_MASK_KEY, encoded_shape
 
 __all__ = [
     *("CONVNETS", "Convolution", "RESNET_BLOCKS", "RESNET_CHANNELS", "convolutions_of", "find_problem_of_image"),
@@ -110,7 +110,7 @@ def is_image(space: gymnasium.Space[Any], architecture: str) -> bool:
         space: Of the observation.
         architecture: `--encoder_conv_architecture`.
     """
-    shape = space.shape or ()
+    shape = encoded_shape(space)
     return len(shape) == 3 and (space.dtype == np.uint8 or min(shape[1:]) >= least_side(architecture))
 
 
@@ -144,7 +144,7 @@ def flattened_images(observation_spaces: Mapping[str, gymnasium.Space[Any]], arc
         architecture: `--encoder_conv_architecture`.
     """
     for key, space in observation_spaces.items():
-        if key != ACTION_MASK_KEY and len(space.shape or ()) == 3 and not is_image(space, architecture):
+        if key != ACTION_MASK_KEY and len(encoded_shape(space)) == 3 and not is_image(space, architecture):
             yield key
 
 

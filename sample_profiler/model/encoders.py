@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
-from gymnasium import spaces
 from torch import Tensor, cat, nn
 
 from sample_profiler.config import ModelOptions
@@ -25,6 +24,7 @@ from sample_profiler.model.convolutions import (
 )
 from sample_profiler.model.kernels.kernels import Activation, to_pixels
 from sample_profiler.model.layers import Mlp, make_activation
+from sample_profiler.spaces import encoded_shape
 
 __all__ = ["ConvEncoder", "ObservationEncoder", "VectorEncoder", "to_rows"]
 
@@ -132,8 +132,7 @@ def to_rows(observation: Tensor) -> Tensor:
 
 
 def _make_encoder(space: gymnasium.Space[Any], key: str, options: ModelOptions) -> VectorEncoder | ConvEncoder:
-    # The normalizer turns a Discrete observation into a vector with a one in it.
-    shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape or ()
+    shape = encoded_shape(space)
     if not is_image(space, options.encoder_conv_architecture):
         return VectorEncoder(math.prod(shape), options)
     if problem := find_problem_of_image(key, space, options.encoder_conv_architecture):

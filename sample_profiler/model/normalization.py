@@ -109,7 +109,7 @@ class ObservationNormalizer(nn.Module):
         """Make the statistics.
 
         Args:
-            observation_spaces: Box or Discrete, by key.
+            observation_spaces: By key, none of them nested.
             options: What to normalize. ``obs_subtract_mean`` and ``obs_scale`` concern the key ``obs`` alone, since
                 other entries are rarely of the same units.
 
@@ -217,11 +217,31 @@ class _OneHotEntry(nn.Module):
         return F.one_hot(values.long() - self._start, self._num_values).float()
 
 
+class _OneHotEntries(nn.Module):
+    """One key of a MultiDiscrete space: such a vector for each of its entries, one after another."""
+
+    starts: Tensor
+
+    def __init__(self, space: spaces.MultiDiscrete) -> None:
+        super().__init__()
+        sizes = space.nvec.ravel().astype(np.int64)
+        self._num_values = int(sizes.sum())
+        # Of the value that has the first place of the whole vector.
+        starts = space.start.ravel().astype(np.int64) - (np.cumsum(sizes) - sizes)
+        self.register_buffer("starts", torch.from_numpy(starts), persistent=False)
+
+    def forward(self, values: Tensor) -> Tensor:
+        places = values.flatten(1).long() - self.starts
+        return torch.zeros(len(places), self._num_values, device=places.device).scatter_(1, places, 1.0)
+
+
 def _make_entry(
     key: str, space: gymnasium.Space[Any], options: ObservationOptions, running_keys: Collection[str]
-) -> _OneHotEntry | _AffineEntry:
+) -> _OneHotEntry | _OneHotEntries | _AffineEntry:
     if isinstance(space, spaces.Discrete):
         return _OneHotEntry(space)
+    if isinstance(space, spaces.MultiDiscrete):
+        return _OneHotEntries(space)
     is_scaled = key == DEFAULT_OBSERVATION_KEY
     return _AffineEntry(
         tuple(space.shape or ()),

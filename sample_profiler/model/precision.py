@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from sample_profiler.model.actor_critic import ActorCritic
+from sample_profiler.model.policy_network import PolicyNetwork
 
 __all__ = ["InferenceNetwork", "PrecisionName", "computing_in"]
 
@@ -39,13 +39,13 @@ class InferenceNetwork:
         network: to compute with, in `computing_in(precision)`.
     """
 
-    def __init__(self, model: ActorCritic, precision: PrecisionName) -> None:
+    def __init__(self, model: PolicyNetwork, precision: PrecisionName) -> None:
         self.model = model
         self.network = model
         if precision == "bf16":
             # A copy: casting the weights for each batch would cost as much as a small batch itself.
             self.network = copy.deepcopy(model)
-            self.network.trunks.to(torch.bfloat16)
+            self.network.cast(torch.bfloat16)
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""A user's own encoder, recurrent core and decoder, in this process and in the processes it starts. Imports no PyTorch.
+"""A user's own encoder, recurrent core, decoder or network, in this process and in those it starts. Imports no PyTorch.
 
 As environments do, what is registered travels to the processes that build networks: a script may register inside a
 function, which its workers never call.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from sample_profiler.errors import ModelError
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from sample_profiler.config import Config
 
 __all__ = [
-    *("ModelParts", "export_model_parts", "import_model_parts", "recurrent_state_size", "register_core"),
-    *("register_decoder", "register_encoder", "registered_parts"),
+    *("ModelParts", "Role", "export_model_parts", "import_model_parts", "recurrent_state_size"),
+    *("register_actor_critic", "register_core", "register_decoder", "register_encoder", "registered_parts"),
+    "takes_role",
 ]
 
-Kind = Literal["encoder", "core", "decoder"]
+Kind = Literal["encoder", "core", "decoder", "actor_critic"]
+Role = Literal["actor", "critic", "both"]
 Make = Callable[..., "nn.Module"]
 
 
@@ -36,38 +39,45 @@ class ModelParts:
         encoder: called with the observation space, a `gymnasium.spaces.Dict`.
         core: called with the width of its input; used with `--use_rnn=True`.
         decoder: called with the width of its input.
+        actor_critic: called with the observation space and the action space; the other parts are not used then.
     """
 
     encoder: Make | None = None
     core: Make | None = None
     decoder: Make | None = None
+    actor_critic: Make | None = None
 
 
 @dataclass(frozen=True)
-class _CoreMaker:
-    """Makes a core whose states are as wide as was said: the memory for them is there before any network is."""
+class _StatefulMaker:
+    """Makes what has states as wide as was said: the memory for them is there before any network is."""
 
+    kind: Kind
     make: Make
     state_size: int | Callable[[Any], int]
 
-    def __call__(self, cfg: Any, input_size: int) -> nn.Module:
-        core = self.make(cfg, input_size)
-        size, said = getattr(core, "state_size", None), self.state_size_of(cfg)
+    def __call__(self, cfg: Any, *arguments: Any) -> nn.Module:
+        module = self.make(cfg, *arguments)
+        # A whole network without a memory need not say that its states are one number that stays what it is.
+        usual = 1 if self.kind == "actor_critic" else None
+        size, said = getattr(module, "state_size", usual), self.state_size_of(cfg)
         if size != said:
             raise ModelError(
-                f"the registered core is {core!r:.200} with state_size {size!r}, and register_core() was told {said}: "
-                "register it with the width of one agent's state"
+                f"the registered {self.kind} is {module!r:.200} with state_size {size!r}, and register_{self.kind}() "
+                f"was told {said}: register it with the width of one agent's state"
             )
-        return core
+        return module
 
     def state_size_of(self, cfg: Any) -> int:
         """Return the width of one agent's state."""
         try:
             size = self.state_size(cfg) if callable(self.state_size) else self.state_size
         except Exception as error:
-            raise ModelError(f"the state_size of the registered core raised {type(error).__name__}: {error}") from error
+            raise ModelError(
+                f"the state_size of the registered {self.kind} raised {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(size, int) or size < 1:
-            raise ModelError(f"the state_size of the registered core is {size!r}: it is a number of 1 or more")
+            raise ModelError(f"the state_size of the registered {self.kind} is {size!r}: it is a number of 1 or more")
         return size
 
 
@@ -82,8 +92,9 @@ def register_encoder(make: Make) -> None:
             attribute, and a `gymnasium.spaces.Dict` (an observation that is no dictionary is under the key "obs",
             entries of nested ones are under "outer/inner"). Returns a module with an attribute `output_size`
             whose `forward` turns a dictionary of normalized float32 observations `[N, ...]` into `[N, output_size]`;
-            a Discrete observation arrives as a vector with a one in it. With `--actor_critic_share_weights=False` it
-            is called twice.
+            a Discrete observation arrives as a vector with a one in it, a MultiDiscrete as such vectors one after
+            another. With `--actor_critic_share_weights=False` it is called twice; if it has a parameter `role` it is
+            told what for: "actor" or "critic", else "both".
 
     Raises:
         ModelError: `make` cannot be called.
@@ -109,7 +120,7 @@ def register_core(make: Make, state_size: int | Callable[[Any], int]) -> None:
     """
     if not callable(make):
         raise _not_a_function("core", make)
-    _register("core", _CoreMaker(make, state_size))
+    _register("core", _StatefulMaker("core", make, state_size))
 
 
 def register_decoder(make: Make) -> None:
@@ -125,14 +136,51 @@ def register_decoder(make: Make) -> None:
     _register("decoder", make)
 
 
+def register_actor_critic(make: Make, state_size: int | Callable[[Any], int] = 1) -> None:
+    """Use a whole network of one's own: actor and critic, from normalized observations to actions and values.
+
+    Observations and returns are normalized around it, actions are drawn from the parameters that it returns, and what
+    an action mask forbids gets no probability: it need know nothing of that. Its weights start as it made them.
+
+    Args:
+        make: called as `make(cfg, observation_space, action_space)` with the run's configuration, the spaces of what is
+            seen as for `register_encoder`, without an action mask, and of actions. Returns a `torch.nn.Module` with two
+            methods: `forward_head(observations)` turns a dictionary of normalized float32 observations `[N, ...]` into
+            `[N, E]`, and `forward_tail(core)` turns `[N, C]` into the parameters of the distributions of actions
+            `[N, P]` and values `[N]`. The parameters are, for each part of the action space one after another, a logit
+            for each value of a Discrete (a MultiDiscrete or MultiBinary is as many of them as it has entries), and the
+            means of a Box and then the logarithms of its standard deviations. With a memory it has an attribute
+            `state_size` and two more methods, which work as `step` and `sequence` of `register_core`:
+            `forward_core(head, states)` and `forward_core_sequence(head, states, starts_episode)`; without, C is E.
+        state_size: width of one agent's state, or a function that returns it, called as `state_size(cfg)`: processes
+            that have no PyTorch make room for states.
+
+    Raises:
+        ModelError: `make` cannot be called.
+    """
+    if not callable(make):
+        raise _not_a_function("actor_critic", make)
+    _register("actor_critic", _StatefulMaker("actor_critic", make, state_size))
+
+
+def takes_role(make: Make) -> bool:
+    """Tell whether a function that makes an encoder wants to know what it is for."""
+    try:
+        return "role" in signature(make).parameters
+    except (TypeError, ValueError):  # of what is written in C
+        return False
+
+
 def recurrent_state_size(config: Config) -> int:
-    """Return the width of one agent's recurrent state, with the core that is registered or the package's own.
+    """Return the width of one agent's recurrent state, with what is registered or the package's own core.
 
     Raises:
         ModelError: what was registered is no width.
     """
-    maker = _makers.get("core")
-    if not config.model.use_rnn or not isinstance(maker, _CoreMaker):
+    whole, maker = _makers.get("actor_critic"), _makers.get("core")
+    if isinstance(whole, _StatefulMaker):
+        return whole.state_size_of(config)
+    if not config.model.use_rnn or not isinstance(maker, _StatefulMaker):
         return config.model.rnn_state_size
     size = maker.state_size_of(config)
     return size if config.model.actor_critic_share_weights else 2 * size

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.convolutions import RESNET_BLOCKS, RESNET_CHANNELS, convolutions_of, is_image
 from sample_profiler.model.registry import ModelParts
-from sample_profiler.spaces import action_parts, part_width
+from sample_profiler.spaces import action_parts, encoded_shape, part_width
 
 __all__ = ["num_weights"]
 
@@ -46,6 +46,8 @@ def num_weights(
         action_space: of one agent.
         parts: of the user's own. With them the count is a lower bound: what they have is not known.
     """
+    if parts is not None and parts.actor_critic is not None:
+        return 0
     trunk = _trunk(options, observation_spaces, parts or ModelParts())
     num_trunks = 1 if options.actor_critic_share_weights else 2
     action_head = sum(_action_head(part, trunk.output_size, options) for part in action_parts(action_space))
@@ -64,8 +66,7 @@ def _trunk(options: ModelOptions, observation_spaces: Mapping[str, gymnasium.Spa
 
 
 def _encoder(space: gymnasium.Space[Any], options: ModelOptions) -> _Part:
-    # The normalizer turns a Discrete observation into a vector with a one in it.
-    shape = (int(space.n),) if isinstance(space, spaces.Discrete) else space.shape or ()
+    shape = encoded_shape(space)
     if not is_image(space, options.encoder_conv_architecture):
         return _mlp(math.prod(shape), options.encoder_mlp_layers)
     is_resnet = options.encoder_conv_architecture == "resnet_impala"

@@ -13,7 +13,7 @@ from torch import nn
 
 from sample_profiler.config import LossOptions
 from sample_profiler.errors import TrainingError
-from sample_profiler.model import ActionDistribution, ActorCritic
+from sample_profiler.model import ActionDistribution, PolicyNetwork
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.named_moments import indexed_state
@@ -103,7 +103,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: ActorCritic,
+        model: PolicyNetwork,
         optimizer: FusedAdam,
         schedule: LearningRateSchedule,
         options: TrainerOptions,

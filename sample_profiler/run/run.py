@@ -149,13 +149,19 @@ def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: in
     except ConfigError as error:
         problems += error.problems
     of_images: list[str] = []
-    if registered_parts(config).encoder is None:  # the user's own takes what it likes
+    if not _has_own_encoder(config):
         architecture = config.model.encoder_conv_architecture
         of_images = list(filter(None, (find_problem_of_image(key, space, architecture) for key, space in seen.items())))
     return problems + (
         of_images
         or find_excess_of_weights(config, seen, env_spec.action_space, num_policies=num_policies, num_copies=num_copies)
     )
+
+
+def _has_own_encoder(config: Config) -> bool:
+    """Tell whether the user's own takes observations, which it may do as it likes."""
+    parts = registered_parts(config)
+    return parts.encoder is not None or parts.actor_critic is not None
 
 
 def allow_processes(config: Config, num_own: int = 0) -> None:
@@ -394,7 +400,7 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
 
 def _log_images(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
     """Say where the package's own encoders have others convolutions than one may think, or none."""
-    if registered_parts(config).encoder is not None:
+    if _has_own_encoder(config):
         return
     architecture = config.model.encoder_conv_architecture
     for key in flattened_images(observation_spaces, architecture):

@@ -15,12 +15,14 @@ __all__ = [
     "holds_training",
     "latest_name",
     "metric_in_name",
+    "newest_frames",
     "newest_steps",
     "sorted_checkpoints",
 ]
 
 _MOST_CHARACTERS = 100  # of one byte each: names of files have 255
 _HUGE = 1e15
+_PREFIXES = {"latest": "checkpoint", "best": "best"}
 _NAME = re.compile(
     r"(?P<kind>checkpoint|best)_(?P<steps>\d{9,18})_(?P<frames>\d{1,18})(_(?P<metric>.+)_(?P<value>[-\d.einf]+))?\.pth"
 )
@@ -85,3 +87,16 @@ def newest_steps(run_folder: Path, num_policies: int) -> tuple[int, ...]:
     folders = map(RunFolder(run_folder).checkpoints, range(num_policies))
     found = (sorted_checkpoints(folder, "checkpoint") for folder in folders)
     return tuple(checkpoints[-1][0] if checkpoints else 0 for checkpoints in found)
+
+
+def newest_frames(run_folder: Path, policy: int, kind: str) -> int:
+    """Return the frames that a policy had been trained on when a checkpoint was saved; 0 where there is none.
+
+    Args:
+        run_folder: the run's folder.
+        policy: index of the policy.
+        kind: "latest" or "best".
+    """
+    checkpoints = sorted_checkpoints(RunFolder(run_folder).checkpoints(policy), _PREFIXES[kind])
+    match = _NAME.fullmatch(checkpoints[-1][1].name) if checkpoints else None
+    return int(match["frames"]) if match else 0

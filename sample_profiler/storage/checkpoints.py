@@ -12,8 +12,9 @@ import os
 import pickle
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ from sample_profiler.storage.checkpoint_names import (
 )
 from sample_profiler.storage.size_limits import check_size
 
-__all__ = ["FORMAT_VERSION", "CheckpointFolder"]
+__all__ = ["FORMAT_VERSION", "CheckpointFolder", "load_checkpoint"]
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +62,16 @@ class CheckpointFolder:
         run_folder: the run's folder.
         policy: index of the policy.
         num_kept: how many of the newest regular checkpoints stay.
+        added: what is written into each beside the state of the training, plain data by name.
     """
 
-    def __init__(self, run_folder: Path, policy: int, num_kept: int) -> None:
+    def __init__(
+        self, run_folder: Path, policy: int, num_kept: int, added: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self.path = RunFolder(run_folder).checkpoints(policy)
         self._milestones = RunFolder.milestones(self.path)
         self._num_kept = max(1, num_kept)
+        self._added = added
         self._unreadable: list[Path] = []  # newer than what was loaded
 
     def save(self, state: dict[str, Any], num_steps: int, num_frames: int) -> Path:
@@ -107,11 +112,12 @@ class CheckpointFolder:
         """Write a checkpoint that is never removed, in the subfolder `milestones`."""
         return self._write(state, self._milestones / latest_name(num_steps, num_frames))
 
-    def load(self, kind: str) -> dict[str, Any] | None:
+    def load(self, kind: str, *, sets_aside: bool = True) -> dict[str, Any] | None:
         """Load the newest whole checkpoint, going back to older ones past damaged files.
 
         Args:
             kind: "latest" or "best".
+            sets_aside: rename what cannot be read where nothing has been trained, for whoever trains from here on.
 
         Returns:
             What was saved; None if nothing was, or nothing that can be read and had been trained.
@@ -135,7 +141,7 @@ class CheckpointFolder:
                     "--load_checkpoint_kind=latest or another --experiment"
                 )
             return None
-        if not self.holds_training:
+        if sets_aside and not self.holds_training:
             self.set_aside("no checkpoint can be read")
             return None
         raise CheckpointError(
@@ -202,7 +208,7 @@ class CheckpointFolder:
         try:
             make_folder(path.parent)
             with written_whole(path) as partial, partial.open("wb") as file:
-                torch.save(state, file)
+                torch.save({**state, **self._added}, file)
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
             obstacle = find_obstacle(path.parent)
             reason = obstacle or _describe_reason(error)
@@ -212,6 +218,19 @@ class CheckpointFolder:
                 f"are as they were{cure}"
             ) from error
         return path
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Load one checkpoint, wherever it is; nothing in it is executed.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        return _read(path)
+    except Exception as error:  # a damaged file can raise anything
+        reason = find_obstacle(path, os.R_OK, is_folder=False) or _describe_damage(error)
+        raise CheckpointError(f"cannot read the checkpoint {path}: {reason}") from error
 
 
 def _remove(path: Path) -> None:
@@ -239,15 +258,17 @@ def _read_whole(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
                     f"cannot read the checkpoint {path} now: {reason}; that does not mean that it is damaged: try "
                     "again when the cause is gone, or move it away to go on from the one before"
                 ) from error
-            # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
-            reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
-            if isinstance(error, pickle.UnpicklingError):  # PyTorch's text advises to load it, whatever it executes
-                reason = "it is damaged, or holds more than tensors and plain data, which is never loaded"
-            elif isinstance(error, zipfile.BadZipFile):
-                reason = f"it is damaged ({reason})"
-            logger.warning("Cannot read the checkpoint %s: %s", path, reason)
+            logger.warning("Cannot read the checkpoint %s: %s", path, _describe_damage(error))
             continue
         yield path, state
+
+
+def _describe_damage(error: Exception) -> str:
+    # It may repeat what the file says, and a program that sets no log up shows warnings as they are.
+    reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
+    if isinstance(error, pickle.UnpicklingError):  # PyTorch's text advises to load it, whatever it executes
+        return "it is damaged, or holds more than tensors and plain data, which is never loaded"
+    return f"it is damaged ({reason})" if isinstance(error, zipfile.BadZipFile) else reason
 
 
 def _read(path: Path) -> dict[str, Any]:

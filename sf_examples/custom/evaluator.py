@@ -49,9 +49,9 @@ class LatestWeights(RunComponent):
     def on_checkpoint(self, saved: CheckpointSaved) -> None:
         """Begin to play, unless the last evaluation still goes on."""
         if saved.kind == "latest" and self.playing is None:
-            network, self.version = self.run.load_weights(saved.policy)
+            latest, self.version = self.run.load_policy(saved.policy)
             self.policy, self.frames = saved.policy, self.run.frames(saved.policy)
-            self.playing, self.episodes = self.run.play(network, self.num_episodes), []
+            self.playing, self.episodes = self.run.play(latest, self.num_episodes), []
 
     def play_on(self) -> None:
         """Play for a moment; report when all episodes are over."""

@@ -13,11 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.cli.enjoy import enjoy
-from sample_profiler.cli.playing import describe_episodes
+from sample_profiler.cli.playing.playing import describe_episodes
 from sample_profiler.cli.train import train
 from sample_profiler.components.evaluation import PlayedEpisode, Player
 from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
+from sample_profiler.model.policy import Policy
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run import memory_needs
 from sample_profiler.run.layout.factories import make_network
@@ -114,7 +115,7 @@ def videos(monkeypatch):
     """Videos that were made."""
     videos = []
     monkeypatch.setattr(
-        "sample_profiler.cli.playing.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]
+        "sample_profiler.cli.playing.playing.VideoWriter", lambda *args: videos.append(Video(*args)) or videos[-1]
     )
     return videos
 
@@ -169,11 +170,13 @@ class Limited(gymnasium.wrappers.TimeLimit):
 def untrained(monkeypatch):
     """Policies that nobody has trained can be played."""
     monkeypatch.setattr(registry, "_makers", {})
-    monkeypatch.setattr("sample_profiler.cli.playing._check", lambda _: None)
-    monkeypatch.setattr(
-        "sample_profiler.cli.playing._load_player",
-        lambda config, spec, _: Player(make_network(config, spec), spec.num_agents, None),
-    )
+    monkeypatch.setattr("sample_profiler.cli.playing.playing._check", lambda _: None)
+
+    def make_player(config, spec, _):
+        policy = Policy(make_network(config, spec), spec.observation_space, spec.action_space)
+        return Player(policy, spec.num_agents, deterministic=True)
+
+    monkeypatch.setattr("sample_profiler.cli.playing.playing._load_player", make_player)
 
 
 SMALL = ("--no_render", "--use_rnn=False", "--encoder_mlp_layers", "8")
@@ -244,7 +247,7 @@ def test_a_checkpoint_of_another_network_is_one_error_that_says_why(clock_run, c
 PLAYS_ON = """
 import itertools, signal
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-from sample_profiler.cli import playing
+from sample_profiler.cli.playing import playing
 from sample_profiler.cli.enjoy import enjoy
 playing.parse_run_config, playing._check = lambda *_, **__: None, lambda _: None
 def play(*_):

@@ -20,6 +20,7 @@ from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError
 from sample_profiler.model import make_actor_critic
+from sample_profiler.model.policy import Policy
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.storage.policy_weights import PolicyWeights
 
@@ -50,6 +51,13 @@ def model():
     return make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
 
 
+def as_policy(model):
+    spec = inspect_env(Push())
+    policy = Policy(model, spec.observation_space, spec.action_space)
+    policy.generator.manual_seed(1)
+    return policy
+
+
 def always(model, action):
     """Make a policy take one action, whatever it sees."""
     with torch.no_grad():
@@ -71,13 +79,12 @@ def make_evaluator(parts):
     def make(env, num_episodes=3):
         evaluators.append(
             Evaluator(
-                policy=0,
-                model=model,
+                index=0,
+                policy=as_policy(model),
                 make_env=lambda: env,
                 weights=weights,
                 counters=counters,
                 options=EvaluatorOptions(1000, num_episodes, 4, PLAYED),
-                generator=torch.Generator().manual_seed(1),
                 reports=reports,
             )
         )
@@ -139,6 +146,23 @@ def test_a_resumed_run_goes_on_where_it_was(evaluator, parts):
     assert evaluation.frames == 6000
 
 
+def test_the_environment_is_told_how_far_the_training_is(make_evaluator, parts):
+    class Told(Push):
+        frames = ()
+
+        def set_training_info(self, info):
+            self.frames = (*self.frames, info["approx_total_training_steps"])
+
+    inside = Told()
+    _, weights, counters, reports = parts
+    evaluator = make_evaluator(AgentsEnv(lambda: inside, inspect_env(Push()), "push", 8, 1))
+    weights.publish(parts[0].state_dict(), 1)
+    for trained in (0, 1016, 2000):
+        counters.trained_frames[0] = trained
+        look(evaluator, reports)
+    assert inside.frames == (1016, 2000)
+
+
 @pytest.mark.parametrize(
     ("trained", "play_s", "told"),
     [
@@ -188,7 +212,7 @@ def make_late(num_members=3):
 def test_short_episodes_of_members_side_by_side_count_no_more_than_long_ones(model, num_episodes, of_member):
     env = make_late()
     places, counted = Places(env, num_episodes), [0, 0, 0]
-    for episode in play(env, Player(model, env.num_agents, None), 1, 1, PLAYED):
+    for episode in play(env, Player(as_policy(model), env.num_agents, deterministic=True), 1, 1, PLAYED):
         if episode is not None and places.take(episode):
             counted[episode.agent] += 1
         if places.are_taken:
@@ -211,7 +235,13 @@ def test_an_evaluation_is_of_as_many_episodes_of_each_member(make_evaluator, par
 
 def test_members_of_a_vector_play_episodes_of_their_own(model):
     env = make_late()
-    played = play(env, Player(model, env.num_agents, None), frames_per_step=4, repeats=1, bad_numbers=PLAYED)
+    played = play(
+        env,
+        Player(as_policy(model), env.num_agents, deterministic=True),
+        frames_per_step=4,
+        repeats=1,
+        bad_numbers=PLAYED,
+    )
     steps = [next(played) for _ in range(18)]
     episodes = [each for each in steps if each is not None]
     # After each of six steps those who end: 0; 0, 1; 0, 2; 0, 1; 0; 0, 1, 2.
@@ -226,7 +256,7 @@ def test_members_of_a_vector_play_episodes_of_their_own(model):
 def test_a_member_that_begins_with_the_next_step_has_seen_and_done_nothing_then(model):
     vector = VectorAgents(SyncVectorEnv([Push, Push], autoreset_mode=AutoresetMode.NEXT_STEP))
     env = AgentsEnv(lambda: vector, inspect_env(vector), "push", 0, 1)
-    player, begun = Player(model, env.num_agents, None), []
+    player, begun = Player(as_policy(model), env.num_agents, deterministic=True), []
     player.begin_episodes = lambda agents: begun.append((len(steps), list(agents)))
     steps = []
     for each in play(env, player, frames_per_step=4, repeats=1, bad_numbers=PLAYED):
@@ -266,7 +296,7 @@ class Leaving:
 )
 def test_an_agent_that_has_ended_alone_and_comes_back_has_seen_nothing(model, back_at, begun):
     env = AgentsEnv(lambda: Leaving(back_at), inspect_env(Leaving(back_at)), "leaving", 0, 1)
-    player, acted, seen = Player(model, env.num_agents, None), [], []
+    player, acted, seen = Player(as_policy(model), env.num_agents, deterministic=True), [], []
     act = player.act
     player.act = lambda observations: acted.append(1) or act(observations)
     player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
@@ -296,7 +326,7 @@ class Sleeping(Leaving):
 
 def test_an_agent_that_is_inactive_at_the_reset_has_seen_nothing_when_it_begins(model):
     env = AgentsEnv(Sleeping, inspect_env(Sleeping()), "sleeping", 0, 1)
-    player, acted, seen = Player(model, env.num_agents, None), [], []
+    player, acted, seen = Player(as_policy(model), env.num_agents, deterministic=True), [], []
     act = player.act
     player.act = lambda observations: acted.append(1) or act(observations)
     player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
@@ -330,7 +360,7 @@ class OwnEpisodes(Push):
 
 def test_what_a_reset_says_of_agents_that_end_apart_is_not_taken_for_later_episodes(model):
     env = AgentsEnv(OwnEpisodes, inspect_env(OwnEpisodes()), "own episodes", 0, 1)
-    player, acted, seen, episodes = Player(model, env.num_agents, None), [], [], []
+    player, acted, seen, episodes = Player(as_policy(model), env.num_agents, deterministic=True), [], [], []
     act = player.act
     player.act = lambda observations: acted.append(1) or act(observations)
     player.begin_episodes = lambda agents: seen.append((len(acted), list(agents)))
@@ -355,7 +385,9 @@ def test_rewards_and_flags_in_arrays_of_one_are_played_as_numbers(model):
     episodes = []
     for make in (Push, PushInArrays):
         env = AgentsEnv(make, inspect_env(make()), "push", 0, 1)
-        played = play(env, Player(model, 1, None), frames_per_step=4, repeats=2, bad_numbers=PLAYED)
+        played = play(
+            env, Player(as_policy(model), 1, deterministic=True), frames_per_step=4, repeats=2, bad_numbers=PLAYED
+        )
         episodes.append(next(each for each in played if each is not None))
     assert episodes[0] == episodes[1]
 
@@ -377,7 +409,7 @@ class Spoilt(Push):
 
 def play_spoilt(model, stops):
     """Play two episodes; return what the policy is shown, by step."""
-    shown, player = [], Player(model, 1, None)
+    shown, player = [], Player(as_policy(model), 1, deterministic=True)
     act = player.act
     player.act = lambda observations: shown.append(observations[0]["obs"].item()) or act(observations)
     env = AgentsEnv(Spoilt, inspect_env(Push()), "spoilt", 7, 1)
@@ -413,7 +445,9 @@ def play_unpaid(model, stops):
     always(model, 1)
     env = AgentsEnv(Unpaid, inspect_env(Push()), "unpaid", 7, 1)
     bad_numbers = BadNumbers("unpaid", stops=stops, is_training=False)
-    played = play(env, Player(model, 1, None), frames_per_step=1, repeats=1, bad_numbers=bad_numbers)
+    played = play(
+        env, Player(as_policy(model), 1, deterministic=True), frames_per_step=1, repeats=1, bad_numbers=bad_numbers
+    )
     return next(episode for episode in played if episode is not None)
 
 
@@ -439,7 +473,7 @@ class Breaks(Push):
 
 def test_an_environment_that_breaks_its_contract_later_is_blamed_for_what_follows(model):
     env = AgentsEnv(Breaks, inspect_env(Breaks()), "push", 0, 1)
-    played = play(env, Player(model, 1, None), 1, 1, PLAYED)
+    played = play(env, Player(as_policy(model), 1, deterministic=True), 1, 1, PLAYED)
     with pytest.raises(EnvContractError, match=r"environment 0 \(push\).*shape"):
         for _ in range(10):
             next(played)

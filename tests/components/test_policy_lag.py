@@ -11,6 +11,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import register_env
 from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.model import registry as model_registry
+from sample_profiler.model.registry import register_actor_critic
+from sample_profiler.spaces import action_parts, flatten_action, num_action_parameters, part_width
 from tests.components.synchronous_run import Run
 
 NUM_DATASETS = 4  # the statistics of observations have changed several times by then
@@ -103,6 +106,131 @@ def test_what_the_mask_forbids_is_never_drawn_and_carries_no_gradient(make_maske
     assert len(gradients) == NUM_DATASETS - 1, "those of the step before"
     for gradient in gradients:
         assert [bool(of_value.any()) for of_value in gradient] == [v != FORBIDDEN for v in range(len(gradient))]
+
+
+BOX = spaces.Box(-1, 1, (2,), np.float32)
+OBSERVATION_SPACES = [
+    spaces.MultiDiscrete([[2, 3], [4, 2]], np.int8, start=[[0, -1], [5, 0]]),
+    spaces.Tuple([spaces.Discrete(3, start=-1), spaces.Dict({"a": spaces.Tuple([BOX]), "b": spaces.MultiBinary(3)})]),
+    spaces.Dict({"board": spaces.Box(0, 255, (1, 7, 7), np.uint8), "near": spaces.Tuple([BOX, BOX])}),
+]
+ACTION_SPACES = [
+    spaces.Discrete(4, start=7),
+    spaces.MultiDiscrete([[3, 2]], start=[[1, -1]]),
+    spaces.MultiBinary((2, 2)),
+    spaces.Dict({"turn": BOX, "keys": spaces.MultiBinary(2), "walk": spaces.Dict({"to": spaces.Discrete(3, start=1)})}),
+    spaces.Tuple([spaces.Dict({"a": spaces.Discrete(2)}), spaces.MultiDiscrete([2, 3], start=[5, 0]), BOX]),
+    spaces.Dict({"left": BOX, "right": spaces.Box(-2, 2, (1, 3), np.float32)}),
+]
+
+
+class AnySpaces(gymnasium.Env):
+    """Shows what its space samples; some values of discrete parts are forbidden."""
+
+    def __init__(self, observation_space, action_space):
+        self.action_space, self._shown = action_space, observation_space
+        self._shown.seed(1)
+        self._sizes = [int(part.n) for part in action_parts(action_space) if isinstance(part, spaces.Discrete)]
+        entries = {"seen": observation_space}
+        if self._sizes:
+            entries["action_mask"] = spaces.MultiBinary(sum(self._sizes))
+        self.observation_space = spaces.Dict(entries)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        numbers = iter(flatten_action(self.action_space, action))
+        first = 0
+        for part in action_parts(self.action_space):
+            taken = [next(numbers) for _ in range(part_width(part))]
+            if isinstance(part, spaces.Discrete):
+                assert self._mask[first + int(taken[0])], "a forbidden value was drawn"
+                first += int(part.n)
+        self._step += 1
+        return self._observe(), float(self.np_random.normal()), False, self._step == 7, {}
+
+    def _observe(self):
+        observation = {"seen": self._shown.sample()}
+        if self._sizes:
+            masks = [self.np_random.integers(0, 2, size, dtype=np.int8) for size in self._sizes]
+            for mask in masks:
+                mask[0] |= not mask.any()
+            observation["action_mask"] = self._mask = np.concatenate(masks)
+        return observation
+
+
+@pytest.mark.parametrize("action_space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("observation_space", OBSERVATION_SPACES, ids=["MultiDiscrete", "Tuple", "Dict"])
+def test_with_every_space_inference_and_learner_agree_and_what_is_forbidden_is_not_drawn(
+    make_blueprint, make_component, observation_space, action_space
+):
+    register_env("wandering", lambda *_, **__: AnySpaces(observation_space, action_space))
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", "--num_epochs=1", "--learning_rate=0.01")
+    flags = (*flags, "--encoder_conv_mlp_layers", "8", "--recurrence=8", "--use_rnn=True")
+    run = Run(make_blueprint(*flags, env=AnySpaces(observation_space, action_space)), make_component)
+    before = {name: weights.clone() for name, weights in run.trainer.model.named_parameters()}
+    differences = []
+
+    def compare(batches):
+        for batch, _ in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            off = values - batch.steps.flat().values
+            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
+    after = dict(run.trainer.model.named_parameters())
+    assert [name for name, weights in before.items() if torch.equal(weights, after[name])] == []
+
+
+class Summing(torch.nn.Module):
+    """A network of one's own that sums up what it has seen."""
+
+    def __init__(self, num_parameters, state_size=4):
+        super().__init__()
+        self.state_size = state_size
+        self.encoder = torch.nn.LazyLinear(state_size)
+        self.actor, self.critic = torch.nn.Linear(state_size, num_parameters), torch.nn.Linear(state_size, 1)
+
+    def forward_head(self, observations):
+        return self.encoder(torch.cat([each.flatten(1) for each in observations.values()], dim=1)).tanh()
+
+    def forward_core(self, head, states):
+        states = 0.5 * states + head
+        return states, states
+
+    def forward_core_sequence(self, head, states, starts_episode):
+        outputs = []
+        for t in range(head.shape[1]):
+            output, states = self.forward_core(head[:, t], states * ~starts_episode[:, t, None])
+            outputs.append(output)
+        return torch.stack(outputs, dim=1)
+
+    def forward_tail(self, core):
+        return self.actor(core), self.critic(core).squeeze(-1)
+
+
+@pytest.mark.parametrize("action_space", ACTION_SPACES, ids=str)
+def test_with_a_network_of_ones_own_they_agree_as_well(make_blueprint, make_component, monkeypatch, action_space):
+    monkeypatch.setattr(model_registry, "_makers", {})
+    register_actor_critic(lambda cfg, seen, actions: Summing(num_action_parameters(actions)), state_size=4)
+    env = AnySpaces(OBSERVATION_SPACES[1], action_space)
+    register_env("wandering", lambda *_, **__: AnySpaces(OBSERVATION_SPACES[1], action_space))
+    flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", "--learning_rate=0.01", "--recurrence=8")
+    run, differences = Run(make_blueprint(*flags, "--use_rnn=True", env=env), make_component), []
+
+    def compare(batches):
+        for batch, _ in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            off = values - batch.steps.flat().values
+            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
+
+    run.train(NUM_DATASETS, compare)
+    assert np.max(differences) < 1e-5
 
 
 class Random(gymnasium.Env):

@@ -189,3 +189,20 @@ def test_a_flood_of_unknown_flags_is_told_in_part(cfg: Config, path: Path):
         load_config(path, [GridOptions])
     assert len(str(error.value).splitlines()) == MOST_PROBLEMS + 2
     assert str(error.value).endswith(f"and {20_000 - MOST_PROBLEMS} more")
+
+
+def test_flags_of_a_family_that_is_not_known_here_are_options_all_the_same_if_that_is_wanted(cfg: Config, path: Path):
+    save_config(cfg, path)
+    document = json.loads(path.read_text())
+    values = {"yes": True, "number": 3, "share": 0.5, "text": "a", "nothing": None, "items": [1, 2.5], "none": []}
+    left_out = {"nested": {"a": 1}, "mixed": [1, "a"], "lists": [[1]], "class": 1, "_own": 1, "a b": 1, "parts": 1}
+    document["flags"] |= {name: {"value": each, "origin": "family"} for name, each in (values | left_out).items()}
+    document["flags"]["odd"] = 3
+    path.write_text(json.dumps(document))
+    assert len(problems_of(path)) >= len(values) + len(left_out)
+    loaded = load_config(path, keeps_unknown=True)
+    found = {name: loaded.values()[name] for name in values}
+    assert found == values | {"items": (1.0, 2.5), "none": ()}
+    assert not loaded.values().keys() & {*left_out, "odd"}
+    assert loaded.share == 0.5
+    assert load_config(path, [GridOptions], keeps_unknown=True).part(GridOptions) == cfg.part(GridOptions)

@@ -376,6 +376,39 @@ def test_nested_observations_are_flat_for_everybody_else():
         np.testing.assert_array_equal(observation["near/eyes"], np.ones(2))
 
 
+class InTuples(Nested):
+    """Shows a Tuple with a list in it, and has actions with names."""
+
+    observation_space = spaces.Tuple(
+        [spaces.MultiDiscrete([2, 3], start=[0, 4]), spaces.Dict({"in": spaces.Tuple([spaces.Box(0, 1, (2,))])})]
+    )
+    action_space = spaces.Dict({"keys": spaces.MultiBinary(2), "turn": spaces.Discrete(2, start=7)})
+    number = 6
+
+    def observe(self):
+        return np.array([1, self.number]), {"in": [np.ones(2, np.float32)]}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.action = action
+        return super().step(action)
+
+
+def test_observations_in_tuples_are_flat_and_actions_with_names_arrive_as_such(make):
+    env, inside = make(InTuples())
+    env.reset()
+    (observation,), *_ = env.step(np.array([[1, 0, 1]]))
+    assert sorted(observation) == ["0", "1/in/0"]
+    np.testing.assert_array_equal(observation["0"], [1, 6])
+    assert inside.action["keys"].tolist() == [1, 0]
+    assert inside.action["turn"] == 8
+    inside.number = 7
+    with pytest.raises(
+        EnvContractError, match=r"step\(\) returned observation '0' \[1 7\]; .* says \[0 4\] to \[1 6\]"
+    ):
+        env.step(np.array([[1, 0, 1]]))
+
+
 def test_two_observations_of_one_name_are_refused():
     class Twice(Nested):
         observation_space = spaces.Dict(

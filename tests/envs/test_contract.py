@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 
@@ -86,11 +87,13 @@ def test_missing_or_foreign_space(attribute):
 @pytest.mark.parametrize(
     ("space", "where"),
     [
-        (spaces.Tuple([VECTOR]), "observation_space is Tuple"),
+        (spaces.Tuple([VECTOR, spaces.Graph(VECTOR, None)]), r"observation_space\['1'\] is Graph"),
+        (spaces.Tuple([]), r"observation_space is Tuple\(\), in which there is nothing"),
+        (spaces.Tuple([VECTOR, spaces.Text(3)]), r"observation_space\['1'\] is Text.* numbers of a MultiDiscrete"),
         (spaces.Text(3), "observation_space is Text"),
         (spaces.Dict({"in": spaces.Dict({"deep": spaces.Text(3)})}), r"observation_space\['in/deep'\] is Text"),
         (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box"),
-        (spaces.Dict({}), "observation_space is an empty Dict"),
+        (spaces.Dict({}), r"observation_space is Dict\(\), in which there is nothing"),
     ],
 )
 def test_unsupported_observation_space(space, where):
@@ -98,9 +101,7 @@ def test_unsupported_observation_space(space, where):
         inspect_env(FakeEnv(space), "mine")
 
 
-@pytest.mark.parametrize(
-    "space", [spaces.MultiBinary(2), spaces.Tuple([spaces.MultiBinary(2)]), spaces.Box(0, 3, (2,), int)]
-)
+@pytest.mark.parametrize("space", [spaces.Text(2), spaces.Dict({"a": spaces.Text(2)}), spaces.Box(0, 3, (2,), int)])
 def test_unsupported_action_space(space):
     with pytest.raises(
         EnvContractError, match=r"environment mine: action space .* allowed are Discrete, MultiDiscrete"
@@ -207,6 +208,20 @@ def test_only_number_takes_numbers_alone():
     assert type(only_number(np.array(True))) is bool
 
 
+def test_nested_values_are_checked_by_their_names():
+    space = spaces.Tuple([VECTOR, spaces.Dict({"a": spaces.MultiDiscrete([2, 3])})])
+    spec = inspect_env(FakeEnv(space))
+    check_reset_result(((ZEROS, {"a": np.array([1, 2])}), {}), spec, "mine")
+    for wrong, message in (
+        ((ZEROS, {"a": np.array([1, 3])}), r"observation '1/a' \[1 3\]; observation_space says \[0 0\] to \[1 2\]"),
+        ((ZEROS, {"a": np.array([1])}), r"observation '1/a' of shape \(1,\)"),
+        ((ZEROS, {}), r"an observation of \['0'\]; observation_space has \['0', '1/a'\]"),
+        (ZEROS, r"an observation of \['obs'\]; observation_space has"),
+    ):
+        with pytest.raises(EnvContractError, match=message):
+            check_reset_result((wrong, {}), spec, "mine")
+
+
 def test_good_step():
     check_step_result((ZEROS, np.float64(1.0), np.bool_(True), False, {}), SPEC, "mine")
     check_step_result(([ZEROS, ZEROS], [0, 1.0], [False, False], np.zeros(2, bool), [{}, {}]), TWO_AGENTS, "mine")
@@ -300,3 +315,20 @@ def test_a_number_of_agents_that_cannot_be_read_is_an_error():
 
     with pytest.raises(EnvContractError, match="environment mine: num_agents raised ValueError: not yet"):
         inspect_env(Unready(), "mine")
+
+
+def test_what_an_environment_is_like_comes_back_from_data():
+    spec = inspect_env(FakeEnv(spaces.Tuple([VECTOR, spaces.Discrete(3)]), spaces.Dict({"a": VECTOR})), "mine")
+    assert EnvSpec.from_data(json.loads(json.dumps(spec.to_data()))) == spec
+
+
+@pytest.mark.parametrize("change", [{"observation_space": 3}, {"num_agents": "many"}, {"action_space": {}}])
+def test_data_of_something_else_are_no_environment(change):
+    data = SPEC.to_data()
+    with pytest.raises(ValueError, match=r"describes no|invalid literal"):
+        EnvSpec.from_data(data | change)
+    with pytest.raises(ValueError, match="is no dictionary"):
+        EnvSpec.from_data(data | {"observation_space": data["action_space"]})
+    for nothing in (None, [], {}):
+        with pytest.raises(ValueError, match="it describes no environment"):
+            EnvSpec.from_data(nothing)

@@ -77,6 +77,34 @@ class Simulator:
         return self.observations, actions / 2, ended, np.zeros(3, bool), infos
 
 
+class InTuples(Counting):
+    """The same in tuples; actions have names."""
+
+    observation_space = spaces.Tuple(list(Counting.observation_space.values()))
+    action_space = spaces.Dict({"a": ACTION_SPACE[0], "b": ACTION_SPACE[1]})
+
+    def step(self, action):
+        return super().step((action["a"], action["b"]))
+
+    def _observe(self):
+        observation = super()._observe()
+        return tuple(observation[key] for key in Counting.observation_space)
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_members_with_tuples_as_observations_and_dictionaries_as_actions_are_told_apart(length):
+    mode = AutoresetMode.SAME_STEP
+    env = as_agents(SyncVectorEnv([lambda m=m: InTuples(m, 2, 0) for m in range(length)], autoreset_mode=mode))
+    assert [each["1"].astype(int).tolist() for each in env.reset()] == [[m, 0, 0] for m in range(length)]
+    actions = np.tile(np.array([2, 0.5, -0.25], np.float32), (length, 1))
+    for _ in range(2):
+        observations, rewards, terminated, *_ = env.step(actions)
+        assert rewards == [2.25] * length
+    assert terminated == [True] * length
+    assert [each["1"].astype(int).tolist() for each in observations] == [[m, 0, 2] for m in range(length)], "final ones"
+    assert [each["0"] for each in env.begin_episodes(range(length))] == [0] * length
+
+
 def make_gym_vector(mode):
     members = [(0, 2, 0), (1, 3, 1), (2, 50, 0)]
     return SyncVectorEnv([lambda member=member: Counting(*member) for member in members], autoreset_mode=mode)

@@ -21,12 +21,24 @@ ACTION_SPACES = {
     "combined": spaces.Tuple(
         [spaces.Discrete(3), spaces.MultiDiscrete([2, 4], start=[1, 0]), spaces.Box(-1, 1, (2,), np.float32)]
     ),
+    "bits": spaces.MultiBinary((2, 2)),
+    "named": spaces.Dict(
+        {
+            "keys": spaces.MultiBinary(2),
+            "aim": spaces.Tuple([spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3, start=2)]),
+        }
+    ),
     "nested": spaces.Tuple([spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])]), spaces.Discrete(3)]),
 }
 
 OBSERVATION_SPACES = {
     "discrete": spaces.Discrete(2, start=3),
     "bits": spaces.MultiBinary(2),
+    "numbers": spaces.MultiDiscrete([[2, 3], [3, 2]], start=[[0, 5], [-1, 0]]),
+    "in_tuples": spaces.Tuple(
+        [spaces.Discrete(2), spaces.Dict({"in": spaces.Tuple([spaces.Box(-1, 1, (2,), np.float32)])})]
+    ),
+    "small_image": spaces.Box(0, 255, (3, 7, 7), np.uint8),
     "number": spaces.Box(-1, 1, (), np.float32),
     "matrix": spaces.Box(-1, 1, (3, 2), np.float32),
     "image": spaces.Box(0, 255, (3, 36, 40), np.uint8),
@@ -93,9 +105,11 @@ class Copy(gymnasium.Env):
 
 
 def _flat(action):
+    if isinstance(action, dict):
+        return _flat(tuple(action.values()))
     if isinstance(action, tuple):
         return [part for member in action for part in _flat(member)]
-    return list(action) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
+    return list(action.flat) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
 
 
 class Tell(gymnasium.Env):
@@ -118,7 +132,11 @@ class Tell(gymnasium.Env):
 def _show(space, shown):
     if isinstance(space, spaces.Dict):
         return {name: _show(entry, shown) for name, entry in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_show(entry, shown) for entry in space)
     is_high = next(shown)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start + is_high * (space.nvec - 1)
     if isinstance(space, spaces.Discrete):
         return space.start + is_high
     if isinstance(space, spaces.MultiBinary):

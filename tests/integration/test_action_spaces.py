@@ -26,7 +26,7 @@ def reward_of(output: str) -> float:
     return float(re.findall(r"reward (-?[\d.]+)", output)[-1])
 
 
-@pytest.mark.parametrize("kind", ["multi", "combined", "nested"])
+@pytest.mark.parametrize("kind", ["multi", "combined", "nested", "bits", "named", "named_masked"])
 def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: Path) -> None:
     flags = (f"--env=copy_{kind}", "--train_for_env_steps=60000", *SERIAL, *SUMMARY)
     result = train(*flags, tmp_path)
@@ -35,7 +35,11 @@ def test_copying_is_learned_with_actions_of_several_parts(kind: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "kind", ["discrete", "bits", "number", "matrix", "image", "rank_4", "image_and_vector", "inner"]
+    "kind",
+    [
+        *("discrete", "bits", "numbers", "number", "matrix", "image", "small_image", "rank_4", "image_and_vector"),
+        *("inner", "in_tuples"),
+    ],
 )
 def test_every_entry_of_an_observation_is_read(kind: str, tmp_path: Path) -> None:
     # Pixels that are all alike add up in a convolution: larger steps undo what was learned.
@@ -54,9 +58,10 @@ def test_copying_is_learned_by_vectors_of_environments(mode: str, tmp_path: Path
     assert reward_of(result.stdout) > 0.85, result.stdout
 
 
-def test_forbidden_values_are_never_drawn_in_a_parallel_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["hybrid", "named"])
+def test_forbidden_values_are_never_drawn_in_a_parallel_run(kind: str, tmp_path: Path) -> None:
     """The environment raises if one is."""
-    flags = ("--env=copy_hybrid_masked", "--train_for_env_steps=20000", "--seed=1", *SUMMARY)
+    flags = (f"--env=copy_{kind}_masked", "--train_for_env_steps=20000", "--seed=1", *SUMMARY)
     result = train(*flags, tmp_path)
     assert result.returncode == 0, result.stdout
     assert "Collected" in result.stdout

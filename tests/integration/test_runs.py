@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.runs import CARTPOLE, COLLECTED, DOOM, SMALL, load_latest_checkpoint, run
+from sample_profiler import load_policy
+from sample_profiler.errors import CheckpointError
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run_folder import RunFolder
@@ -127,6 +129,19 @@ def test_two_policies_learn_in_an_env_of_two_agents(serial: bool, tmp_path: Path
     assert min(map(float, rewards)) > 16  # of 32; by chance: 8
     for policy in (0, 1):
         assert load_latest_checkpoint(tmp_path / "run", policy)["optimizer_steps"] > 0
+
+
+@pytest.mark.parametrize("flags", [("--precision=bf16",), ("--inference=worker",)], ids=str)
+def test_a_network_of_ones_own_learns_and_goes_on_from_its_checkpoint(flags: tuple[str, ...], tmp_path: Path) -> None:
+    same = ("--seed=1", "--num_workers=1", "--num_envs_per_worker=16", *flags)
+    for num_steps in (40_000, 80_000):
+        module = "sf_examples.custom.train_own_actor_critic"
+        result = run(module, *same, f"--train_for_env_steps={num_steps}", folder=tmp_path)
+        assert result.returncode == 0, result.stdout
+        assert min(collected(result.stdout).values()) >= num_steps
+    assert last_reward(result.stdout) > 5  # of 20; at first below -10
+    with pytest.raises(CheckpointError, match="register the same"):
+        load_policy(tmp_path / "run")
 
 
 def test_blocks_of_a_custom_env_appear_below_env_step(tmp_path: Path) -> None:

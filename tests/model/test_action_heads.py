@@ -11,6 +11,7 @@ from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.action_heads import make_action_head
 from sample_profiler.model.distributions import MASKED_LOGIT
+from sample_profiler.spaces import action_parts, part_width
 
 BOX = spaces.Box(-1, 1, (2, 3), np.float32)
 
@@ -74,8 +75,8 @@ def test_tanh_bounds_means(adaptive):
 
 
 def test_other_action_spaces_are_refused():
-    with pytest.raises(ConfigError, match="MultiBinary"):
-        make(spaces.MultiBinary(3))
+    with pytest.raises(ConfigError, match="Text"):
+        make(spaces.Text(3))
 
 
 HYBRID = spaces.Tuple([spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), BOX])
@@ -109,6 +110,35 @@ def test_a_mask_forbids_values_of_each_discrete_part_and_they_carry_no_gradient(
     assert not gradients[1].any(), "one value is left: nothing to learn"
     assert not gradients[2][2:].any()
     assert gradients[0][[0, 2]].any()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(6, start=3),
+        spaces.MultiDiscrete([[2, 3], [4, 2]]),
+        spaces.MultiBinary(5),
+        spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.Tuple([BOX, spaces.Discrete(5)])}),
+    ],
+    ids=str,
+)
+def test_what_is_forbidden_is_not_drawn_once_in_many_times(space):
+    head = make(space)
+    sizes = [int(part.n) for part in action_parts(space) if isinstance(part, spaces.Discrete)]
+    is_discrete = [isinstance(part, spaces.Discrete) for part in action_parts(space) for _ in range(part_width(part))]
+    masks = torch.cat([forbid_some(75_000, size) for size in sizes], dim=1)
+    offsets = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+    distribution = head.distribution(head(50 * torch.randn(75_000, 4), masks))
+    for _ in range(4):
+        drawn = distribution.draw()[0][:, is_discrete].long()
+        assert masks.gather(1, drawn + offsets).all()
+    assert masks.gather(1, distribution.mode()[:, is_discrete].long() + offsets).all()
+
+
+def forbid_some(num_rows, size):
+    """Return masks in each of which at least one value is allowed."""
+    mask = torch.randint(0, 2, (num_rows, size))
+    return mask.scatter(1, torch.randint(0, size, (num_rows, 1)), 1)
 
 
 def test_a_tuple_of_one_member_is_that_member():

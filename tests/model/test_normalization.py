@@ -118,6 +118,15 @@ def test_discrete_observations_become_one_hot():
     assert normalizer({"obs": torch.tensor([6, 5, 7])})["obs"].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
 
 
+def test_of_several_discrete_numbers_each_is_one_hot():
+    space = spaces.MultiDiscrete([[2], [3]], np.int8, start=[[0], [-1]])
+    normalizer = ObservationNormalizer({"obs": space}, ObservationOptions())
+    normalizer.update({"obs": torch.tensor([[[0], [0]]])})
+    observations = torch.tensor([[[0], [-1]], [[1], [0]], [[0], [1]]], dtype=torch.int8)
+    assert normalizer({"obs": observations})["obs"].tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 0, 0, 0, 1]]
+    assert "entries.0.starts" not in normalizer.state_dict()
+
+
 def test_copying_tensors_of_the_state_dict_copies_the_normalization():
     space = {"obs": VECTOR, "with.dot": VECTOR, "values": VECTOR}
     source, target = (ObservationNormalizer(space, ObservationOptions()) for _ in range(2))

@@ -97,6 +97,29 @@ def test_own_parts_are_used_with_the_configuration_and_the_spaces(flags):
 
 
 @pytest.mark.parametrize(
+    ("flags", "roles"),
+    [((), ["both"]), (("--actor_critic_share_weights=False",), ["actor", "critic"])],
+    ids=["shared", "separate"],
+)
+def test_encoders_that_want_to_know_are_told_what_they_are_for(flags, roles):
+    told = []
+
+    def make_encoder(cfg, observation_space, role):
+        told.append(role)
+        return OwnEncoder(10, 5)
+
+    register_encoder(make_encoder)
+    make_network(*flags)
+    assert told == roles
+
+
+def test_an_encoder_of_the_critic_may_be_another_one():
+    register_encoder(lambda cfg, space, role="both": OwnEncoder(10, 9 if role == "critic" else 5))
+    network = make_network("--actor_critic_share_weights=False")
+    assert [trunk.encoded_size for trunk in network._trunks] == [5, 9]
+
+
+@pytest.mark.parametrize(
     ("make", "part_of_message"),
     [
         (lambda cfg, space: 5, "torch.nn.Module"),

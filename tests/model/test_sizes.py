@@ -18,7 +18,7 @@ from sample_profiler.spaces import split_action_mask
 SMALL = ModelOptions(encoder_mlp_layers=(8, 5), encoder_conv_mlp_layers=(9,), rnn_size=6)
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)
 IMAGE = spaces.Box(0, 255, (3, 41, 57), np.uint8)
-MIXED = spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2, 2)), spaces.MultiDiscrete([2, 5])))
+MIXED = spaces.Dict({"a": spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2, 2)))), "b": spaces.MultiBinary(2)})
 
 
 def count(observation_space, action_space, parts=None, **changes):
@@ -50,6 +50,7 @@ def count(observation_space, action_space, parts=None, **changes):
 def test_it_is_that_of_the_network(changes, action_space):
     scalar = spaces.Box(-1, 1, (), np.float32)
     seen = {"obs": IMAGE, "vector": VECTOR, "scalar": scalar, "kind": spaces.Discrete(5, start=1)}
+    seen |= {"board": spaces.MultiDiscrete(np.full((3, 40, 40), 2)), "bits": spaces.MultiBinary(3)}
     counted, made = count(spaces.Dict(seen), action_space, **changes)
     assert counted == made
 

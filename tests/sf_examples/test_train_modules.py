@@ -10,12 +10,13 @@ from types import ModuleType
 import pytest
 
 from sample_profiler.envs import registry
+from sample_profiler.model import registry as model_registry
 from sf_examples.atari import train_atari
 from sf_examples.atari.atari_env import ATARI_ENVS
 from sf_examples.brax import train_brax
 from sf_examples.brax.brax_env import BRAX_ENVS
 from sf_examples.brax.brax_options import BraxOptions, DeviceOptions
-from sf_examples.custom import train_custom_env, two_agents
+from sf_examples.custom import train_custom_env, train_own_actor_critic, two_agents
 from sf_examples.envpool import train_envpool
 from sf_examples.envpool.envpool_env import EnvPoolOptions
 from sf_examples.gym import train_gym, train_gym_vector
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = (
     "atari.train_atari",
     "custom.train_custom_env",
+    "custom.train_own_actor_critic",
     "custom.two_agents",
     "envpool.train_envpool",
     "brax.train_brax",
@@ -57,6 +59,7 @@ def calls(monkeypatch):
     monkeypatch.setitem(sys.modules, "sample_profiler.cli.train", module)
     monkeypatch.setattr(registry, "_makers", {})
     monkeypatch.setattr(registry, "_fallbacks", [])
+    monkeypatch.setattr(model_registry, "_makers", {})
     return received
 
 
@@ -104,7 +107,7 @@ def test_gym_vectors(calls):
     assert registry._find_maker("CartPole-v1") is train_gym_vector.make_vector
 
 
-@pytest.mark.parametrize("module", [train_custom_env, two_agents])
+@pytest.mark.parametrize("module", [train_custom_env, two_agents, train_own_actor_critic])
 def test_custom_environments_need_no_flags(calls, module):
     assert module.main(["--seed=1"]) == 7
     assert calls[0][0] == ["--seed=1"]

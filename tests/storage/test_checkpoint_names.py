@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.storage.checkpoint_names import best_name, metric_in_name, sorted_checkpoints
+from sample_profiler.storage.checkpoint_names import best_name, metric_in_name, newest_frames, sorted_checkpoints
 
 LONGEST_BYTES = 200
 
@@ -19,3 +19,13 @@ def test_the_name_of_a_best_checkpoint_is_short_and_tells_the_metric(tmp_path, m
     (tmp_path / name).touch()
     assert sorted_checkpoints(tmp_path, "best") == [(10**17, tmp_path / name)]
     assert metric_in_name(Path(name), metric) == pytest.approx(value, rel=1e-3, abs=1e-3)
+
+
+def test_names_tell_how_far_the_training_was(tmp_path):
+    assert newest_frames(tmp_path, 1, "latest") == 0
+    folder = tmp_path / "checkpoint_p1"
+    folder.mkdir()
+    for name in ("checkpoint_000000002_400.pth", "checkpoint_000000010_90.pth", "best_000000001_300_reward_1.000.pth"):
+        (folder / name).touch()
+    assert [newest_frames(tmp_path, 1, kind) for kind in ("latest", "best")] == [90, 300]
+    assert newest_frames(tmp_path, 0, "best") == 0

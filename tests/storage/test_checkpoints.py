@@ -508,3 +508,31 @@ def test_nobody_is_advised_to_load_what_a_checkpoint_executes(tmp_path, caplog):
     with pytest.raises(CheckpointError, match="restart_behavior=restart"):
         folder.load("latest")
     assert "which is never loaded" in caplog.text and "weights_only" not in caplog.text
+
+
+def test_what_is_to_be_added_is_in_each_checkpoint(tmp_path):
+    folder = CheckpointFolder(tmp_path, 0, 2, {"env_spec": {"num_agents": 3}})
+    folder.save(make_state(1), 1, 1)
+    folder.save_milestone(make_state(1), 1, 1)
+    best = folder.save_best(make_state(1), 1, 1, "reward", 2.0)
+    assert folder.load("latest") == folder.load("best") | {"weights": mock.ANY}
+    assert checkpoints.load_checkpoint(best)["env_spec"] == {"num_agents": 3}
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", "text"])
+def test_a_single_file_that_cannot_be_read_is_an_error_that_names_it(folder, how):
+    path = folder.save(make_state(1), 1, 1)
+    assert checkpoints.load_checkpoint(path)["frames"] == 1
+    damage(path, how)
+    with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {path}: "):
+        checkpoints.load_checkpoint(path)
+
+
+def test_whoever_only_reads_renames_nothing(folder):
+    path = folder.save(make_state(1) | {"optimizer_steps": 0}, 0, 0)
+    damage(path, "empty")
+    with pytest.raises(CheckpointError, match="none of the 1 checkpoints"):
+        folder.load("latest", sets_aside=False)
+    assert path.exists()
+    assert folder.load("latest") is None
+    assert not path.exists()

@@ -17,7 +17,7 @@ from sample_profiler.config import ObservationOptions
 from sample_profiler.foreign.layout import translate_model
 from sample_profiler.model import make_actor_critic
 from sample_profiler.model.registry import registered_parts
-from sample_profiler.spaces import ACTION_MASK_KEY, as_dict_space, plain_space
+from sample_profiler.spaces import ACTION_MASK_KEY, as_dict_space, plain_space, split_action_mask
 
 __all__ = ["InferenceModel", "create_actor_critic", "prepare_and_normalize_obs"]
 
@@ -43,6 +43,7 @@ class InferenceModel(nn.Module):
         spaces_of_agent = self._space, plain_space(action_space)
         self.network = make_actor_critic(model_options_of(cfg), observations, *spaces_of_agent, registered_parts(cfg))
         self.returns_normalizer = self.network.returns_normalizer
+        _, self._mask_size = split_action_mask(*spaces_of_agent)
         self.last_action_distribution: Distribution | None = None
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
@@ -97,7 +98,7 @@ class InferenceModel(nn.Module):
         """Encode observations; behind the encoding is the action mask, if the observations have one."""
         inputs = dict(normalized_obs_dict)
         if ACTION_MASK_KEY in self._space.spaces:
-            size = self.network.action_head.mask_size
+            size = self._mask_size
             given = inputs.get(ACTION_MASK_KEY) if action_mask is None else action_mask
             num_agents = len(next(iter(inputs.values())))
             inputs[ACTION_MASK_KEY] = torch.ones(num_agents, size) if given is None else given

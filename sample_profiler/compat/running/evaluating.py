@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.cli.playing import describe_episodes, play_as_told
+from sample_profiler.cli.playing.playing import describe_episodes, play_as_told
 from sample_profiler.compat.running.statuses import status_of_exit
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of, run_folder_of

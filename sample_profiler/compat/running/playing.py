@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sample_profiler.cli.playing import play_as_told
+from sample_profiler.cli.playing.playing import play_as_told
 from sample_profiler.compat.running.statuses import status_of_exit
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of

@@ -26,6 +26,7 @@ from sample_profiler.components.rollout_worker.env_times import (
     with_resets,
 )
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
+from sample_profiler.components.rollout_worker.training_news import TrainingNews
 from sample_profiler.components.rollout_worker.vector_group import make_stepping_group
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
@@ -107,6 +108,7 @@ class RolloutWorkerOptions:
         bad_numbers: what follows where an environment returns numbers that are not finite.
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
         is_quick: whether it reports episodes as soon as that can be of use, instead of about once a second.
+        first_frames: by policy: that it had been trained on when the run began; empty: none.
     """
 
     sampling: SamplingOptions
@@ -115,6 +117,7 @@ class RolloutWorkerOptions:
     bad_numbers: BadNumbers
     is_replacement: bool = False
     is_quick: bool = False
+    first_frames: tuple[int, ...] = ()
 
 
 class RolloutWorker:
@@ -186,6 +189,9 @@ class RolloutWorker:
         except BaseException:
             self._close_envs()
             raise
+        first_frames = options.first_frames or (0,) * len(ports.requests)
+        groups = plan.groups_of(index)
+        self._news = TrainingNews(self._envs, groups, options.sampling, counters, first_frames, self.timing)
         self._children_time = ChildrenTime()
         self._env_times = RecentEnvTimes((2, len(self._envs), NUM_LENGTHS), self._steps_of_an_env())
 
@@ -194,8 +200,8 @@ class RolloutWorker:
         return [Input(self._ports.actions, self._on_actions), Input(self._ports.free, self._on_free)]
 
     def timers(self) -> list[Timer]:
-        """Report finished episodes from time to time."""
-        return [Timer(self._report_interval_s, self.report_episodes)]
+        """Report finished episodes from time to time, and tell environments how far the training is."""
+        return [Timer(self._report_interval_s, self.report_episodes), *self._news.timers()]
 
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, and times of environments and games."""
@@ -256,6 +262,7 @@ class RolloutWorker:
         if self._has_begun:
             return
         self._has_begun = True
+        self._news.tell()
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
             self.beat(pause_s, is_starting=True)
@@ -400,6 +407,7 @@ class RolloutWorker:
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
                 return
             self._waiting.popleft()
+            self._news.begin_rollout()
             with self.timing.add_time("overhead"):
                 group.begin_rollout(np.array([self._free[p].popleft() for p in group.policies], dtype=np.int32))
             self._request_actions(group)

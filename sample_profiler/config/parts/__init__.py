@@ -7,7 +7,7 @@ a part's class docstring is the group's title there.
 from __future__ import annotations
 
 from sample_profiler.config.parts.environment import EnvironmentOptions
-from sample_profiler.config.parts.evaluation import EvaluationOptions, TrainingEvaluationOptions
+from sample_profiler.config.parts.evaluation import EvaluationOptions, ManyEpisodesOptions, TrainingEvaluationOptions
 from sample_profiler.config.parts.faults import FaultOptions
 from sample_profiler.config.parts.loss import LossOptions
 from sample_profiler.config.parts.machine import MachineOptions
@@ -25,6 +25,7 @@ __all__ = [
     "FaultOptions",
     "LossOptions",
     "MachineOptions",
+    "ManyEpisodesOptions",
     "ModelOptions",
     "ObservationOptions",
     "OptimizerOptions",

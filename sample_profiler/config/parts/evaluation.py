@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sample_profiler.config.limits import TextRule, option, text_option
+from sample_profiler.config.limits import TextRule, automatic_option, option, text_option
+from sample_profiler.profiling.process.usable_cores import num_usable_cores
 
 
 def find_video_reason(name: str) -> str:
@@ -50,6 +51,26 @@ class EvaluationOptions:
 
     fps: float = option(0.0, minimum=0)
     """Frames per second that are shown and that the video has; 0: what the environment says, else 30."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyEpisodesOptions:
+    """Playing many episodes at once, with sample-profiler eval."""
+
+    max_num_episodes: int = option(100, minimum=1)
+    """Number of episodes to play."""
+
+    eval_workers: int = automatic_option(num_usable_cores, "number of usable cores", minimum=1, maximum=1000)
+    """Number of processes that play, each with an environment and a copy of the policy."""
+
+    eval_deterministic: bool = False
+    """Always take the most probable action, instead of drawing one as in training."""
+
+    policy_index: int = option(0, minimum=0)
+    """Which of the run's policies plays; with several agents it plays all of them."""
+
+    eval_folder: str = ""
+    """Folder of the files with the results, eval_p0.csv and eval_p0.json for policy 0; empty: the run's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,8 @@ from sample_profiler.runtime.messages.heartbeats import Pulse
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import PlayedEpisode
-    from sample_profiler.model import ActorCritic
+    from sample_profiler.model.policy import Policy
+    from sample_profiler.model.policy_network import PolicyNetwork
 
 __all__ = ["RunAccess"]
 
@@ -42,7 +43,7 @@ class RunAccess:
         self._blueprint = blueprint
         self._reports = reports
         self._pulse = Pulse(name, reports)
-        self._networks: dict[int, ActorCritic] = {}
+        self._networks: dict[int, PolicyNetwork] = {}
 
     @property
     def config(self) -> Config:
@@ -62,25 +63,34 @@ class RunAccess:
         """Return the optimizer steps behind a policy's newest weights; -1: none have been published yet."""
         return self._blueprint.weights[policy].version
 
-    def load_weights(self, policy: int = 0) -> tuple[ActorCritic, int]:
-        """Return a policy's network with its newest weights, and the optimizer steps behind them.
+    def load_policy(self, policy: int = 0) -> tuple[Policy, int]:
+        """Return a policy with its newest weights, and the optimizer steps behind them.
 
-        It is a network of its own, on the processor, which later weights do not change.
+        It has a network of its own, on the processor, which later weights do not change.
 
         Raises:
             CheckpointError: no weights have been published yet; see `weights_version`.
         """
+        from sample_profiler.model.policy import Policy
+
         if policy not in self._networks:
             self._networks[policy] = self._make_network(policy)
-        network = copy.deepcopy(self._networks[policy])
+        network, spec = copy.deepcopy(self._networks[policy]), self._blueprint.env_spec
         version = self._blueprint.weights[policy].load_into(network.state_dict())
         if version < 0:
             raise CheckpointError(f"policy {policy} has no weights yet: wait until weights_version() is 0 or more")
-        return network, version
+        loaded = Policy(
+            network,
+            spec.observation_space,
+            spec.action_space,
+            has_normalized_values=self.config.loss.normalize_returns,
+            trained_frames=self.frames(policy),
+        )
+        return loaded, version
 
     def play(
         self,
-        network: ActorCritic,
+        policy: Policy,
         num_episodes: int = 10,
         seed: int | None = None,
         *,
@@ -91,7 +101,7 @@ class RunAccess:
         They are those that `enjoy` plays with the same seed from a checkpoint of the same weights.
 
         Args:
-            network: of a policy, from `load_weights`.
+            policy: from `load_policy`.
             num_episodes: as many are played; where agents end theirs one by one, each has its share.
             seed: of the environment and of the actions; None: the run's.
             is_deterministic: the most probable action is taken, instead of one that is drawn.
@@ -103,15 +113,13 @@ class RunAccess:
         Raises:
             EnvError: the environment raised, or breaks its contract.
         """
-        import torch
-
         from sample_profiler.components.evaluation import Places, Player, play
 
         seed = int(self.config.run.seed or 0) if seed is None else seed
-        generator = None if is_deterministic else torch.Generator().manual_seed(seed)
+        policy.generator.manual_seed(seed)
         env = self._make_env(seed)
         try:
-            player, places = Player(network, env.num_agents, generator), Places(env, num_episodes)
+            player, places = Player(policy, env.num_agents, deterministic=is_deterministic), Places(env, num_episodes)
             for episode in play(env, player, frames_per_step(self.config), 1, self._bad_numbers()):
                 self.beat()
                 if episode is None:
@@ -167,7 +175,7 @@ class RunAccess:
         """
         self._pulse.beat(patience_s)
 
-    def _make_network(self, policy: int) -> ActorCritic:
+    def _make_network(self, policy: int) -> PolicyNetwork:
         import torch
 
         with torch.random.fork_rng(devices=()):  # in serial mode it is everybody's

@@ -30,6 +30,7 @@ from sample_profiler.runtime.machine.libraries import keep_freed_memory
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
+from sample_profiler.storage.checkpoint_names import newest_frames
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from sample_profiler.components.rollout_worker.self_serving_worker import SelfServingWorker
     from sample_profiler.config import Config
     from sample_profiler.envs.contract import EnvSpec
-    from sample_profiler.model import ActorCritic
+    from sample_profiler.model import PolicyNetwork
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
@@ -88,6 +89,10 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
             is_quick=bool(blueprint.counters.goal_times.names),
+            first_frames=tuple(
+                newest_frames(blueprint.run_folder, policy, config.saving.load_checkpoint_kind)
+                for policy in range(sampling.num_policies)
+            ),
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
@@ -159,9 +164,8 @@ def _build_inference_worker(
 
 def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evaluator:
     """Make the Evaluator of a policy."""
-    import torch
-
     from sample_profiler.components.evaluation import Evaluator, EvaluatorOptions
+    from sample_profiler.model.policy import Policy
 
     config = blueprint.config
     import_registration(blueprint.env_name, blueprint.env_payload)
@@ -171,11 +175,12 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
     )  # behind those of all workers
     seed = derive_seed(blueprint.seed, _SEED_EVALUATION, policy)
     make = partial(make_env, blueprint.env_name, config, placement)
-    generator = torch.Generator()
-    generator.manual_seed(seed)
+    spec = blueprint.env_spec
+    played = Policy(make_model(blueprint, policy), spec.observation_space, spec.action_space)
+    played.generator.manual_seed(seed)
     return Evaluator(
-        policy=policy,
-        model=make_model(blueprint, policy),
+        index=policy,
+        policy=played,
         make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
         weights=blueprint.weights[policy],
         counters=blueprint.counters,
@@ -185,7 +190,6 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
         ),
-        generator=generator,
         reports=reports,
     )
 
@@ -224,7 +228,8 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     # What a GPU multiplies says nothing of what is left for the processor.
     of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
-    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints)
+    added = {"env_spec": blueprint.env_spec.to_data()}
+    checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints, added)
     if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
         # that outlives its Runner.
         _lock_checkpoints(checkpoints.path)
@@ -299,7 +304,7 @@ def _measure_device(blueprint: Blueprint, timing: Timing) -> None:
         device_clock.mark_distorted(timing)
 
 
-def make_model(blueprint: Blueprint, policy: int) -> ActorCritic:
+def make_model(blueprint: Blueprint, policy: int) -> PolicyNetwork:
     """Build the network of a policy: with the same weights wherever it is built."""
     import torch
 
@@ -325,7 +330,7 @@ def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
         make_network(config, env_spec)
 
 
-def make_network(config: Config, spec: EnvSpec) -> ActorCritic:
+def make_network(config: Config, spec: EnvSpec) -> PolicyNetwork:
     """Build the network that a configuration describes for an environment, registered parts of it included.
 
     Raises:

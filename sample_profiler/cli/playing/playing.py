@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,10 @@ from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.errors import CheckpointError, ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.errors import ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.policies import load_state, restore_policy
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
-from sample_profiler.run.layout.factories import make_network
 from sample_profiler.run.run import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
@@ -35,7 +35,7 @@ from sample_profiler.runtime.signals.ending_signals import signals_raising, writ
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import PlayedEpisode, Player
 
-__all__ = ["describe_episodes", "play_as_told"]
+__all__ = ["describe_episodes", "find_problems_of_run", "load_played", "play_as_told", "told"]
 
 _DEFAULT_FPS = 30.0
 
@@ -50,14 +50,30 @@ def play_as_told(program: Program, episodes: list[PlayedEpisode] | None = None) 
     Returns:
         Exit status, as of `enjoy`.
     """
-    episodes = [] if episodes is None else episodes
+    return told(partial(_play_program, program), [] if episodes is None else episodes)
+
+
+def _play_program(program: Program, episodes: list[PlayedEpisode]) -> None:
+    config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
+    _check(config)
+    _play(config, episodes)
+
+
+def told(do: Callable[[list[PlayedEpisode]], None], episodes: list[PlayedEpisode]) -> int:
+    """Do something that plays episodes, print what they were like, and tell what is in the way if it cannot be done.
+
+    Args:
+        do: plays, and adds to the episodes.
+        episodes: that are played.
+
+    Returns:
+        Exit status, as of `enjoy`.
+    """
     status = 0
     try:
         try:
             with signals_raising():
-                config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
-                _check(config)
-                _play(config, episodes)
+                do(episodes)
         except KeyboardInterrupt as error:
             status = status_of_interrupt(error)
         print(describe_episodes(episodes), flush=True)
@@ -112,8 +128,13 @@ def describe_episodes(episodes: Sequence[PlayedEpisode]) -> str:
     return "\n".join(lines)
 
 
-def _check(config: Config) -> None:
-    options = config.part(EvaluationOptions)
+def find_problems_of_run(config: Config, policy_index: int) -> list[str]:
+    """Find what is in the way of playing a policy of a run.
+
+    Args:
+        config: of the run.
+        policy_index: of the policy.
+    """
     problems = []
     if not RunFolder(config.run.folder).config.exists():
         problems.append(
@@ -121,11 +142,17 @@ def _check(config: Config) -> None:
         )
     if config.run.restart_behavior != "resume":
         problems.append("--restart_behavior is for training: leave it out, nothing is changed here")
-    if options.policy_index >= config.sampling.num_policies:
+    if policy_index >= config.sampling.num_policies:
         problems.append(
-            f"--policy_index={options.policy_index}: the run has {config.sampling.num_policies} "
+            f"--policy_index={policy_index}: the run has {config.sampling.num_policies} "
             f"polic{'y' if config.sampling.num_policies == 1 else 'ies'}, counted from 0"
         )
+    return problems
+
+
+def _check(config: Config) -> None:
+    options = config.part(EvaluationOptions)
+    problems = find_problems_of_run(config, options.policy_index)
     if options.eval_env_frameskip and config.environment.env_frameskip % options.eval_env_frameskip:
         problems.append(
             f"--eval_env_frameskip={options.eval_env_frameskip} does not divide "
@@ -272,29 +299,30 @@ class _Show:
 
 
 def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
-    import torch
-
     from sample_profiler.components.evaluation import Player
-    from sample_profiler.storage.checkpoints import CheckpointFolder
-    from sample_profiler.storage.mismatch import describe_mismatch
 
     options = config.part(EvaluationOptions)
+    state, path = load_played(config, spec, options.policy_index)
+    policy = restore_policy(config, spec, state, path)
+    policy.generator.manual_seed(seed)
+    return Player(policy, spec.num_agents, deterministic=options.eval_deterministic)
+
+
+def load_played(config: Config, spec: EnvSpec, policy_index: int) -> tuple[dict[str, Any], Path]:
+    """Return what the checkpoint holds that is to be played, and the folder that it is in.
+
+    Args:
+        config: of the run.
+        spec: of its environment.
+        policy_index: of the policy.
+
+    Raises:
+        ConfigError: the network does not fit the environment, or the memory.
+        CheckpointError: there is no checkpoint, or it cannot be read.
+    """
+    from sample_profiler.storage.checkpoints import CheckpointFolder
+
     if problems := find_problems_of_network(config, spec, num_policies=1, num_copies=1):
         raise ConfigError(problems)
-    model = make_network(config, spec)
-    folder = CheckpointFolder(config.run.folder, options.policy_index, config.saving.keep_checkpoints)
-    kind = config.saving.load_checkpoint_kind
-    state = folder.load(kind)
-    if state is None:
-        raise CheckpointError(
-            f"there is no {kind} checkpoint in {folder.path}: train first, or use another --experiment"
-        )
-    try:
-        model.load_state_dict(state["model"])
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"the checkpoint in {folder.path} is not of this network ({describe_mismatch(error)}): leave out flags of "
-            "the network that it was not trained with, and register the same encoder, core and decoder as for training"
-        ) from None
-    generator = None if options.eval_deterministic else torch.Generator().manual_seed(seed)
-    return Player(model, spec.num_agents, generator)
+    folder = CheckpointFolder(config.run.folder, policy_index, config.saving.keep_checkpoints)
+    return load_state(folder, config.saving.load_checkpoint_kind), folder.path

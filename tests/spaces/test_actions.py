@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,17 +12,22 @@ from sample_profiler.spaces import (
     action_dtype,
     action_parts,
     action_width,
-    as_dict_space,
     draw_action,
     flatten_action,
     is_discrete,
     num_action_parameters,
-    plain_space,
 )
 
 BOX = spaces.Box(-1.0, 1.0, (2, 3), np.float32)
 NESTED = spaces.Tuple(
     [spaces.Discrete(3, start=5), spaces.Tuple([spaces.MultiDiscrete([2, 4], start=[0, 7]), BOX]), spaces.Discrete(2)]
+)
+NAMED = spaces.Dict(
+    {
+        "move": spaces.Dict({"turn": spaces.Box(-1.0, 1.0, (2,), np.float32), "step": spaces.Discrete(3, start=-1)}),
+        "keys": spaces.MultiBinary((2, 2)),
+        "both": spaces.Tuple([spaces.MultiDiscrete([[2, 3]], start=[[4, 5]]), spaces.MultiBinary(1)]),
+    }
 )
 
 
@@ -40,6 +43,10 @@ NESTED = spaces.Tuple(
         (spaces.Tuple([spaces.Discrete(4), spaces.MultiDiscrete([2, 3])]), 3, 9, np.int64),
         (spaces.Tuple([spaces.Discrete(4), BOX]), 7, 16, np.float32),
         (NESTED, 1 + 2 + 6 + 1, 3 + 6 + 12 + 2, np.float32),
+        (spaces.MultiBinary(3), 3, 6, np.int64),
+        (spaces.MultiBinary((2, 4)), 8, 16, np.int64),
+        (spaces.Dict({"b": spaces.Discrete(4), "a": spaces.MultiBinary(2)}), 3, 8, np.int64),
+        (NAMED, 2 + 1 + 4 + 2 + 1, 4 + 3 + 8 + 5 + 2, np.float32),
     ],
 )
 def test_sizes_of_actions(space, width, num_parameters, dtype):
@@ -53,22 +60,31 @@ def test_sizes_of_actions(space, width, num_parameters, dtype):
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.MultiBinary(3),
         spaces.Box(0, 255, (3,), np.uint8),
+        spaces.Text(3),
         spaces.Tuple([]),
-        spaces.Tuple([spaces.Discrete(2), spaces.Dict({"a": spaces.Discrete(2)})]),
+        spaces.Dict({}),
+        spaces.Tuple([spaces.Discrete(2), spaces.Dict({"a": spaces.Text(2)})]),
     ],
     ids=str,
 )
 def test_unsupported_action_space(function, space):
-    with pytest.raises(EnvContractError, match="allowed are Discrete, MultiDiscrete, Box of floats and a Tuple"):
+    with pytest.raises(EnvContractError, match="allowed are Discrete, MultiDiscrete, MultiBinary, Box of floats, and "):
         function(space)
 
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Discrete(3, start=-1), spaces.MultiDiscrete([3, 4], start=[2, 0]), BOX, NESTED],
-    ids=["Discrete", "MultiDiscrete", "Box", "nested Tuple"],
+    [
+        *(spaces.Discrete(3, start=-1), spaces.MultiDiscrete([3, 4], start=[2, 0]), BOX, NESTED),
+        *(
+            spaces.MultiBinary(3),
+            spaces.MultiBinary((2, 3)),
+            spaces.MultiDiscrete([[3], [4]], np.int8, start=[[1], [0]]),
+        ),
+        NAMED,
+    ],
+    ids=["Discrete", "MultiDiscrete", "Box", "nested Tuple", "MultiBinary", "matrix of bits", "small numbers", "Dict"],
 )
 def test_environments_get_actions_of_their_space_and_the_numbers_of_an_action_are_its_own(space):
     space.seed(3)
@@ -90,13 +106,6 @@ def test_discrete_numbers_count_from_zero_whatever_the_space_begins_with():
     assert box.tolist() == [[1, -1, 0], [0, 0, 0.5]], "clipped to the bounds"
 
 
-def test_as_dict_space():
-    box = spaces.Box(0, 1, (2,))
-    assert as_dict_space(box) == spaces.Dict({"obs": box})
-    whole = spaces.Dict({"a": box})
-    assert as_dict_space(whole) is whole
-
-
 def test_random_actions_keep_to_their_mask():
     NESTED.seed(0)
     mask = np.array([*(0, 1, 1), *(1, 0), *(0, 0, 0, 1), *(1, 1)], np.int8)
@@ -109,46 +118,18 @@ def test_random_actions_keep_to_their_mask():
     assert {draw_action(NESTED, None)[0] for _ in range(100)} == {0, 1, 2}
 
 
-class Padded(spaces.Box):
-    """A space of an environment's own, which no other process can import."""
-
-    def __init__(self):
-        super().__init__(-1.5, 2.5, (3, 2), np.float64)
-        self.padding = lambda: 0
-
-
-@pytest.mark.parametrize(
-    ("space", "plain"),
-    [
-        (Padded(), spaces.Box(-1.5, 2.5, (3, 2), np.float64)),
-        (spaces.Box(np.array([0, 3], np.uint8), np.array([9, 200], np.uint8)),) * 2,
-        (spaces.Discrete(5, start=-2),) * 2,
-        (spaces.MultiBinary((2, 3)),) * 2,
-        (spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 1], [0, 0]]),) * 2,
-        (
-            spaces.Dict({"b": Padded(), "a": spaces.Dict({"c": spaces.Discrete(2)})}),
-            spaces.Dict({"b": spaces.Box(-1.5, 2.5, (3, 2), np.float64), "a": spaces.Dict({"c": spaces.Discrete(2)})}),
-        ),
-        (
-            spaces.Tuple((Padded(), spaces.Discrete(3))),
-            spaces.Tuple((spaces.Box(-1.5, 2.5, (3, 2), np.float64), spaces.Discrete(3))),
-        ),
-    ],
-    ids=lambda space: type(space).__name__,
-)
-def test_a_plain_space_is_the_same_and_any_process_can_read_it(space, plain):
-    space.seed(3)
-    space.sample()
-    found = pickle.loads(pickle.dumps(plain_space(space)))
-    assert found == plain
-    assert type(found) is type(plain)
-    assert repr(found) == repr(plain)
-    found.seed(5)
-    assert plain.contains(found.sample())
+def test_entries_of_a_dictionary_are_found_by_their_names_and_in_the_order_of_the_space():
+    numbers = np.array([1, 0, 1, 0, 2, 1, 0.5, -9, 1, 2], np.float32)
+    assert list(NAMED.spaces) == ["both", "keys", "move"]
+    action = action_converter(NAMED)(numbers[[4, 5, 0, 1, 2, 3, 8, 9, 6, 7]][[1, 0, 2, 3, 4, 5, 6, 8, 7, 9]])
+    assert action["both"][0].tolist() == [[5, 7]]
+    assert NAMED.contains(action), action
 
 
-def test_a_plain_space_changes_with_nothing_of_the_environment():
-    space = spaces.Box(-1, 1, (2,), np.float32)
-    found = plain_space(space)
-    space.low[:] = -7
-    assert found.low.tolist() == [-1, -1]
+def test_each_entry_of_a_multibinary_has_a_place_of_its_own_in_a_mask():
+    space = spaces.MultiBinary(3)
+    space.seed(1)
+    drawn = np.array([draw_action(space, np.array([1, 1, 0, 1, 1, 0], np.int8)) for _ in range(100)])
+    assert set(drawn[:, 0]) == {0, 1}
+    assert set(drawn[:, 1]) == {1}
+    assert set(drawn[:, 2]) == {0}
