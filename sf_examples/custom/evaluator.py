@@ -50,7 +50,8 @@ class LatestWeights(RunComponent):
         if saved.kind == "latest" and self.playing is None:
             network, self.version = self.run.load_weights(saved.policy)
             self.policy, self.frames = saved.policy, self.run.frames(saved.policy)
-            self.playing, self.episodes = self.run.play(network, self.num_episodes), []
+            self.playing = self.run.play(network, self.num_episodes)
+            self.episodes: list[PlayedEpisode] = []
 
     def play_on(self) -> None:
         """Play for a moment; report when all episodes are over."""

@@ -24,6 +24,8 @@ from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 ROOT = Path(__file__).parents[2]
 MODULES = (
     "atari.train_atari",
+    "custom.curriculum",
+    "custom.evaluator",
     "custom.train_custom_env",
     "custom.two_agents",
     "gym.train_gym",
