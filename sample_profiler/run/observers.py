@@ -35,7 +35,7 @@ class RunObserver:
 
     A run does not wait for who is slow. What is owed to observers is told bit by bit, between one look of the Runner at
     clock, signals and components and the next; where the run shares its process with them, they have half of its time
-    at most. When it has ended, they are told for up to two seconds what they are still owed, the quick ones first; the
+    at most. When it has ended, they are told for up to a second what they are still owed, the quick ones first; the
     log says of how many training steps and messages somebody was not told. The last `on_summaries`, and `on_stop`, are
     called in any case.
 

@@ -283,7 +283,7 @@ def _run_to_the_end(
                 wiring.start()
                 try:
                     _run_loop(wiring)
-                    _log_end(runner)
+                    _tell_of_end(runner)
                 finally:
                     with runner.timing.add_time("stop_components"):
                         with watch.patient():
@@ -324,10 +324,14 @@ def _locate(recording: Recording) -> str:
     return describe_latest_place(record, time.perf_counter_ns()) if record else ""
 
 
-def _log_end(runner: Runner) -> None:
-    """Say that the run ends before its components do, which may take a while."""
+def _tell_of_end(runner: Runner) -> None:
+    """Say that the run ends before its components do, which may take a while.
+
+    Not where the reason is noted: that may be a signal's handler, in the middle of whatever a pipe is used for.
+    """
     hint = "; another Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
     logger.info("Ending all components: %s%s", runner.reason, hint)
+    runner.extensions.note_stopping(runner.reason)
 
 
 def _end_steady_part(recording: Recording, records: RunRecords) -> Session:

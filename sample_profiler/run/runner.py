@@ -354,7 +354,6 @@ class Runner(AsksComponents, HasSignals):
     def _end(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason
-            self.extensions.note_stopping(reason)
         self._links.loop.stop()
 
     def _on_exits(self, processes: list[Child]) -> None:

@@ -44,14 +44,14 @@ class LatestWeights(RunComponent):
     def on_start(self) -> None:
         """Wait for weights."""
         self.playing: Iterator[PlayedEpisode | None] | None = None
-        self.episodes: list[PlayedEpisode] = []
 
     def on_checkpoint(self, saved: CheckpointSaved) -> None:
         """Begin to play, unless the last evaluation still goes on."""
         if saved.kind == "latest" and self.playing is None:
             latest, self.version = self.run.load_policy(saved.policy)
             self.policy, self.frames = saved.policy, self.run.frames(saved.policy)
-            self.playing, self.episodes = self.run.play(latest, self.num_episodes), []
+            self.playing = self.run.play(latest, self.num_episodes)
+            self.episodes: list[PlayedEpisode] = []
 
     def play_on(self) -> None:
         """Play for a moment; report when all episodes are over."""

@@ -32,6 +32,8 @@ from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 ROOT = Path(__file__).parents[2]
 MODULES = (
     "atari.train_atari",
+    "custom.curriculum",
+    "custom.evaluator",
     "custom.train_custom_env",
     "custom.train_own_actor_critic",
     "custom.two_agents",

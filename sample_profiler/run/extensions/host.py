@@ -22,7 +22,7 @@ __all__ = ["ComponentHost"]
 
 logger = logging.getLogger(__name__)
 
-_CLOSING_S = 2.0  # in which it is told at the end of the run what it has not heard yet
+_CLOSING_S = 1.0  # in which it is told at the end of the run what it has not heard yet
 
 Result = TypeVar("Result")
 

@@ -104,7 +104,9 @@ def test_what_cannot_be_played_is_told(capsys, tmp_path, monkeypatch):
 
 def test_a_run_begins_with_its_process_where_this_is_the_program(monkeypatch):
     begun = []
-    monkeypatch.setattr(training_module, "train_as_told", lambda _program, _observers, start_ns: begun.append(start_ns))
+    monkeypatch.setattr(
+        training_module, "train_as_told", lambda _program, _observers, ns, _components: begun.append(ns)
+    )
     monkeypatch.setattr("sample_profiler.cli.train.process_start_ns", lambda: 1)
     monkeypatch.setattr("sample_profiler.cli.train.time", SimpleNamespace(perf_counter_ns=lambda: 2))
     monkeypatch.setattr(sys, "argv", ["sample-profiler", "train", "CartPole-v1"])
