@@ -86,7 +86,7 @@ CASES = {
     "saving too often": Case(
         ("saving",),
         {},
-        ("--save_every_sec=1", "--encoder_mlp_layers", "1024", "1024", "1024"),
+        ("--save_every_sec=0.3", "--encoder_mlp_layers", "1024", "1024", "1024"),
         names="--save_every_sec",
     ),
     "slow observer": Case(("balanced", "processor"), {"observer_ms": 400.0}, names="observer SlowObserver"),

@@ -50,5 +50,12 @@ def _in_quota(quota_cores: float) -> Iterator[None]:
         yield
     finally:
         (root / "cgroup.procs").write_text(str(os.getpid()))
-        with contextlib.suppress(OSError):  # somebody of the run is still in it
-            group.rmdir()
+        _remove(root, group)
+
+
+def _remove(root: Path, group: Path) -> None:
+    """Remove a group, and have who is left in it, such as a tracker of shared memory, go on in the one around it."""
+    with contextlib.suppress(OSError):
+        for pid in (group / "cgroup.procs").read_text().split():
+            (root / "cgroup.procs").write_text(pid)
+    group.rmdir()
