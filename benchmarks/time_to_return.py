@@ -130,10 +130,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="one round each")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of time-to-return-TASK.jsonl and .md")
     parser.add_argument("--only-table", action="store_true", help="make no runs, but the table of those there are")
-    for framework in _PEERS:
-        parser.add_argument(
-            f"--{framework.replace('_', '-')}-python", metavar="PYTHON", help=f"interpreter that has {framework}"
-        )
+    for flag in ("--sb3-python", "--sbx-python", "--sample-factory-python", "--cleanrl-python"):
+        parser.add_argument(flag, metavar="PYTHON", help=f"interpreter that has {flag[2:].removesuffix('-python')}")
     parser.add_argument("--cleanrl-folder", type=Path, metavar="DIR", help="a clone of CleanRL")
     options = parser.parse_args(argv)
     if (options.cleanrl_python is None) != (options.cleanrl_folder is None):

@@ -145,7 +145,7 @@ def describe_violations(module: str, source: str) -> list[str]:
 
 
 def test_the_table_of_rows_in_the_docs_has_all_of_them():
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "architecture.md").read_text().partition("## Folders")[2].partition("\n## ")[0]
     lines = {int(row): text for row, text in re.findall(r"^\| (\d) \|(.*)$", page, re.MULTILINE)}
     assert {name: row for name, row in ROWS.items() if f"`{name}`" not in lines[row]} == {}
 

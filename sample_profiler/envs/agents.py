@@ -27,8 +27,7 @@ from sample_profiler.envs.contract import (
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
-from sample_profiler.envs.methods import find_method
-from sample_profiler.envs.training_info import find_listeners, training_info
+from sample_profiler.envs.methods import find_listeners, find_method, training_info
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.envs.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError, EnvError

@@ -44,7 +44,8 @@ def as_host_arrays(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {key: as_host_arrays(value) for key, value in values.items()}
     if isinstance(values, list | tuple):
-        return list(map(as_host_arrays, values))
+        arrays = map(as_host_arrays, values)
+        return tuple(arrays) if isinstance(values, tuple) else list(arrays)
     return as_host_array(values) if hasattr(values, "__dlpack__") else values
 
 
@@ -61,13 +62,15 @@ def like_tensor(actions: Any, tensor: Any) -> Any:
     """Return actions as tensors on the device of a tensor: over their own memory if that is the host's.
 
     Args:
-        actions: An array, or a tuple of them.
+        actions: An array, or a tuple or dictionary of them.
         tensor: Says where to; ``None``: actions stay what they are.
     """
     if tensor is None:
         return actions
     import torch
 
+    if isinstance(actions, Mapping):
+        return {key: like_tensor(part, tensor) for key, part in actions.items()}
     if isinstance(actions, tuple):
         return tuple(like_tensor(part, tensor) for part in actions)
     return torch.from_numpy(actions).to(tensor.device, non_blocking=True)

@@ -122,7 +122,7 @@ class VectorAgents:
 
         What is not of the contract is returned as it is, as :meth:`step` does.
         """
-        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple):
+        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict):
             actions = list(iterate(batch_space(self.action_space, self.num_agents), actions))
         step = self._step(actions)
         return replace(step, observations=self._batched(step.observations)) if isinstance(step, VectorStep) else step
@@ -226,8 +226,6 @@ class VectorAgents:
             return list(copy.deepcopy(observations))
         # Copied: the vector may write the next observations where these are.
         observations = copy.deepcopy(observations)
-        if isinstance(observations, list | tuple):
-            return list(observations)
         try:
             return list(iterate(self._batched_observations, observations))
         except ValueError as error:  # of a dictionary
@@ -237,7 +235,7 @@ class VectorAgents:
             ) from error
 
     def _batched(self, observations: Any) -> Any:
-        if not isinstance(observations, list | tuple):
+        if not self._are_by_member(observations):
             return observations
         batch: Any = create_empty_array(self.observation_space, self.num_agents)
         return concatenate(self.observation_space, observations, batch)

@@ -1,7 +1,7 @@
 """Owns what the parameters of Sample Factory's networks are called in those of this package.
 
 Layers have the same shapes and the same meaning in both; what the last layer of the actor is cut into is found out by
-the network that loads it (:mod:`sample_profiler.model.imported_heads`). Parts of somebody's own keep their names.
+the network that loads it (:mod:`sample_profiler.model.action_heads`). Parts of somebody's own keep their names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sample_profiler.errors import CheckpointError
-from sample_profiler.model.imported_heads import IMPORTED_LAYER, IMPORTED_STDDEV
+from sample_profiler.model.action_heads import IMPORTED_LAYER, IMPORTED_STDDEV
 
 __all__ = ["named_moments", "translate_model"]
 

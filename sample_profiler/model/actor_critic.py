@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ModelError
-from sample_profiler.model.action_heads import make_action_head
+from sample_profiler.model.action_heads import cut_imported_layer, make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
-from sample_profiler.model.imported_heads import cut_imported_layer
 from sample_profiler.model.kernels.kernels import Activation, is_traced, make_fused_mlp
 from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights

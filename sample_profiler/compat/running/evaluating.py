@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def do_eval(cfg: Mapping[str, Any]) -> int:
     """Play `sample_env_episodes` episodes with each policy, without a window, and write what each was like.
 
-    The tables are `eval_p{policy}.csv` in the run's folder, or in `csv_folder_name` there.
+    The tables are those of `sample-profiler eval` with .csv behind their names, in the run's folder, or in `csv_folder_name` there.
 
     Args:
         cfg: Options, from `parse_full_cfg`, those of playing among them.
@@ -30,7 +30,8 @@ def do_eval(cfg: Mapping[str, Any]) -> int:
         How it ended, as of `ExperimentStatus`.
     """
     cfg = AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg))
-    folder = run_folder_of(cfg).path / (cfg.csv_folder_name or "")
+    run = run_folder_of(cfg)
+    folder = run.path / (cfg.csv_folder_name or "")
     for policy in range(cfg.num_policies):
         chosen = {"max_num_episodes": cfg.sample_env_episodes, "policy_index": policy, "no_render": True}
         episodes: list[Any] = []
@@ -38,7 +39,7 @@ def do_eval(cfg: Mapping[str, Any]) -> int:
         if status:
             return status_of_exit(status)
         folder.mkdir(parents=True, exist_ok=True)
-        _write(episodes, folder / f"eval_p{policy}.csv")
+        _write(episodes, folder / f"{run.evaluation(policy).name}.csv")
         logger.info("Policy %d: %s", policy, describe_episodes(episodes))
     return status_of_exit(0)
 

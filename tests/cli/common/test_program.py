@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sample_profiler.cli import playing as playing_module
 from sample_profiler.cli.common import program as program_module
 from sample_profiler.cli.common.program import gymnasium_program
 from sample_profiler.cli.main import main
+from sample_profiler.cli.playing import playing as playing_module
 from sample_profiler.cli.training import training as training_module
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import registry
@@ -30,7 +30,7 @@ def called(monkeypatch):
     """Stand in for training and playing; collect the programs."""
     called = []
     monkeypatch.setattr(training_module, "train_as_told", lambda program, *_: called.append(program) or 7)
-    monkeypatch.setattr(playing_module, "play_as_told", lambda program: called.append(program) or 8)
+    monkeypatch.setattr(playing_module, "play_as_told", lambda program, _: called.append(program) or 8)
     return called
 
 
