@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def do_eval(cfg: Mapping[str, Any]) -> int:
     """Play `sample_env_episodes` episodes with each policy, without a window, and write what each was like.
 
-    The tables are those of `sample-profiler eval` with .csv behind their names, in the run's folder, or in `csv_folder_name` there.
+    The tables have the names of those of `sample-profiler eval`, in the run's folder or in `csv_folder_name` there.
 
     Args:
         cfg: Options, from `parse_full_cfg`, those of playing among them.
