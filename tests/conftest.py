@@ -65,6 +65,22 @@ def no_leaks() -> Iterator[None]:
     wait_for_none(lambda: describe_new_names(names), PATIENCE_FOR_NAMES_S)
 
 
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Iterator[None]:
+    """Leave no part of networks registered: every network of a later test would be made of it."""
+    registered = dict(makers_of_networks())
+    yield
+    if makers_of_networks() != registered:
+        makers_of_networks().clear()
+        makers_of_networks().update(registered)
+
+
+def makers_of_networks() -> dict[str, Any]:
+    module = sys.modules.get("sample_profiler.model.registry")
+    makers: dict[str, Any] = module._makers if module else {}
+    return makers
+
+
 def wait_for_none(find: Callable[[], list[str]], patience_s: float) -> None:
     """Fail where something is still found in the end; what ends by itself may take a moment."""
     deadline_s = time.monotonic() + patience_s
