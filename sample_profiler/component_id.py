@@ -6,16 +6,7 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
-    *(
-        "BATCHER",
-        "EVALUATION_WORKER",
-        "EVALUATOR",
-        "INFERENCE_WORKER",
-        "LEARNER",
-        "ROLLOUT_WORKER",
-        "RUNNER",
-        "SLEEPERS",
-    ),
+    *("BATCHER", "EVALUATION_WORKER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER"),
     *("SLEEPERS", "ComponentId", "rollout_worker_index"),
 ]
 

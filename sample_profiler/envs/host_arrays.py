@@ -62,10 +62,10 @@ def like_tensor(actions: Any, tensor: Any) -> Any:
     """Return actions as tensors on the device of a tensor: over their own memory if that is the host's.
 
     Args:
-        actions: An array, or a tuple or dictionary of them.
+        actions: An array, or a tuple or dictionary of them; a list, of one for each member, stays what it is.
         tensor: Says where to; ``None``: actions stay what they are.
     """
-    if tensor is None:
+    if tensor is None or isinstance(actions, list):
         return actions
     import torch
 

@@ -122,7 +122,7 @@ class VectorAgents:
 
         What is not of the contract is returned as it is, as :meth:`step` does.
         """
-        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict):
+        if self._takes_lists:
             actions = list(iterate(batch_space(self.action_space, self.num_agents), actions))
         step = self._step(actions)
         return replace(step, observations=self._batched(step.observations)) if isinstance(step, VectorStep) else step
@@ -151,6 +151,11 @@ class VectorAgents:
         close = getattr(self._env, "close", None)
         if close is not None:
             close()
+
+    @property
+    def _takes_lists(self) -> bool:
+        """Whether actions go to the vector one for each member, in a list."""
+        return self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict)
 
     def _reset(self, **keywords: Any) -> Any:
         """Reset the vector, note what it observes, and return its infos."""
@@ -210,7 +215,7 @@ class VectorAgents:
                 )
 
     def _join(self, actions: Sequence[Any]) -> Any:
-        if self._may_be_agents and isinstance(self.action_space, spaces.Tuple | spaces.Dict):
+        if self._takes_lists:
             return list(actions)
         batch: Any = create_empty_array(self.action_space, self.num_agents)
         return concatenate(self.action_space, actions, batch)

@@ -106,7 +106,11 @@ class VectorStep:
 def find_inactive(infos: Any) -> npt.NDArray[np.bool_] | Literal[False]:
     """Return whom infos call inactive, `[N]`; False: nobody."""
     if isinstance(infos, Mapping):
-        return ~as_host_array(infos[_IS_ACTIVE_KEY]).astype(np.bool_) if _IS_ACTIVE_KEY in infos else False
+        if _IS_ACTIVE_KEY not in infos:
+            return False
+        inactive = ~as_host_array(infos[_IS_ACTIVE_KEY]).astype(np.bool_)
+        has_told = infos.get(f"_{_IS_ACTIVE_KEY}")  # gymnasium fills what others do not tell with False
+        return inactive if has_told is None else inactive & as_host_array(has_told)
     return np.array([not info.get(_IS_ACTIVE_KEY, True) for info in infos]) if any(infos) else False
 
 

@@ -341,6 +341,7 @@ class Runner(AsksComponents, HasSignals):
         """
         told: defaultdict[str, list[str]] = defaultdict(list)
         for component, message in missed.items():
+            self.extensions.note_end(component, message)
             which = ComponentId.parse(component)
             has_learned = which.kind == LEARNER and bool(self.counters.training_iterations[which.policy])
             if has_learned and component not in self._finished:

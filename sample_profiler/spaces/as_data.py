@@ -70,7 +70,7 @@ def _read(data: Mapping[str, Any]) -> gymnasium.Space[Any]:
         case "Tuple":
             return spaces.Tuple([_read(member) for member in data["members"]])
         case "Dict":
-            return spaces.Dict({key: _read(entry) for key, entry in data["entries"]})
+            return spaces.Dict([(key, _read(entry)) for key, entry in data["entries"]])
     raise ValueError(f"the kind {data['kind']!r} is unknown")
 
 

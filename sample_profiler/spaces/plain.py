@@ -18,7 +18,7 @@ def plain_space(space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
     are.
     """
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: plain_space(item) for key, item in space.items()})
+        return spaces.Dict([(key, plain_space(item)) for key, item in space.spaces.items()])  # in its own order
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([plain_space(item) for item in space.spaces])
     for kind, template in _TEMPLATES.items():

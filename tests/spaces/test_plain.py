@@ -54,3 +54,8 @@ def test_a_plain_space_changes_with_nothing_of_the_environment():
     found = plain_space(space)
     space.low[:] = -7
     assert found.low.tolist() == [-1, -1]
+
+
+def test_a_plain_dictionary_keeps_its_order_in_which_masks_and_actions_come():
+    pairs = [("move", spaces.Discrete(3)), ("jump", spaces.Discrete(2))]
+    assert list(plain_space(spaces.Dict(pairs)).spaces) == ["move", "jump"]

@@ -20,7 +20,8 @@ def quota(run: JudgedRun) -> Finding | None:
         f"in {percent(limits.held_up)} of its periods it was used up, and all processes stood still until the next one",
         *_describe_machine(run),
     ]
-    factor = (limits.machine_cores or 0) / limits.quota_cores
+    usable = min(limits.machine_cores or 0, len(run.facts.components))  # most of what a process does is in one thread
+    factor = usable / limits.quota_cores
     why = "docker --cpus, limits.cpu in Kubernetes, CPUQuota of a service"
     advice = [Advice("a larger quota", why, run.gain(factor, _CERTAINTY) if factor > 1 else None)]
     headline = f"The run may use {cores} cores (a quota of its container), and that is used up"
@@ -37,7 +38,7 @@ def one_core(run: JudgedRun) -> Finding | None:
         return Finding("one core", "", "One core is all there is, and it is used up", evidence, [_MORE_CORES])
     evidence += _describe_machine(run)
     why = "taskset, a cpuset of its container, or a job that has asked for one"
-    advice = [Advice("more of the machine's cores", why, run.gain(cores, _CERTAINTY))]
+    advice = [Advice("more of the machine's cores", why, run.gain(min(cores, len(run.facts.components)), _CERTAINTY))]
     headline = "The run may use one core, and that is used up"
     return Finding("one core", "", headline, evidence, advice)
 

@@ -101,9 +101,10 @@ def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode]
 def _row_of(number: int, played: NumberedEpisode) -> dict[str, Any]:
     episode = played.episode
     rewards = {} if len(episode.rewards) == 1 else {f"reward_{i}": value for i, value in enumerate(episode.rewards)}
-    figures = {"reward": episode.reward, **rewards, "num_frames": episode.num_frames, **episode.extra}
-    finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-    return {"episode": number, "worker": played.worker, **finite}
+    own = {"episode": number, "worker": played.worker, "reward": episode.reward}
+    own |= {**rewards, "num_frames": episode.num_frames}
+    figures = own | {name: value for name, value in episode.extra.items() if name not in own}
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
 def _write_table(rows: Sequence[dict[str, Any]], path: Path) -> None:

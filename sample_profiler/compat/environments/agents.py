@@ -128,12 +128,12 @@ class _SelfResettingAgents(VectorAgents):
             raise AttributeError(name)
         return getattr(self._env, name)
 
-    def reset(self, **keywords: Any) -> tuple[list[Any], list[Any]]:
-        """Begin an episode everywhere."""
-        return super().reset(**(keywords if _takes_seed(self._env.reset) else {}))
+    @property
+    def _takes_lists(self) -> bool:
+        return bool(self._env.are_lists)
 
-    def _join(self, actions: Sequence[Any]) -> Any:
-        return list(actions) if self._env.are_lists else super()._join(actions)
+    def _reset(self, **keywords: Any) -> Any:
+        return super()._reset(**(keywords if _takes_seed(self._env.reset) else {}))
 
 
 class _AsVector(Wrapped):

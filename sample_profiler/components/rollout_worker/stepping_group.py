@@ -217,11 +217,11 @@ class SteppingGroup:
         if not self._are_finite(rewards):
             rewards = self._mend_numbers(rewards)
         self._returns += rewards
-        if end is not None:
-            end()
         memory.rewards[where, step] = rewards
         memory.terminated[where, step] = terminated
         memory.truncated[where, step] = truncated
+        if end is not None:  # behind the writing: a vector that is reset may clear its own arrays
+            end()
         self.step_index = step + 1
         step_ns = perf_counter_ns() - step_begin_ns
         self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns

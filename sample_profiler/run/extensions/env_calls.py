@@ -12,7 +12,6 @@ from typing import Any
 
 from sample_profiler.component_id import ROLLOUT_WORKER
 from sample_profiler.run.commands.sender import CommandSender, CommandTarget
-from sample_profiler.runtime.commands.commands import Command
 from sample_profiler.runtime.processes.failure import Failure
 
 __all__ = ["CallEnvs", "EnvCalls"]
@@ -53,6 +52,7 @@ class EnvCalls:
         self._fail = fail
         self._latest: dict[str, CallEnvs] = {}
         self._posted: dict[str, _Posted] = {}
+        self._repeated: list[_Posted] = []
         self._waiting: dict[str, CallEnvs] = {}
 
     def take(self, call: CallEnvs, sender: CommandSender) -> None:
@@ -68,20 +68,28 @@ class EnvCalls:
     def look(self, sender: CommandSender) -> None:
         """Take in answers, and go on with calls that wait for them."""
         for method, posted in list(self._posted.items()):
-            answers = sender.answers(posted.number)
-            for worker, answer in answers.items():
-                if answer.error is not None:
-                    last_line = answer.error.strip().splitlines()[-1]
-                    message = f"its call_envs({method!r}) failed: {worker}: {last_line}"
-                    self._fail(Failure(posted.call.component, message, answer.error))
-            pids = {each.name: each.pid for each in sender.members}  # a successor has not been asked
-            if all(worker in answers or pids.get(worker) != pid for worker, pid in posted.pids.items()):
-                sender.forget(posted.number)
+            if self._is_over(posted, sender):
                 del self._posted[method]
                 if (call := self._waiting.pop(method, None)) is not None:
                     self.take(call, sender)
+        self._repeated = [posted for posted in self._repeated if not self._is_over(posted, sender)]
 
     def repeat(self, successor: CommandTarget, sender: CommandSender) -> None:
-        """Tell a worker that takes the place of a lost one what environments have been told last."""
+        """Tell a worker that has taken the place of a lost one what environments have been told last."""
         for method, call in self._latest.items():
-            successor.send_command(Command(next(sender.numbers), _COMMAND, (method, call.arguments)))
+            number = sender.post(_COMMAND, {successor.name: (method, call.arguments)})
+            self._repeated.append(_Posted(call, number, {successor.name: successor.pid}))
+
+    def _is_over(self, posted: _Posted, sender: CommandSender) -> bool:
+        """Tell whether all have answered that are still there, and fail the run where one could not do it."""
+        answers = sender.answers(posted.number)
+        for worker, answer in answers.items():
+            if answer.error is not None:
+                last_line = answer.error.strip().splitlines()[-1]
+                message = f"its call_envs({posted.call.method!r}) failed: {worker}: {last_line}"
+                self._fail(Failure(posted.call.component, message, answer.error))
+        pids = {each.name: each.pid for each in sender.members}  # a successor has not been asked
+        if not all(worker in answers or pids.get(worker) != pid for worker, pid in posted.pids.items()):
+            return False
+        sender.forget(posted.number)
+        return True

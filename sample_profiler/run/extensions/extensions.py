@@ -120,7 +120,7 @@ class Extensions:
         """Tell that a component has ended, once; of one of the user's own that there is nobody to be told any more."""
         if component not in self._stopped:
             self._stopped.add(component)
-            self.emit(Stopped(component, failure or self._failures.get(component, "")))
+            self.emit(Stopped(component, self._failures.get(component) or failure))  # what it said itself says more
         if component in self._mailboxes:
             self._mailboxes[component].close()
 
@@ -148,6 +148,11 @@ class Extensions:
                 "to train(components=[…])"
             )
         mailbox, method = self._mailboxes[name], slot.__name__
+        if getattr(owner, method, None) != slot:
+            raise ValueError(
+                f"the slot of {signal.name} is not known by its name in {name_of(owner)}, {method!r}: connect a method "
+                "without __ at its beginning, and let decorators use functools.wraps"
+            )
         return lambda payload: mailbox.put((signal.name, method, payload))
 
 

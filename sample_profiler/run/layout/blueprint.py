@@ -170,9 +170,8 @@ def choose_transport(sampling: SamplingOptions) -> Transport:
     if sampling.transport != "fifo":
         return PipeTransport()
     try:
-        from sample_profiler.runtime.loop.fifo_transport import (
-            FifoTransport,  # only now: others do without its libraries
-        )
+        # Only now: others do without its libraries.
+        from sample_profiler.runtime.loop.fifo_transport import FifoTransport
     except ImportError as error:
         raise ConfigError(
             [f"--transport=fifo: {error}: install faster-fifo and signal-slot-mp, or use --transport=pipe"]

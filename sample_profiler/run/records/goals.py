@@ -67,15 +67,16 @@ class Goals:
         if not self._end or not all(self._holds(policy, each) for each in self._end for policy in self._policies):
             return ""
         for policy in self._policies:
-            self._goal_times.note(policy, self._stop, int(self._frames[policy]))
+            if not self._goal_times.find(policy, self._stop):  # an earlier start may have noted it for some of them
+                self._goal_times.note(policy, self._stop, int(self._frames[policy]))
         reached = _describe(self._goal_times.find(0, self._stop))
         wanted = ", ".join(map(str, self._end))
         return f"{wanted}, on average over the latest {self._num_averaged:,} episodes, {reached}"
 
     def reached_before(self) -> str:
         """Say that an earlier start of the run has ended because it was good enough; empty: it has not."""
-        reached = self._goal_times.find(0, self._stop)
-        return "" if reached is None else f"--stop_at was reached before, {_describe(reached)}"
+        reached = [self._goal_times.find(policy, self._stop) for policy in self._policies]
+        return "" if None in reached else f"--stop_at was reached before, {_describe(reached[0])}"
 
     def report(self) -> GoalsReport:
         """Return what there is to tell of them at the end of a run."""

@@ -68,3 +68,16 @@ def test_what_environments_cannot_do_is_the_failure_of_who_asked_for_it(asked):
             "method set_difficulty()",
         )
     ]
+
+
+def test_what_a_successor_cannot_do_fails_the_run(asked):
+    asked.want(1)
+    asked.answer(0)
+    successor = FakeChild("RolloutWorker_w1", 99)
+    asked.sender.replace(successor)
+    asked.calls.repeat(successor, asked.sender)
+    error = "Traceback\nValueError: too difficult"
+    asked.sender.take(CommandResult(successor.commands[-1].number, "RolloutWorker_w1", None, error))
+    asked.calls.look(asked.sender)
+    assert [failure.component for failure in asked.failures] == ["Mine"]
+    assert "RolloutWorker_w1: ValueError: too difficult" in asked.failures[0].message
