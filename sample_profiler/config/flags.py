@@ -112,8 +112,7 @@ def add_flags(flags: dict[str, Flag], parts: Iterable[type], *, reserved: Iterab
 
 def describe_unknown(name: str, flags: Iterable[str]) -> str:
     """Return the message about a flag that does not exist, with the nearest one that does if it looks misspelled."""
-    foreign = describe_foreign(name)
-    if foreign:
+    if foreign := describe_foreign(name):
         return foreign
     # 0.75 still finds --env_framestack for --env_stack, and nothing for names that merely share some letters with a
     # flag: bad advice is worse than none. Dashes are what other tools write, and --workers for --num_workers.

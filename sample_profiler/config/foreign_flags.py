@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FOREIGN_FLAGS", "ForeignFlag", "describe_foreign", "is_harmless"]
+__all__ = ["CARRIED", "FOREIGN_FLAGS", "ForeignFlag", "describe_foreign", "is_harmless"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ _GPU_ENVIRONMENTS = "only families whose environments may live on a GPU have it,
 _MATCHES = "each match of Doom has its own number of players, no humans and no bots here; see docs/migrating.md"
 _WANDB = "there is no Weights & Biases here, figures are in TensorBoard"
 _PBT = "there is no population-based training here"
+
+CARRIED = "sample_factory_options"
+"""Flag of runs that `sample_profiler.compat` started: options that only the program knows that was written for it."""
 
 FOREIGN_FLAGS = {
     "algo": ForeignFlag("APPO", "the algorithm is always asynchronous or synchronous PPO (--async_rl)"),
@@ -110,6 +113,11 @@ def describe_foreign(name: str) -> str:
     Args:
         name: Name of the flag, as given after its two dashes.
     """
+    if _known_name(name) == CARRIED:
+        return (
+            "the run is of a program that was written for Sample Factory, which makes its environment: train, play and "
+            "evaluate it by `python -m sample_profiler.compat` with that program's own scripts"
+        )
     foreign = FOREIGN_FLAGS.get(_known_name(name))
     if foreign is None:
         return ""

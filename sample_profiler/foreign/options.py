@@ -9,13 +9,14 @@ from typing import Any
 
 from sample_profiler.config import Config
 from sample_profiler.config.assembly import Draft
+from sample_profiler.config.foreign_flags import CARRIED
 from sample_profiler.errors import UsageError
 from sample_profiler.files import read_small_text
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["CARRIED_KEY", "read_options", "translate_options"]
 
-CARRIED_KEY = "sample_factory_options"
+CARRIED_KEY = CARRIED
 """In config.json, beside the flags: options of an imported run that are no flags here."""
 
 _EARLIER_NAME = "cfg.json"  # until 2.0.2

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sample_profiler.config import Config
 
 __all__ = [
-    *("ModelParts", "Role", "export_model_parts", "import_model_parts", "recurrent_state_size"),
+    *("ModelParts", "Role", "export_model_parts", "import_model_parts", "recurrent_state_size", "registered_maker"),
     *("register_actor_critic", "register_core", "register_decoder", "register_encoder", "registered_parts"),
     "takes_role",
 ]
@@ -189,6 +189,16 @@ def recurrent_state_size(config: Config) -> int:
 def registered_parts(cfg: Any) -> ModelParts:
     """Return what is registered, for this configuration."""
     return ModelParts(**{kind: partial(make, cfg) for kind, make in _makers.items()})
+
+
+def registered_maker(kind: Kind) -> Make | None:
+    """Return the function that was registered, as it was given; None: there is none.
+
+    Args:
+        kind: of what it makes.
+    """
+    maker = _makers.get(kind)
+    return maker.make if isinstance(maker, _StatefulMaker) else maker
 
 
 def export_model_parts() -> dict[str, bytes]:

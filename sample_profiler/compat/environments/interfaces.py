@@ -23,7 +23,10 @@ class EnvCriticalError(Exception):
 
 
 class RewardShapingInterface:
-    """An environment whose rewards are sums that can be weighted anew."""
+    """An environment whose rewards are sums that can be weighted anew.
+
+    In runs the weights stay those that it begins with: only population-based training, which is not here, changes them.
+    """
 
     def get_default_reward_shaping(self) -> dict[str, Any] | None:
         """Return the weights by name; those who derive from this have their own."""
@@ -54,7 +57,8 @@ def find_wrapper_interface(env: Any, interface_type: type[Interface]) -> Interfa
     while True:
         if isinstance(env, interface_type):
             return env
-        inner = vars(env).get("env") if hasattr(env, "__dict__") else None
+        attributes = vars(env) if hasattr(env, "__dict__") else {}
+        inner = attributes.get("env", attributes.get("_env"))  # of wrappers of theirs, and of this package
         if inner is None:
             return None
         env = inner

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from sample_profiler.errors import ModelError
 from sample_profiler.model.kernels.fragments import EpisodeFragments
 
-__all__ = ["AdaptedCore"]
+__all__ = ["AdaptedCore", "run_layers", "run_sequences"]
 
 
 class AdaptedCore(nn.Module):
@@ -49,14 +50,37 @@ class AdaptedCore(nn.Module):
         Raises:
             ModelError: The core does not take packed sequences.
         """
-        fragments = EpisodeFragments.from_starts(starts_episode)
-        output, _ = self.core(fragments.pack(head), fragments.initial_states(state))
-        if not isinstance(output, PackedSequence):
-            raise ModelError(
-                f"the registered core {type(self.core).__name__} made a {type(output).__name__} of a PackedSequence: "
-                "it has to take sequences as well as single steps, and return what it was given"
-            )
-        return fragments.unpack(output.data, len(head))
+        return run_sequences(self.core, head, state, starts_episode, f"core {type(self.core).__name__}")
+
+
+def run_sequences(
+    core: Callable[..., tuple[Any, Any]], head: Tensor, state: Tensor, starts_episode: Tensor, name: str
+) -> Tensor:
+    """Go T steps with S agents through what takes packed sequences.
+
+    Args:
+        core: Called as `core(sequences, states)`.
+        head: `[S, T, E]`.
+        state: `[S, H]`, before the first step.
+        starts_episode: `[S, T]` bool, True where a step is the first of an episode.
+        name: What to call it in errors.
+
+    Returns:
+        `[S, T, C]`.
+
+    Raises:
+        ModelError: It does not take packed sequences.
+    """
+    fragments = EpisodeFragments.from_starts(starts_episode)
+    output, _ = core(fragments.pack(head), fragments.initial_states(state))
+    if not isinstance(output, PackedSequence):
+        raise ModelError(
+            f"the registered {name} made a {type(output).__name__} of a PackedSequence: "
+            "it has to take sequences as well as single steps, and return what it was given"
+        )
+    if output.sorted_indices is not None:  # it was packed anew: sequences of one length may be in another order
+        output = pack_padded_sequence(*pad_packed_sequence(output))
+    return fragments.unpack(output.data, len(head))
 
 
 def unpacked_state(states: Tensor, num_layers: int) -> Tensor:

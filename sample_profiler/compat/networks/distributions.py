@@ -9,11 +9,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from sample_profiler.config import ModelOptions
 from sample_profiler.errors import UsageError
-from sample_profiler.model.action_heads import make_action_head
-from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian
-from sample_profiler.spaces import action_width, num_action_parameters
+from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
+from sample_profiler.model.policy_network import split
+from sample_profiler.spaces import action_parts, action_width, num_action_parameters
 
 __all__ = [
     *("Distribution", "argmax_actions", "calc_num_action_parameters", "calc_num_actions", "get_action_distribution"),
@@ -112,8 +111,13 @@ def get_action_distribution(
             parts = [action_mask[part] for part in range(len(action_space.spaces))]
             action_mask = torch.cat([part.expand(len(raw_logits), -1) for part in parts], dim=-1)
         raw_logits = raw_logits.masked_fill(action_mask == 0, MASKED_LOGIT)
-    head = make_action_head(action_space, 1, ModelOptions())
-    return Distribution(head.distribution(raw_logits), raw_logits)
+    kinds = action_parts(action_space)
+    pieces = split(raw_logits, [num_action_parameters(kind) for kind in kinds])
+    distributions = [
+        Categorical(piece) if isinstance(kind, spaces.Discrete) else DiagonalGaussian(piece)
+        for kind, piece in zip(kinds, pieces, strict=True)
+    ]
+    return Distribution(distributions[0] if len(distributions) == 1 else IndependentParts(distributions), raw_logits)
 
 
 def sample_actions_log_probs(distribution: Distribution) -> tuple[Tensor, Tensor]:

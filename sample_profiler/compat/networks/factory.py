@@ -6,58 +6,54 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 from gymnasium import spaces
 
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
-from sample_profiler.errors import ConfigError, ModelError
-from sample_profiler.model.registry import register_core, register_decoder, register_encoder
+from sample_profiler.errors import ConfigError
+from sample_profiler.model.registry import (
+    Kind,
+    register_actor_critic,
+    register_core,
+    register_decoder,
+    register_encoder,
+    registered_maker,
+)
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["ModelFactory", "get_rnn_size", "global_model_factory"]
+__all__ = ["ModelFactory", "get_rnn_size", "global_model_factory", "with_values"]
 
 Make = Callable[..., Any]
 
 
 class ModelFactory:
-    """Takes the functions that make a script's own parts of a network.
+    """Takes the functions that make a script's own parts of a network, or the whole of it.
 
     Attributes:
         make_model_encoder_func: What makes encoders: the registered function, or the package's own.
         make_model_core_func: The same of cores.
         make_model_decoder_func: The same of decoders.
+        make_actor_critic_func: The same of whole networks.
     """
-
-    def __init__(self) -> None:
-        self._made: dict[str, Make] = {}
 
     def register_encoder_factory(self, make_model_encoder_func: Make) -> None:
         """Use a function called as `make(cfg, obs_space)`."""
-        self._made["encoder"] = make_model_encoder_func
         register_encoder(_EncoderMaker(make_model_encoder_func))
 
     def register_model_core_factory(self, make_model_core_func: Make) -> None:
         """Use a function called as `make(cfg, core_input_size)`."""
-        self._made["core"] = make_model_core_func
         register_core(_CoreMaker(make_model_core_func), _width_of_one_core)
 
     def register_decoder_factory(self, make_model_decoder_func: Make) -> None:
         """Use a function called as `make(cfg, decoder_input_size)`."""
-        self._made["decoder"] = make_model_decoder_func
         register_decoder(_PartMaker(make_model_decoder_func))
 
     def register_actor_critic_factory(self, make_actor_critic_func: Make) -> None:
-        """Refuse.
-
-        Raises:
-            ModelError: Always, and says what can be done.
-        """
-        raise ModelError(
-            f"register_actor_critic_factory({make_actor_critic_func!r:.100}) is not served: a whole actor-critic "
-            "cannot be replaced here; register its encoder, core and decoder"
-        )
+        """Use a function called as `make(cfg, obs_space, action_space)`, which makes the whole network."""
+        register_actor_critic(_ActorCriticMaker(make_actor_critic_func), get_rnn_size)
 
     def check(self, cfg: Any) -> None:
         """Refuse what would silently be another network than is meant.
@@ -68,7 +64,8 @@ class ModelFactory:
         Raises:
             ConfigError: A core is registered, and no core is asked for.
         """
-        if "core" in self._made and not cfg["use_rnn"]:
+        is_part_of_ours = registered_maker("actor_critic") is None
+        if is_part_of_ours and registered_maker("core") is not None and not cfg["use_rnn"]:
             raise ConfigError(
                 ["--use_rnn=False: a core is registered, which only networks with --use_rnn=True have here: set that"]
             )
@@ -78,21 +75,28 @@ class ModelFactory:
         """What makes encoders."""
         from sample_profiler.compat.networks.parts import default_make_encoder_func
 
-        return self._made.get("encoder", default_make_encoder_func)
+        return _registered("encoder") or default_make_encoder_func
 
     @property
     def make_model_core_func(self) -> Make:
         """What makes cores."""
         from sample_profiler.compat.networks.parts import default_make_core_func
 
-        return self._made.get("core", default_make_core_func)
+        return _registered("core") or default_make_core_func
 
     @property
     def make_model_decoder_func(self) -> Make:
         """What makes decoders."""
         from sample_profiler.compat.networks.parts import default_make_decoder_func
 
-        return self._made.get("decoder", default_make_decoder_func)
+        return _registered("decoder") or default_make_decoder_func
+
+    @property
+    def make_actor_critic_func(self) -> Make:
+        """What makes whole networks."""
+        from sample_profiler.compat.networks.actor_critics import default_make_actor_critic_func
+
+        return _registered("actor_critic") or default_make_actor_critic_func
 
 
 _FACTORY = ModelFactory()
@@ -112,6 +116,12 @@ def get_rnn_size(cfg: Any) -> int:
     return _width_of_one_core(cfg) * (1 if cfg.actor_critic_share_weights else 2)
 
 
+def _registered(kind: Kind) -> Make | None:
+    """Return what a script has registered, in whichever process of its run."""
+    maker = registered_maker(kind)
+    return maker.make if isinstance(maker, _Maker) else maker
+
+
 def _width_of_one_core(cfg: Any) -> int:
     if not cfg.use_rnn:
         return 1
@@ -119,33 +129,29 @@ def _width_of_one_core(cfg: Any) -> int:
 
 
 @dataclass(frozen=True)
-class _PartMaker:
-    """Makes a decoder by a function written for Sample Factory.
+class _Maker:
+    """Makes a part by a function written for Sample Factory.
 
     Attributes:
         make: The function.
     """
 
     make: Make
+
+
+class _PartMaker(_Maker):
+    """Makes a decoder."""
 
     def __call__(self, cfg: Config, input_size: int) -> nn.Module:
         return _with_output_size(self.make(view_of(cfg), input_size))
 
 
-@dataclass(frozen=True)
-class _EncoderMaker:
-    """Makes an encoder likewise.
-
-    Attributes:
-        make: The function.
-    """
-
-    make: Make
+class _EncoderMaker(_Maker):
+    """Makes an encoder."""
 
     def __call__(self, cfg: Config, observation_space: spaces.Dict) -> nn.Module:
         encoder = _with_output_size(self.make(view_of(cfg), observation_space))
-        starts = {k: int(s.start) for k, s in observation_space.items() if isinstance(s, spaces.Discrete)}
-        if starts:
+        if starts := _starts_in(observation_space):
             encoder.register_forward_pre_hook(_WithValues(starts))
         return encoder
 
@@ -162,19 +168,37 @@ class _WithValues:
 
     def __call__(self, _encoder: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         observations, *others = arguments
-        values = {key: observations[key].argmax(dim=-1).float() + start for key, start in self.starts.items()}
-        return {**observations, **values}, *others
+        return with_values(observations, self.starts), *others
 
 
-@dataclass(frozen=True)
-class _CoreMaker:
-    """Makes a core likewise.
+def with_values(observations: Mapping[str, Any], starts: Mapping[str, int]) -> dict[str, Any]:
+    """Return observations `[N, ...]` with the values of those that are Discrete, `[N]`.
 
-    Attributes:
-        make: The function.
+    Args:
+        observations: By key, those that are Discrete as vectors with a one in them.
+        starts: First value of each of these, by key.
     """
+    values = {key: observations[key].argmax(dim=-1).float() + start for key, start in starts.items()}
+    return {**observations, **values}
 
-    make: Make
+
+def _starts_in(observation_space: spaces.Dict) -> dict[str, int]:
+    return {key: int(space.start) for key, space in observation_space.items() if isinstance(space, spaces.Discrete)}
+
+
+class _ActorCriticMaker(_Maker):
+    """Makes a whole network."""
+
+    def __call__(self, cfg: Config, observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> nn.Module:
+        from sample_profiler.compat.networks.whole import AdaptedActorCritic
+
+        view = view_of(cfg)
+        network = self.make(view, observation_space, action_space)
+        return AdaptedActorCritic(network, view, _starts_in(observation_space))
+
+
+class _CoreMaker(_Maker):
+    """Makes a core."""
 
     def __call__(self, cfg: Config, input_size: int) -> nn.Module:
         from sample_profiler.compat.networks.cores import AdaptedCore

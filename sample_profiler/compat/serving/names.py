@@ -82,7 +82,15 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.running.launcher": "Experiment ParamGenerator ParamGrid ParamList RunDescription",
     },
     "launcher.run_processes": {"compat.running.launching": "run"},
-    "model.actor_critic": {"compat.networks.inference": "create_actor_critic"},
+    "model.action_parameterization": {
+        "compat.networks.actor_critics": "ActionParameterizationContinuousNonAdaptiveStddev "
+        "ActionParameterizationDefault ActionsParameterization",
+    },
+    "model.actor_critic": {
+        "compat.networks.actor_critics": "ActorCritic ActorCriticSeparateWeights ActorCriticSharedWeights "
+        "default_make_actor_critic_func obs_space_without_action_mask",
+        "compat.networks.inference": "create_actor_critic",
+    },
     "model.core": {
         "compat.networks.parts": "ModelCore ModelCoreIdentity ModelCoreRNN default_make_core_func",
     },
@@ -130,6 +138,5 @@ REFUSED = {
     "huggingface": "nothing is published here",
     "pbt": "there is no population-based training here",
     "utils.wandb_utils": "there is no Weights & Biases here, figures are in TensorBoard",
-    "model.actor_critic.ActorCritic": "a whole actor-critic cannot be replaced; register encoder, core and decoder",
 }
 """Why modules and names are not, by how they begin."""

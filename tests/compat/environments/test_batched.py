@@ -11,6 +11,12 @@ from sample_profiler.compat.environments.batched import (
     make_env_func_batched,
     preprocess_actions,
 )
+from sample_profiler.compat.environments.interfaces import (
+    RewardShapingInterface,
+    find_training_info_interface,
+    get_default_reward_shaping,
+    set_reward_shaping,
+)
 from sample_profiler.compat.environments.registry import global_env_registry, register_env
 from sample_profiler.compat.settings.arguments import default_cfg
 
@@ -62,3 +68,35 @@ def test_actions_as_environments_take_them():
     both = spaces.Tuple((spaces.Discrete(3), box))
     first, second = preprocess_actions(info(both, all_discrete=False), torch.tensor([[1.0, 0.5, 0.5], [2.0, 0, 0]]))
     assert first[0] == 1 and first[1].tolist() == [0.5, 0.5] and second[0] == 2
+
+
+class Shaped(gymnasium.Wrapper, RewardShapingInterface):
+    """Pays the reward that its weight says."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.weights = {"upright": 1.0}
+
+    def get_default_reward_shaping(self):
+        return self.weights
+
+    def set_reward_shaping(self, reward_shaping, agent_idx):
+        self.weights = reward_shaping
+
+    def step(self, action):
+        observation, reward, *others = self.env.step(action)
+        return observation, reward * self.weights["upright"], *others
+
+
+def test_rewards_of_an_environment_are_weighted_anew_through_whatever_is_around_it():
+    register_env("shaped", lambda *_: gymnasium.wrappers.TimeLimit(Shaped(gymnasium.make("CartPole-v1")), 9))
+    cfg = default_cfg(env="shaped")
+    env = make_env_func_batched(cfg, env_config=None)
+    assert extract_env_info(env, cfg).reward_shaping_scheme == {"upright": 1.0}
+    env.reset(seed=1)
+    set_reward_shaping(env, {"upright": 3.0}, slice(0, 1))
+    set_reward_shaping(env, None, 0)  # nothing to change
+    assert env.step(np.array([1]))[1].tolist() == [3.0]
+    assert get_default_reward_shaping(gymnasium.make("CartPole-v1")) is None
+    assert find_training_info_interface(env) is None
+    env.close()

@@ -120,11 +120,6 @@ def test_a_core_that_would_not_be_used_is_refused(factory):
         factory.check(cfg)
 
 
-def test_a_whole_actor_critic_is_refused(factory):
-    with pytest.raises(ModelError, match="is not served"):
-        factory.register_actor_critic_factory(lambda cfg, obs_space, action_space: None)
-
-
 def test_widths_of_states_are_those_of_runs_here():
     for flags in (
         (),

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.whole_run
 
@@ -98,8 +99,136 @@ if __name__ == "__main__":
 """
 
 
+OWN_NETWORK = """
+import sys
+
+import gymnasium as gym
+import numpy as np
+from torch import nn
+
+from sample_factory.algo.runners.runner import AlgoObserver
+from sample_factory.algo.utils.context import global_model_factory
+from sample_factory.algo.utils.tensor_dict import TensorDict
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.enjoy import enjoy
+from sample_factory.envs.env_utils import TrainingInfoInterface, register_env
+from sample_factory.model.actor_critic import ActorCritic
+from sample_factory.train import make_runner
+
+
+class Watcher(AlgoObserver):
+    def on_stop(self, runner):
+        found = runner.policy_avg_stats["shortened"][0]
+        print("Shortened while training:", min(found) < max(found))
+
+
+class OwnActorCritic(ActorCritic):
+    def __init__(self, model_factory, obs_space, action_space, cfg):
+        super().__init__(obs_space, action_space, cfg)
+        self.encoder = model_factory.make_model_encoder_func(cfg, obs_space)
+        self.encoders = [self.encoder]
+        self.core = model_factory.make_model_core_func(cfg, self.encoder.get_out_size())
+        self.value_net = nn.Sequential(nn.Linear(self.core.get_out_size(), 16), nn.Tanh(), nn.Linear(16, 1))
+        self.action_parameterization = self.get_action_parameterization(self.core.get_out_size())
+        self.apply(self.initialize_weights)
+
+    def forward_head(self, normalized_obs_dict):
+        return self.encoder(normalized_obs_dict)
+
+    def forward_core(self, head_output, rnn_states):
+        return self.core(head_output, rnn_states)
+
+    def forward_tail(self, core_output, values_only, sample_actions):
+        result = TensorDict(values=self.value_net(core_output).squeeze())
+        if not values_only:
+            result["action_logits"], self.last_action_distribution = self.action_parameterization(core_output)
+            self._maybe_sample_actions(sample_actions, result)
+        return result
+
+
+class Guess(gym.Env, TrainingInfoInterface):
+    def __init__(self, name, cfg, env_config, render_mode=None):
+        TrainingInfoInterface.__init__(self)
+        self.observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self.render_mode = render_mode
+        self.length = cfg.length
+
+    def reset(self, seed=None, options=None):
+        self.num_steps = 0
+        self.steps = max(2, self.length - self.training_info["approx_total_training_steps"] // 64)  # annealed
+        return self._observe(), {}
+
+    def step(self, action):
+        done = self._count()
+        info = {"episode_extra_stats": {"shortened": self.length - self.steps}} if done else {}
+        return self._observe(), float(action), done, False, info
+
+    def _count(self):
+        self.num_steps += 1
+        return self.num_steps >= self.steps
+
+    def _observe(self):
+        return np.full(2, self.num_steps / 10, np.float32)
+
+
+class Guesses(Guess):
+    num_agents, is_multiagent = 2, True
+
+    def reset(self, seed=None, options=None):
+        observation, info = super().reset()
+        return [observation] * 2, [info] * 2
+
+    def step(self, actions):
+        observation, reward, done, cut, info = super().step(actions[0])
+        if done:
+            observation, _ = super().reset()
+        return [observation] * 2, [reward] * 2, [done] * 2, [cut] * 2, [dict(info), dict(info)]
+
+
+def main():
+    plays = "--play" in sys.argv
+    sys.argv[1:] = [word for word in sys.argv[1:] if word != "--play"]
+    parser, _ = parse_sf_args(evaluation=plays)
+    parser.add_argument("--length", type=int, default=8)
+    parser.set_defaults(rnn_size=16, batch_size=64, rollout=16, num_workers=1, num_envs_per_worker=2)
+    cfg = parse_full_cfg(parser)
+    register()
+    if plays:
+        return enjoy(cfg)
+    _, runner = make_runner(cfg)
+    runner.register_observer(Watcher())
+    return runner.run()
+
+
+def register():
+    register_env("guess", lambda *arguments: gym.wrappers.TimeLimit(Guess(*arguments), 99))
+    register_env("guesses", Guesses)
+    global_model_factory().register_actor_critic_factory(
+        lambda cfg, obs_space, action_space: OwnActorCritic(global_model_factory(), obs_space, action_space, cfg)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+LOOP = """
+import numpy as np
+from own import register
+from sample_profiler import load_policy
+
+register()
+policy = load_policy("default_experiment")
+actions, _ = policy.act(np.zeros((3, 2), np.float32))
+print(f"Trained on {policy.trained_frames} frames, {len(actions)} actions")
+"""
+
+
 def run(folder, *words):
-    command = [sys.executable, "-m", "sample_profiler.compat", *words, "--algo=APPO", "--env=maze", "--device=cpu"]
+    command = [sys.executable, "-m", "sample_profiler.compat", *words, "--algo=APPO", "--device=cpu"]
+    command += [] if any(word.startswith("--env=") for word in words) else ["--env=maze"]
     command += [f"--train_dir={folder}", "--with_wandb=False", "--seed=3"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -120,6 +249,33 @@ def test_a_script_trains_resumes_and_plays(tmp_path):
     status, told = run(tmp_path, "maze.py", "--play", "--no_render", "--max_num_episodes=2")
     assert status == 0, told
     assert "Mean reward" in told and "over 2 episodes" in told
+
+
+@pytest.mark.parametrize("env", ["guess", "guesses"])
+def test_a_network_of_ones_own_trains_and_plays_in_an_environment_that_is_told_of_it(env, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_NETWORK)
+    flags = (f"--env={env}", "--serial_mode=True", "--async_rl=False")
+    status, told = run(tmp_path, "own.py", "--train_for_env_steps=512", *flags)
+    assert status == 0, told
+    assert "Shortened while training: True" in told
+    (checkpoint,) = (tmp_path / "default_experiment" / "checkpoint_p0").glob("checkpoint_*_512.pth")
+    weights = torch.load(checkpoint, weights_only=True)["model"]
+    assert "own.actor_critic.value_net.0.weight" in weights
+    # 512 frames shorten each episode as far as they can: from 8 to 2 steps.
+    status, told = run(tmp_path, "own.py", "--play", "--no_render", "--max_num_episodes=4", f"--env={env}")
+    assert status == 0, told
+    assert "Mean shortened 6.000" in told
+    # Its policy is loaded where the network is registered; commands that know nothing of the program say so.
+    (tmp_path / "loop.py").write_text(LOOP)
+    status, told = run(tmp_path, "loop.py")
+    assert status == 0, told
+    assert "Trained on 512 frames, 3 actions" in told
+    for command in ("enjoy", "eval"):
+        words = [sys.executable, "-m", "sample_profiler", command, f"--env={env}", f"--train_dir={tmp_path}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        (line,) = done.stderr.strip().splitlines()
+        assert "by `python -m sample_profiler.compat` with that program's own scripts" in line
 
 
 def test_what_is_asked_for_and_not_there_fails_with_one_line(tmp_path):

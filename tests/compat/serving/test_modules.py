@@ -41,7 +41,6 @@ def test_modules_are_imported_in_every_way():
     [
         ("from sample_factory.algo.utils.shared_buffers import BufferMgr", ["algo.utils.shared_buffers", "Learner"]),
         ("import sample_factory.pbt.population_based_training", ["sample_factory.pbt", "population-based training"]),
-        ("from sample_factory.model.actor_critic import ActorCritic", ["ActorCritic is not served", "encoder"]),
         ("from sample_factory.utils.utils import cores_for_worker", ["utils.utils.cores_for_worker", "migrating.md"]),
         ("from sample_factory.algorithms.appo import appo", ["sample_factory.algorithms", "Sample Factory 1"]),
         ("from sample_factory.huggingface.huggingface_utils import push_to_hf", ["nothing is published here"]),
