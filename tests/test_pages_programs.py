@@ -96,6 +96,7 @@ USES = {  # by what is in the program and in no other
     "class Walk(": Use(),
     "load_policy(": Use(prints=r"(?m)^\d+\.\d+ -?\d+\.\d+$", trained="cartpole"),
     "class Fading(": Use(SMALL_RUN, r"Collected \{0: \d{4}\}", {"train_dir/fading/report.html": ("env_step",)}),
+    "class Notes(": Use(SMALL_RUN, r"(?m)^latest .*checkpoint_p0/checkpoint_\d"),
     "timing.timeit(": Use(prints="MyProfile tree view:"),
     "def step(self, action):\n    with get_timing()": Use(),
     "read_session(": Use(prints="make_run: 1 steps of a group, 95 % of them below"),
