@@ -86,10 +86,10 @@ class ProcessBackend(LocalBackend):
         if self._is_shut_down or os.getpid() != self._process:
             return
         self._is_shut_down = True
-        self._releasing.end()
         grace_s = GRACE_AFTER_FAILURE_S if self._caller.failure else math.inf
         for child in self._supervisor.stop(grace_s, self._take_reports):
             logger.warning("%s did not end within %g s and was killed", child.name, min(grace_s, child.patience_s))
+        self._releasing.end()  # only now: a worker that is lost on its way out may hold a queue, too
 
     def _explain_end(self, child: Child) -> Failure:
         envs_of = partial(describe_envs, plan=self._blueprint.plan, env=self._blueprint.config.run.env)

@@ -42,7 +42,7 @@ from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.loop.event_loop import Input, Timer
-from sample_profiler.runtime.machine.machine_use import machine_gauges
+from sample_profiler.runtime.machine.machine_use import MachineUse
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
@@ -148,6 +148,7 @@ class Runner(AsksComponents, HasSignals):
         self._policies_to_train = set(policies)
         self._failed: set[str] = set()
         self._sleeps = SleepCounts()
+        self._machine_use = MachineUse()
 
     def connect_components(self) -> None:
         """Have observers and components connect their slots; called once, before any component is started."""
@@ -180,7 +181,7 @@ class Runner(AsksComponents, HasSignals):
         gauges = {FPS: self.statistics.throughput.rate(10)}
         gauges[FRAMES] = float(sum(self.statistics.trained_frames().values()))
         gauges[STOOD_STILL_S] = self.statistics.throughput.left_out_s
-        return gauges | machine_gauges() | self._sleeps.gauges()
+        return gauges | self._machine_use.gauges() | self._sleeps.gauges()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer nothing of its own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from sample_profiler import RunComponent
@@ -43,7 +43,7 @@ class LatestWeights(RunComponent):
 
     def on_start(self) -> None:
         """Wait for weights."""
-        self.playing: Iterator[PlayedEpisode | None] | None = None
+        self.playing: Generator[PlayedEpisode | None, None, None] | None = None
 
     def on_checkpoint(self, saved: CheckpointSaved) -> None:
         """Begin to play, unless the last evaluation still goes on."""
@@ -61,6 +61,11 @@ class LatestWeights(RunComponent):
                 self.episodes.append(episode)
             if len(self.episodes) == self.num_episodes:
                 self.report()
+
+    def on_stop(self) -> None:
+        """Close the environment that is played in, if one is."""
+        if self.playing is not None:
+            self.playing.close()
 
     def report(self) -> None:
         """Tell the run, and the log; the signal evaluation_finished tells everybody else."""

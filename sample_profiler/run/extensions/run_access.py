@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ class RunAccess:
         seed: int | None = None,
         *,
         is_deterministic: bool = False,
-    ) -> Iterator[PlayedEpisode | None]:
+    ) -> Generator[PlayedEpisode | None, None, None]:
         """Play episodes in an environment of its own, made as for the run.
 
         They are those that `enjoy` plays with the same seed from a checkpoint of the same weights.

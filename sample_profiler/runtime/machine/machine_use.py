@@ -17,14 +17,25 @@ from sample_profiler.vocabulary import (
     QUOTA_PERIODS_HELD_UP,
 )
 
-__all__ = ["machine_gauges"]
+__all__ = ["MachineUse"]
+
+_COUNTED = (MACHINE_BUSY_S, QUOTA_PERIODS, QUOTA_PERIODS_HELD_UP)
+"""What the system counts since it, or the container, was started, which may be long before the run."""
 
 
-def machine_gauges() -> dict[str, float]:
-    """Return how busy the usable cores were since the machine was started, how many it has, and what a quota allows.
+class MachineUse:
+    """How busy the usable cores were since this was made, how many the machine has, and what a quota allows."""
 
-    What the system does not tell is missing; so is a quota where there is none.
-    """
+    def __init__(self) -> None:
+        self._before = _gauges_now()
+
+    def gauges(self) -> dict[str, float]:
+        """Return it by name. What the system does not tell is missing; so is a quota where there is none."""
+        gauges = _gauges_now()
+        return gauges | {name: gauges[name] - self._before.get(name, 0.0) for name in _COUNTED if name in gauges}
+
+
+def _gauges_now() -> dict[str, float]:
     quota = find_quota()
     gauges = {MACHINE_CORES: float(os.cpu_count() or 1)}
     if (busy_s := _machine_busy_s(quota)) is not None:
