@@ -5,7 +5,7 @@ Whoever has `set_training_info` is told how far the training is: a wrapper, the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,8 +36,8 @@ def find_method(env: Any, name: str) -> Callable[..., Any] | None:
         method: Callable[..., Any] | None = getattr(layer, name, None)
         if callable(method):
             return method
-        if isinstance(layer, VectorEnv) and not hasattr(layer, "env") and _members_have(layer, name):
-            return partial(layer.call, name)  # type: ignore[attr-defined]
+        if isinstance(layer, VectorEnv) and not hasattr(layer, "env"):
+            return _find_method_of_members(layer, name)
     return None
 
 
@@ -82,9 +82,15 @@ def _layers(env: Any) -> list[Any]:
     return layers if any(innermost is layer for layer in layers) else [*layers, innermost]
 
 
-def _members_have(vector: VectorEnv[Any, Any, Any], name: str) -> bool:
-    """Tell whether the members of a vector have a method; where they cannot be looked at, calling it will tell."""
+def _find_method_of_members(vector: VectorEnv[Any, Any, Any], name: str) -> Callable[..., Any] | None:
+    """Return what calls a method of all members; where they cannot be looked at, calling it will tell who has none."""
     members = getattr(vector, "envs", None)
-    if not hasattr(vector, "call"):
-        return False
-    return members is None or all(find_method(member, name) is not None for member in members)
+    if members is None:
+        return partial(vector.call, name) if hasattr(vector, "call") else None
+    methods = [find_method(member, name) for member in members]
+    found = [method for method in methods if method is not None]
+    return partial(_call_all, found) if len(found) == len(methods) else None
+
+
+def _call_all(methods: Sequence[Callable[..., Any]], *arguments: Any) -> tuple[Any, ...]:
+    return tuple(method(*arguments) for method in methods)

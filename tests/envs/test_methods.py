@@ -53,6 +53,21 @@ def test_it_is_called_in_all_members_of_a_vector(only):
     assert [member.heard for member in members] == [0.5] * len(members)
 
 
+class Hidden(Told):
+    """A layer that keeps what it plays in an attribute of its own, as Gymnasium's wrappers do not."""
+
+    hear = None
+
+    def __init__(self, env):
+        self._env = env
+
+
+def test_it_is_called_through_members_that_are_no_wrappers_of_gymnasium():
+    inside = [Told(), Told()]
+    find_method(SyncVectorEnv([lambda each=each: Hidden(each) for each in inside]), "hear")(0.5)
+    assert [each.heard for each in inside] == [0.5, 0.5]
+
+
 def test_it_is_called_in_members_that_have_processes_of_their_own():
     vector = AsyncVectorEnv([Told, Told])
     try:

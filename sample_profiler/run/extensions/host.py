@@ -67,8 +67,10 @@ class ComponentHost:
 
     def timers(self) -> list[Timer]:
         """Do at intervals what the object does."""
-        timers = self._try(self._own.timers) or ()
-        return [Timer(interval_s, partial(self._try, callback)) for interval_s, callback in timers]
+        return self._try(self._make_timers) or []
+
+    def _make_timers(self) -> list[Timer]:
+        return [Timer(interval_s, partial(self._try, callback)) for interval_s, callback in self._own.timers()]
 
     def gauges(self) -> dict[str, float]:
         """Measure what the object measures."""

@@ -77,8 +77,11 @@ class Mailbox(LocalChannel):
         raise NotImplementedError
 
     def close(self) -> None:
-        """Keep nothing any more: the component is lost."""
+        """Keep nothing any more: the component has ended."""
         self._is_closed = True
+        if self._values:
+            what = "signal was" if len(self._values) == 1 else "signals were"
+            logger.warning("%s %s not told to %s: it has ended", f"{len(self._values):,}", what, self._component)
         self._values.clear()
 
 

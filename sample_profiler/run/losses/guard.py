@@ -201,7 +201,8 @@ class Guard:
         for component, silent_s in lost:
             if (child := self._rescue.find(component)) is not None:
                 failure = self._rescue.examine(child, silent_s)
-                self._failure_log.write(failure)
+                if component not in self._may_be_lost:  # of which it is written when it is given up
+                    self._failure_log.write(failure)
                 self._doom(failure)
                 child.kill()
         for component, doomed in list(self._doomed.items()):
@@ -216,7 +217,8 @@ class Guard:
             self._fail(replace(doomed.failure, message=f"{doomed.failure.message} (it cannot even be killed)"))
 
     def _doom(self, failure: Failure) -> None:
-        self.latest_loss = failure
+        if failure.component not in self._may_be_lost:
+            self.latest_loss = failure
         self._silences.forget(failure.component)
         self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
 

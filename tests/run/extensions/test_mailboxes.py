@@ -92,3 +92,12 @@ def test_nothing_is_kept_for_a_component_that_is_lost(make):
     mailbox.close()
     put(mailbox, [1])
     assert mailbox.mail().rest() == []
+
+
+def test_what_a_component_has_not_heard_when_it_ends_is_said(caplog):
+    mailbox = LocalMailbox("Mine_0")
+    for number in range(3):
+        mailbox.put(("training_step", "hear", number))
+    mailbox.close()
+    mailbox.close()
+    assert [record.getMessage() for record in caplog.records] == ["3 signals were not told to Mine_0: it has ended"]
