@@ -125,8 +125,10 @@ class OwnActorCritic(PolicyNetwork):
 
     @torch.no_grad()
     def _check(self, observations: dict[str, Tensor], num_action_parameters: int) -> None:
-        states, starts = torch.zeros(2, self.state_size), torch.tensor([[True, False, True]] * 2)
+        was_training = self.training
+        self.eval()  # what follows is made up: statistics of the user's own layers do not count it
         try:
+            states, starts = torch.zeros(2, self.state_size), torch.tensor([[True, False, True]] * 2)
             head = self.forward_head(self.normalize(observations))
             core, new_states = self.forward_core(head, states)
             parameters, values = self.forward_tail(core)
@@ -137,6 +139,7 @@ class OwnActorCritic(PolicyNetwork):
                 "forward_head(observations) and forward_tail(core), and with a memory forward_core(head, states) and "
                 "forward_core_sequence(head, states, starts_episode)"
             ) from error
+        self.train(was_training)
         found = {
             "forward_tail() parameters": (parameters, (2, num_action_parameters)),
             "forward_tail() values": (values, (2,)),
@@ -144,10 +147,10 @@ class OwnActorCritic(PolicyNetwork):
             "forward_core_sequence()": (sequence, (2, 3, core.shape[-1])),
         }
         for what, (tensor, shape) in found.items():
-            if tensor.shape != shape:
+            given = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
+            if given != shape:
                 raise ModelError(
-                    f"the registered actor-critic: {what} are of shape {tuple(tensor.shape)}; with two observations "
-                    f"they are {shape}"
+                    f"the registered actor-critic: {what} are of shape {given}; with two observations they are {shape}"
                 )
 
 

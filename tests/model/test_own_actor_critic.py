@@ -107,6 +107,22 @@ def test_it_is_made_of_the_configuration_and_the_spaces_and_its_weights_stay_as_
     assert num_weights(config.model, SEEN, ACTIONS, registered_parts(config)) == 0, "nobody knows"
 
 
+def test_statistics_of_its_own_layers_do_not_count_what_it_is_checked_with():
+    class Normed(Asymmetric):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.norm = nn.BatchNorm1d(self.actor.in_features)
+
+        def forward_tail(self, core):
+            self.norm(core[:, : self.actor.in_features])
+            return super().forward_tail(core)
+
+    register(Normed)
+    network = make_network()
+    assert network.training
+    assert network.own.norm.num_batches_tracked == 0
+
+
 def test_the_actor_does_not_see_what_is_the_critics():
     register(Asymmetric)
     network = make_network()
@@ -191,6 +207,11 @@ class OneStep(Remembering):
         return head[:, :1]
 
 
+class TwoSequences(Remembering):
+    def forward_core_sequence(self, head, states, starts_episode):
+        return head, states
+
+
 @pytest.mark.parametrize(
     ("kind", "state_size", "message"),
     [
@@ -201,6 +222,7 @@ class OneStep(Remembering):
         (FewParameters, 1, r"forward_tail\(\) parameters are of shape \(2, 10\); .* they are \(2, 11\)"),
         (OtherStates, 7, r"forward_core\(\) states are of shape \(2, 1\); .* they are \(2, 7\)"),
         (OneStep, 7, r"forward_core_sequence\(\) are of shape \(2, 1, 7\); .* they are \(2, 3, 7\)"),
+        (TwoSequences, 7, r"forward_core_sequence\(\) are of shape tuple; .* they are \(2, 3, 7\)"),
         (Remembering, 1, r"with state_size 7, and register_actor_critic\(\) was told 1"),
         (Asymmetric, 3, r"with state_size 1, and register_actor_critic\(\) was told 3"),
         (Remembering, 0, "the state_size of the registered actor_critic is 0: it is a number of 1 or more"),
