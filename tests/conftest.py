@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -22,6 +23,11 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool of several would outlive the test that compiles
 if "torch" in sys.modules:
     sys.modules["torch"].set_num_threads(1)
+
+# In the background of a shell, or under nohup, these are ignored, and so they would be in programs that tests interrupt.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 PATIENCE_S = 5.0
 PATIENCE_FOR_NAMES_S = 60.0

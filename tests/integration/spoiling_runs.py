@@ -29,7 +29,6 @@ from sample_profiler import register_env, train
 
 SPOIL = os.environ.get("SPOIL", "")
 FOREVER_S = 1000
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # where tests run under nohup, too
 
 
 @functools.cache
