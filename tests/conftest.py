@@ -24,7 +24,7 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool of several would out
 if "torch" in sys.modules:
     sys.modules["torch"].set_num_threads(1)
 
-# In the background of a shell, or under nohup, these are ignored, and so they would be in programs that tests interrupt.
+# Ignored in the background of a shell, or under nohup, and then in programs that tests interrupt, too.
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
