@@ -47,11 +47,11 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
 		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
 
-# What starts whole runs has the machine for itself, two at a time: they mostly wait.
+# What starts whole runs has the machine for itself, one at a time: some of them look at what is done in a second.
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 ifeq ($(strip $(TEST_FLAGS)),)
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES); status=$$?; \
-	$(BIN)/python -m pytest -m whole_run -n $(TEST_PROCESSES) && exit $$status
+	$(BIN)/python -m pytest -m whole_run && exit $$status
 else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 endif
