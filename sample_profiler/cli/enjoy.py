@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sample_profiler.cli.common.program import Program, gymnasium_program
+from sample_profiler.cli.common.program import Program, add_gymnasium_parser, gymnasium_program
 from sample_profiler.config.parts import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ examples:
 
 def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like: its words are those of an `enjoy_*` program, but for the first one."""
-    from sample_profiler.cli.common.arguments import taken_literally
-
-    parser = commands.add_parser(
-        "enjoy", help="watch a policy play that was trained so", add_help=False, prepare=taken_literally
-    )
-    parser.add_argument("words", nargs="*")
-    parser.set_defaults(run=run)
+    add_gymnasium_parser(commands, "enjoy", "watch a policy play that was trained so", run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sample_profiler.cli.common.program import Program, gymnasium_program
+from sample_profiler.cli.common.program import Program, add_gymnasium_parser, gymnasium_program
 from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.run.extensions.component import RunComponent, check_components
 from sample_profiler.run.observers import RunObserver, check_observers
@@ -38,13 +38,7 @@ examples:
 
 def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like: its words are those of a `train_*` program, but for the first one."""
-    from sample_profiler.cli.common.arguments import taken_literally
-
-    parser = commands.add_parser(
-        "train", help="train on any environment that Gymnasium knows", add_help=False, prepare=taken_literally
-    )
-    parser.add_argument("words", nargs="*")
-    parser.set_defaults(run=run)
+    add_gymnasium_parser(commands, "train", "train on any environment that Gymnasium knows", run)
 
 
 def run(arguments: argparse.Namespace) -> int:

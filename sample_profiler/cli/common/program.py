@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Program", "gymnasium_program"]
+if TYPE_CHECKING:
+    import argparse
+
+    from sample_profiler.cli.common.arguments import Commands
+
+__all__ = ["Program", "add_gymnasium_parser", "gymnasium_program"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,22 @@ class Program:
             return False
         print(format_help(introduction=self.introduction, extra_parts=self.extra_parts, defaults=self.defaults))
         return True
+
+
+def add_gymnasium_parser(commands: Commands, name: str, text: str, run: Callable[[argparse.Namespace], int]) -> None:
+    """Add a command whose line is that of a program, but for the id of Gymnasium that comes first.
+
+    Args:
+        commands: of `sample-profiler`.
+        name: of the command.
+        text: what it does.
+        run: does it, with the line as `words`; returns its exit status.
+    """
+    from sample_profiler.cli.common.arguments import taken_literally
+
+    parser = commands.add_parser(name, help=text, add_help=False, prepare=taken_literally)
+    parser.add_argument("words", nargs="*")
+    parser.set_defaults(run=run)
 
 
 def gymnasium_program(words: Sequence[str], introduction: str, extra_parts: Sequence[type] = ()) -> Program:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sample_profiler.cli.common.program import Program, gymnasium_program
+from sample_profiler.cli.common.program import Program, add_gymnasium_parser, gymnasium_program
 from sample_profiler.config.parts import ManyEpisodesOptions
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ examples:
 
 def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like: an id first, and then flags as of `enjoy`."""
-    from sample_profiler.cli.common.arguments import taken_literally
-
-    parser = commands.add_parser(
-        "eval", help="play many episodes at once, to CSV and JSON", add_help=False, prepare=taken_literally
-    )
-    parser.add_argument("words", nargs="*")
-    parser.set_defaults(run=run)
+    add_gymnasium_parser(commands, "eval", "play many episodes at once, to CSV and JSON", run)
 
 
 def run(arguments: argparse.Namespace) -> int:

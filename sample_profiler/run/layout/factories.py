@@ -230,8 +230,8 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
     added = {"env_spec": blueprint.env_spec.to_data()}
     checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints, added)
-    if not config.sampling.serial_mode:  # the threads of a program that goes on are its own, and it has no Learner
-        # that outlives its Runner.
+    # The threads of a program that goes on are its own, and it has no Learner that outlives its Runner.
+    if not config.sampling.serial_mode:
         _lock_checkpoints(checkpoints.path)
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     description = policy, model.describe(), KERNELS, torch.get_num_threads()

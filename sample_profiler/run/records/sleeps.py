@@ -27,14 +27,10 @@ class SleepCounts:
 
     def watch(self, name: str, pid: int) -> None:
         """Look at a process from now on, and not any more at one that had this name."""
-        self.forget(name)
+        self._processes = deque(process for process in self._processes if process[0] != name)
         kind = ComponentId.parse(name).kind
         if kind in SLEEPERS:
             self._processes.append((name, pid, kind))
-
-    def forget(self, name: str) -> None:
-        """Do not look any more at the process of this name."""
-        self._processes = deque(process for process in self._processes if process[0] != name)
 
     def look(self) -> None:
         """Look at some of the processes, those first that have not been looked at for longest."""
