@@ -46,8 +46,8 @@ from sample_profiler.runtime.machine.machine_use import MachineUse
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.signals.suspension import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, STOOD_STILL_S, WAIT

@@ -38,9 +38,10 @@ from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S, Heartbeat
 from sample_profiler.runtime.processes.child import finish_component, report_end
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch, WatchedReports
-from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 

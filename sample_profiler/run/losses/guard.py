@@ -11,8 +11,8 @@ from sample_profiler.config import Config
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.runtime.messages.heartbeats import Heartbeat, Silences
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from sample_profiler.runtime.processes.supervisor import Child
 
 __all__ = ["Guard"]
 
