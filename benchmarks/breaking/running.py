@@ -79,7 +79,7 @@ RUNNING = (
     ),
     Breakage(
         "a Learner that is lost with what it had learned is only warned of",
-        "sample_profiler/run/runner.py",
+        "sample_profiler/run/losses/ends.py",
         "if has_learned and component not in self._finished:",
         "if has_learned and component in self._finished:",
         ("tests/run/test_runner_ends.py",),

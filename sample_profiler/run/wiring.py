@@ -144,9 +144,9 @@ class ParallelWiring:
             if child in killed:
                 waited_s = min(grace_s, child.patience_s)
                 missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed{places[child.name]}"
-            elif not self.runner.knows_end_of(child.name):
+            elif not self.runner.ends.knows(child.name):
                 missed[child.name] = f"its process {child.describe_exit()} before it had finished"
-        self.runner.miss_ends(missed)
+        self.runner.ends.miss(missed)
 
     def _end_beginners(self) -> list[Child]:
         """Kill components that still load their libraries or make their environments, and return them.

@@ -144,19 +144,19 @@ def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(mak
 def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):
     runner = make_runner("--num_policies=2")
     runner.counters.training_iterations[1] = 1
-    runner.miss_ends({"Learner_0": "it was killed"})
+    runner.ends.miss({"Learner_0": "it was killed"})
     assert runner.failure is None, "it was still starting: nothing is lost"
     assert "Learner_0: it was killed" in caplog.text
     assert "is lost" not in caplog.text
-    runner.miss_ends({"InferenceWorker_p0-w1": "it was killed"})
+    runner.ends.miss({"InferenceWorker_p0-w1": "it was killed"})
     assert runner.failure is None
-    runner.miss_ends({"Learner_1": "it was killed"})
+    runner.ends.miss({"Learner_1": "it was killed"})
     message = "it was killed; what it had learned since its last checkpoint is lost"
     assert runner.failure == Failure("Learner_1", message, "")
 
 
 def test_many_components_that_share_a_fate_share_a_line(runner, caplog):
-    runner.miss_ends(
+    runner.ends.miss(
         {
             "Batcher_0": "it was killed",
             **{f"RolloutWorker_w{i}": "it did not end" for i in range(9)},
@@ -172,12 +172,12 @@ def test_many_components_that_share_a_fate_share_a_line(runner, caplog):
 def test_nothing_is_lost_with_a_learner_that_had_finished_before_it_was_killed(runner):
     runner.counters.training_iterations[0] = 1
     runner.handle_reports([Finished("Learner_0", {})])
-    runner.miss_ends({"Learner_0": "it was killed"})
+    runner.ends.miss({"Learner_0": "it was killed"})
     assert runner.failure is None
 
 
 def test_the_end_of_who_has_finished_or_failed_is_known(runner):
     runner.handle_reports([Finished("Batcher_0", {}), FAILURE])
     runner._on_exits([EndedChild("Learner_0")])
-    known = [runner.knows_end_of(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
+    known = [runner.ends.knows(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
     assert known == [True, True, False], "the Learner's end, with the run about to end, is looked at in the end"

@@ -82,10 +82,10 @@ def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
     runner = with_rescue()
     runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
     assert runner.failure is None
-    assert not runner.knows_end_of("RolloutWorker_w1")
+    assert not runner.ends.knows("RolloutWorker_w1")
     runner.handle_reports([Finished("RolloutWorker_w1", {"name": "y"})])
     assert runner.unrecorded == {"RolloutWorker_w1": {"name": "y"}}
-    assert runner.knows_end_of("RolloutWorker_w1")
+    assert runner.ends.knows("RolloutWorker_w1")
 
 
 def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
@@ -128,7 +128,7 @@ def test_what_ends_in_one_moment_is_told_once(with_rescue, caplog):
     runner.rescue.ended = [FakeChild("Batcher_0")]
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert runner.failure.component == "Batcher_0"
-    assert all(map(runner.knows_end_of, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
+    assert all(map(runner.ends.knows, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
     assert caplog.text.count("RolloutWorker_w1") == 1
 
 
@@ -253,7 +253,7 @@ def test_a_worker_that_fails_while_the_run_ends_is_told_and_costs_nothing(with_r
     runner.handle_reports([TargetReached(0), FAILURE])
     assert runner.failure is None
     assert "EnvError: environment 3 broke" in caplog.text
-    assert runner.knows_end_of(FAILURE.component)
+    assert runner.ends.knows(FAILURE.component)
 
 
 def test_who_asks_a_component_that_is_lost_is_not_to_blame(make_runner, caplog):
