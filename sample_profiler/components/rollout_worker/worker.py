@@ -18,13 +18,7 @@ import numpy as np
 
 from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters, EpisodesFinished
-from sample_profiler.components.rollout_worker.env_times import (
-    NUM_LENGTHS,
-    RecentEnvTimes,
-    slowest_env,
-    tail,
-    with_resets,
-)
+from sample_profiler.components.rollout_worker.env_times import EnvTimeGauges
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.training_news import TrainingNews
 from sample_profiler.components.rollout_worker.vector_group import make_stepping_group
@@ -169,7 +163,7 @@ class RolloutWorker:
         self._to_request: list[list[int]] = [[] for _ in ports.requests]
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
-        self._first_env = first_env = plan.groups_of(index)[0].envs.start
+        first_env = plan.groups_of(index)[0].envs.start
         self.beat(is_starting=True)
         try:
             for group in plan.groups_of(index):
@@ -193,7 +187,7 @@ class RolloutWorker:
         groups = plan.groups_of(index)
         self._news = TrainingNews(self._envs, groups, options.sampling, counters, first_frames, self.timing)
         self._children_time = ChildrenTime()
-        self._env_times = RecentEnvTimes((2, len(self._envs), NUM_LENGTHS), self._steps_of_an_env())
+        self._env_times = EnvTimeGauges(list(self._groups.values()), first_env, self._steps_of_an_env)
 
     def inputs(self) -> list[Input]:
         """Listen to inference and to the Batcher."""
@@ -209,7 +203,7 @@ class RolloutWorker:
         children_s = self._children_time.seconds()
         if children_s is not None:
             gauges[CHILDREN_CPU_S] = children_s
-        return gauges | self._recent_times()
+        return gauges | self._env_times.gauges()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what may be asked of a RolloutWorker while it runs."""
@@ -435,17 +429,6 @@ class RolloutWorker:
             for group in groups:
                 self.timing.mark_flow(flow_point(STEP, REQUEST, group))
             self._ports.requests[policy].send(groups)
-
-    def _recent_times(self) -> dict[str, float]:
-        """Return the gauges of the recent steps of its environments: the slowest one of them, and the slowest steps."""
-        groups = self._groups.values()
-        steps = [lengths for group in groups for lengths in group.env_steps]
-        times_ns = [lengths for group in groups for lengths in group.env_ns]
-        totals = np.array([steps, times_ns], dtype=np.int64)
-        recent_steps, recent_ns = self._env_times.since_mark(totals, self._steps_of_an_env())
-        resets_ns = [time_ns for group in groups for time_ns in group.reset_ns]
-        sums_ns = with_resets(recent_ns.sum(axis=1).tolist(), totals[1].sum(axis=1).tolist(), resets_ns)
-        return slowest_env(sums_ns, self._first_env) | tail(recent_steps, recent_ns, self._first_env)
 
     def _steps_of_an_env(self) -> float:
         """Return how many steps an environment of this worker has taken, on average."""
