@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,7 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.captures.rollouts.profiler import (
-    PostCollectHook,
-    disable_profile,
-    enable_profile,
-    end_profile,
-    num_rollouts_left,
-    replace_hook,
-    tell_hook,
-)
+from sample_profiler.profiling.captures.rollouts.captures import PostCollectHook, RolloutCaptures
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
 from sample_profiler.runtime.loop.event_loop import Input, Timer
@@ -128,7 +119,7 @@ class RolloutWorker:
 
     Attributes:
         beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
-        post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
+        captures: of its rollouts, and the hook that is called after each.
         slowdown: of its environments' steps.
     """
 
@@ -154,7 +145,7 @@ class RolloutWorker:
         self._free = [deque(() if options.is_replacement else slots) for slots in plan.first_slots[index]]
         self._blocks = SlotBlocks(plan.block_size)
         self._slot_policy = plan.slot_policy
-        self.post_collect_hook: PostCollectHook | None = None
+        self.captures = RolloutCaptures(self, index)
         self.slowdown = Slowdown()
         self._num_rollouts = 0
         self._has_begun = False
@@ -210,7 +201,7 @@ class RolloutWorker:
         return {
             "call_envs": self.call_envs,
             "set_post_collect_hook": self.set_post_collect_hook,
-            "enable_profile": partial(enable_profile, self, self._index),
+            "enable_profile": self.captures.enable,
             "disable_profile": self.disable_profile,
             "set_slowdown": slowdown_command({"env": self.slowdown}),
         }
@@ -222,7 +213,7 @@ class RolloutWorker:
         the index of the worker and the number of the rollout, counted from 0 over all groups of the worker; what it
         raises ends the worker.
         """
-        replace_hook(self, hook)
+        self.captures.hook = hook
 
     def call_envs(self, method: str, arguments: tuple[Any, ...]) -> None:
         """Call a method of all environments of this worker, between two of their steps.
@@ -246,7 +237,7 @@ class RolloutWorker:
             OSError: the trace cannot be written.
         """
         try:
-            return disable_profile(self)
+            return self.captures.disable()
         finally:
             self._begin_rollouts()
             self._send_requests()
@@ -309,7 +300,7 @@ class RolloutWorker:
 
     def finish(self) -> None:
         """End a capture that is on, report the last episodes and close all environments."""
-        end_profile(self)
+        self.captures.end()
         self.report_episodes()
         self._close_envs()
 
@@ -377,7 +368,7 @@ class RolloutWorker:
         """Tell whoever counts rollouts, outside of every range: a capture that begins or ends here cuts none in two."""
         self._waiting.append(group)
         number, self._num_rollouts = self._num_rollouts, self._num_rollouts + 1
-        tell_hook(self, self._index, number)
+        self.captures.tell(number)
         self._begin_rollouts()
 
     def _begin_rollouts(self) -> None:
@@ -396,7 +387,7 @@ class RolloutWorker:
                 return
             self._at_boundary = None
             callback()
-        while self._waiting and self._num_begun < num_rollouts_left(self):
+        while self._waiting and self._num_begun < self.captures.num_rollouts_left:
             group = self._waiting[0]
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
                 return
