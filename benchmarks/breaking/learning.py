@@ -198,9 +198,9 @@ LEARNING = (
     ),
     Breakage(
         "rewards of an evaluation add up from one episode to the next",
-        "sample_profiler/components/evaluation.py",
-        "        rewards[list(ended)], num_steps[list(ended)] = 0.0, 0\n        if env.ends_apart:",
-        "        if env.ends_apart:",
+        "sample_profiler/envs/episodes.py",
+        "        self.returns[index] = 0.0\n",
+        "",
         ("tests/components/test_evaluation.py",),
     ),
     Breakage(
