@@ -184,17 +184,17 @@ LEARNING = (
     ),
     Breakage(
         "a resumed training counts its frames from 0",
-        "sample_profiler/components/progress.py",
+        "sample_profiler/components/training/progress.py",
         '            self.frames = int(state["frames"])\n',
         "",
-        ("tests/components/test_progress.py",),
+        ("tests/components/training/test_progress.py",),
     ),
     Breakage(
         "frames of the run before count for the speed of the one that resumes it",
         "sample_profiler/components/learner.py",
         "        counters.resumed_frames[self._policy] = self.progress.frames\n",
         "",
-        ("tests/components/test_progress.py",),
+        ("tests/components/training/test_progress.py",),
     ),
     Breakage(
         "rewards of an evaluation add up from one episode to the next",

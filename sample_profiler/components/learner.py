@@ -24,8 +24,8 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
-from sample_profiler.components.micro_batches import MicroBatches, recorded_steps
-from sample_profiler.components.progress import TrainingProgress
+from sample_profiler.components.training.micro_batches import MicroBatches, recorded_steps
+from sample_profiler.components.training.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps

@@ -25,7 +25,7 @@ from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.storage.sealing import SEAL_FORMAT, open_sealed, seal
 
 if TYPE_CHECKING:
-    from sample_profiler.components.progress import TrainingProgress
+    from sample_profiler.components.training.progress import TrainingProgress
     from sample_profiler.run.runner import Runner
 
 __all__ = ["keep_resume_state"]
