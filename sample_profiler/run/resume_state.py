@@ -89,8 +89,8 @@ class _ResumeState:
         self._channels = _list_channels(blueprint.channels)
         self._first_weights = [channel for channels in blueprint.channels.first_weights for channel in channels]
         memory = blueprint.trajectories
-        plan = repr((blueprint.plan, memory.layout, memory.num_bytes, blueprint.env_name))
-        self._fingerprint = hashlib.sha256(plan.encode()).hexdigest()
+        layout = repr((blueprint.plan.fingerprint(), memory.layout, memory.num_bytes, blueprint.env_name))
+        self._fingerprint = hashlib.sha256(layout.encode()).hexdigest()
         self._has_warned = False
 
     @property
