@@ -301,15 +301,15 @@ def make_learner(make_blueprint, make_component):
 
 @pytest.fixture
 def make_runner(tmp_path):
-    def make(*flags, started_s_ago=0.0, others=(), processes=None, update_recording=lambda: None):
+    def make(*flags, started_s_ago=0.0, others=(), processes=None, clock=time.monotonic, **links):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
         names = names_of_goals(config.saving)
         counters = Counters(2, config.sampling.num_policies, config.machine.stats_avg, names)
         observer, folder = Observer(), tmp_path / "my_run"
-        start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
+        start_s, num_agents = clock() - started_s_ago, [1] * config.sampling.num_policies
         counters.goal_times.begin(start_s, start_s)
         observers = [*others, observer]
-        links = make_links(config, folder, processes or FakeProcesses(), update_recording=update_recording)
+        links = make_links(config, folder, processes or FakeProcesses(), clock=clock, **links)
         runner = Runner(config, counters, num_agents, folder, observers, links, start_s)
         runner.observer, runner.loop, runner.processes = observer, links.loop, links.processes
         runner.introduce()

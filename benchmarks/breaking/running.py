@@ -38,8 +38,8 @@ RUNNING = (
     Breakage(
         "signs of life are not noted",
         "sample_profiler/runtime/messages/heartbeats.py",
-        "            self._heard_s[component] = self._told_s[component] = time.monotonic()\n            start_s",
-        "            self._told_s[component] = time.monotonic()\n            start_s",
+        "            self._heard_s[component] = self._told_s[component] = self._clock()\n            start_s",
+        "            self._told_s[component] = self._clock()\n            start_s",
         ("tests/runtime/messages/test_heartbeats.py",),
     ),
     Breakage(

@@ -111,6 +111,7 @@ class Runner(AsksComponents, HasSignals):
             frames_per_step(config),
             config.machine.stats_avg,
             start_s,
+            links.clock,
         )
         self.counters = counters
         self.goals = Goals(config.saving, self.statistics, counters, config.machine.stats_avg)
@@ -118,7 +119,7 @@ class Runner(AsksComponents, HasSignals):
         self.extensions = links.extensions
         self.switchboard = self.extensions.switchboard
         self.ends = ComponentEnds(counters, self.fail, self.extensions.note_end)
-        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
+        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue, links.clock)
         self.guard.go_on_without(self.extensions.may_be_lost, self._let_go)
         self.failure: Failure | None = None
         self.reason = ""
@@ -144,7 +145,8 @@ class Runner(AsksComponents, HasSignals):
         self._control: Control | None = None
         policies = range(config.sampling.num_policies)
         learners = [str(ComponentId(LEARNER, policy)) for policy in policies]
-        self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
+        standing = [self.name] if config.sampling.serial_mode else learners
+        self.standstills = Standstills(self.name, standing, links.clock)
         self._policies_to_train = set(policies)
         self._sleeps = SleepCounts()
         self._machine_use = MachineUse()
