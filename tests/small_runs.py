@@ -201,8 +201,9 @@ def _restore_timing():
 
 
 class Wandering(gymnasium.Env):
-    """A quick environment: observations are random, episodes are cut off after seven steps."""
+    """A quick environment: observations are random, episodes are cut off after a few steps."""
 
+    largest, num_steps = 1, 7
     observation_space = spaces.Box(-1, 1, (3,), np.float32)
     action_space = spaces.Discrete(4)
 
@@ -213,10 +214,13 @@ class Wandering(gymnasium.Env):
 
     def step(self, action):
         self._step += 1
-        return self._observe(), float(action == 0), False, self._step == 7, {}
+        return self._observe(), self._reward(action), False, self._step == self.num_steps, {}
+
+    def _reward(self, action):
+        return float(action == 0)
 
     def _observe(self):
-        return self.np_random.uniform(-1, 1, 3).astype(np.float32)
+        return self.np_random.uniform(-self.largest, self.largest, 3).astype(np.float32)
 
 
 @pytest.fixture
