@@ -26,6 +26,7 @@ from sample_profiler.components.messages import (
     WeightsPublished,
 )
 from sample_profiler.components.progress import TrainingProgress
+from sample_profiler.components.rank_meetings import RankMeetings
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
@@ -158,6 +159,9 @@ class Learner:
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._pulse = Pulse(self.name, ports.reports)
+        self._meetings = RankMeetings(
+            trainer.ranks, policy, memory.counters, self._pulse, ports.reports, trainer.timing
+        )
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
             trainer,
@@ -181,7 +185,7 @@ class Learner:
 
     def gauges(self) -> dict[str, float]:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
-        return {
+        return self._meetings.gauges() | {
             "pending_trajectories": len(self._pending),
             POLICY_LAG: self._latest_lag,
             LEFT_OUT_SHARE: self._left_out_share,
@@ -218,6 +222,7 @@ class Learner:
         """
         if self._is_whole:
             self.progress.save()
+            self._meetings.take_leave()
         else:
             self.progress.save_best()
         device_clock.settle(self.timing)
@@ -229,7 +234,8 @@ class Learner:
             return
         dataset_slots = self._pending[: self._dataset_slots]
         del self._pending[: self._dataset_slots]
-        if self.progress.has_reached_target():  # others may still be learning in the same environments
+        # Else others may still be learning in the same environments.
+        if self._meetings.is_over(has_reached_target=self.progress.has_reached_target()):
             self._ports.trained.send(dataset_slots)
         else:
             self._train_on(dataset_slots)
@@ -255,7 +261,8 @@ class Learner:
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):
-            self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
+            num_steps = len(slots) * sampling.rollout * self._trainer.ranks.size
+            self.progress.frames += num_steps * self._options.frames_per_step
             self._trainer.set_progress(self.progress.frames)
             self._publish()
             self._count(lag)
@@ -272,9 +279,12 @@ class Learner:
         for _ in range(self._options.sampling.num_epochs):
             with self.timing.add_time("epoch_init"):
                 minibatches = self._draw_minibatches(dataset.num_chunks)
-            for chunks in minibatches:
+                drawn = [targets.of(address_of(chunks)) for chunks in minibatches]
+                moments = torch.stack([each.moments() for each in drawn])
+            self._trainer.ranks.add_up([moments])
+            for chunks, of_chunks, of_all in zip(minibatches, drawn, moments, strict=True):
                 self._beat()
-                self._train_minibatch(dataset, steps, targets.of(address_of(chunks)), chunks)
+                self._train_minibatch(dataset, steps, of_chunks, of_all, chunks)
                 self._patience_s = 0.0
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
@@ -305,7 +315,8 @@ class Learner:
                 reason = f"the observations or rewards of all {num_spoiled} steps are not finite"
                 self._trainer.reject(reason, may_be_weights=False)
             if self._options.loss.normalize_returns:
-                model.returns_normalizer.update(returns[valid])
+                with self._trainer.ranks.adding_up(model.returns_normalizer):
+                    model.returns_normalizer.update(returns[valid])
                 returns = model.returns_normalizer.normalize(returns)
         return Targets(*map(dataset.by_chunk, (advantages, returns, valid.float())))
 
@@ -364,12 +375,17 @@ class Learner:
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
     def _train_minibatch(
-        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: npt.NDArray[np.int64]
+        self,
+        dataset: Dataset,
+        steps: RecordedSteps,
+        targets: Targets,
+        moments: torch.Tensor,
+        chunks: npt.NDArray[np.int64],
     ) -> None:
-        """Take an optimizer step on some chunks, unless none of their steps counts; `targets` are of these alone."""
-        if num_valid := targets.num_valid():
+        """Take an optimizer step on some chunks, unless no step counts at any rank; `targets` are of these alone."""
+        if num_valid := float(moments[0]):
             micro_batches = self._micro_batches(dataset, steps, chunks)
-            pieces = targets.normalized().split(self._chunks_per_micro_batch)
+            pieces = targets.normalized(moments).split(self._chunks_per_micro_batch)
             self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
 
     def _sample(
@@ -414,12 +430,13 @@ class Learner:
         active = ~dataset.inactive.flatten()
         leaves_some_out = not active.all()
         first = 0
-        for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
-            behind = first + len(next(iter(observations.values())))
-            if leaves_some_out:
-                observations = {key: values[active[first:behind]] for key, values in observations.items()}
-            self._trainer.model.update_normalizer(observations)
-            first = behind
+        with self._trainer.ranks.adding_up(self._trainer.model.observation_normalizer):
+            for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+                behind = first + len(next(iter(observations.values())))
+                if leaves_some_out:
+                    observations = {key: values[active[first:behind]] for key, values in observations.items()}
+                self._trainer.model.update_normalizer(observations)
+                first = behind
 
     @profile_range("Learner.publish")
     def _publish(self) -> None:
