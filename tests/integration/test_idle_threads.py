@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+
 from harness.runs import CARTPOLE, SMALL, run
 
 pytestmark = pytest.mark.whole_run
 
-# Every process of the run begins with this. Those that are started import PyTorch at once, as they do with a main module
-# that imports it.
+# Every process of the run begins with this. Those that are started import PyTorch at once, as they do where the main
+# module imports it.
 _AT_THE_BEGINNING = """
 import os, sys
 
