@@ -1,7 +1,6 @@
 """The Learner: trains one policy with PPO on the trajectories that the Batcher hands it, and publishes its weights.
 
-Runs in a process of its own (parallel wiring). Reads trajectories where they were sampled; no copy of a dataset is
-made: observations leave shared memory one micro-batch at a time, small enough for the activations to stay in cache.
+Runs in a process of its own (parallel wiring). Reads trajectories where they were sampled.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
-from sample_profiler.components.progress import TrainingProgress
+from sample_profiler.components.training.micro_batches import MicroBatches, recorded_steps
+from sample_profiler.components.training.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
@@ -44,7 +44,6 @@ from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
     FOR_BATCHER,
-    GATHER_OBSERVATIONS,
     LEFT_OUT_SHARE,
     NUM_THREADS,
     NUM_USEFUL_THREADS,
@@ -58,7 +57,6 @@ from sample_profiler.vocabulary import (
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
-_KL_STEPS = 1024  # by which a schedule that wants to know is told how far the policy has moved
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -147,7 +145,13 @@ class Learner:
         self._dataset_slots = dataset_slots
         self._trainer = trainer
         self._options = options
-        self._chunks_per_micro_batch = max(1, options.micro_batch_steps // options.sampling.recurrence)
+        self._micro_batches = MicroBatches(
+            options.micro_batch_steps,
+            options.encoder_steps,
+            options.sampling.recurrence,
+            trainer.timing,
+            self._beat,
+        )
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
@@ -247,7 +251,7 @@ class Learner:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
-            steps = _recorded_steps(dataset)
+            steps = recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
@@ -276,8 +280,8 @@ class Learner:
                 self._beat()
                 self._train_minibatch(dataset, steps, targets.of(address_of(chunks)), chunks)
                 self._patience_s = 0.0
-                self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
-            self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
+                self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
+            self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
@@ -335,7 +339,7 @@ class Learner:
     def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
         chunks = np.arange(dataset.num_chunks)
-        results = [self._trainer.evaluate(batch) for batch in self._micro_batches(dataset, steps, chunks)]
+        results = [self._trainer.evaluate(batch) for batch in self._micro_batches.of(dataset, steps, chunks)]
         ratios, values = (torch.cat(parts).view_as(dataset.rewards) for parts in zip(*results, strict=True))
         return ratios, values
 
@@ -368,42 +372,14 @@ class Learner:
     ) -> None:
         """Take an optimizer step on some chunks, unless none of their steps counts; `targets` are of these alone."""
         if num_valid := targets.num_valid():
-            micro_batches = self._micro_batches(dataset, steps, chunks)
-            pieces = targets.normalized().split(self._chunks_per_micro_batch)
+            micro_batches = self._micro_batches.of(dataset, steps, chunks)
+            pieces = targets.normalized().split(self._micro_batches.chunks_at_once)
             self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
 
     def _sample(
-        self, dataset: Dataset, steps: RecordedSteps, valid: torch.Tensor, chunks: npt.NDArray[np.int64]
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: npt.NDArray[np.int64]
     ) -> Iterator[tuple[MicroBatch, torch.Tensor]]:
-        """Yield some of the chunks, enough to tell how far the policy has moved, with which of their steps count."""
-        most_chunks = max(1, _KL_STEPS // self._options.sampling.recurrence)
-        if len(chunks) > most_chunks:
-            # A generator of its own, which needs no saving: others draw the same whether this is wanted or not.
-            random = np.random.default_rng(self._trainer.num_steps)
-            chunks = random.choice(chunks, most_chunks, replace=False, shuffle=False)
-        pieces = torch.split(valid[chunks], self._chunks_per_micro_batch)
-        yield from zip(self._micro_batches(dataset, steps, chunks), pieces, strict=True)
-
-    def _micro_batches(
-        self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]
-    ) -> Iterator[MicroBatch]:
-        for start in range(0, len(chunks), self._chunks_per_micro_batch):
-            self._beat()
-            with self.timing.add_time("bptt_initial"):
-                piece = chunks[start : start + self._chunks_per_micro_batch]
-                micro_batch = MicroBatch(
-                    self._observations(dataset, piece), dataset.states(piece), steps.of(address_of(piece))
-                )
-            yield micro_batch
-
-    def _observations(self, dataset: Dataset, chunks: npt.NDArray[np.int64]) -> Iterator[dict[str, torch.Tensor]]:
-        """Take the observations of some chunks out of shared memory, as many as the encoder sees at once."""
-        per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
-        for start in range(0, len(chunks), per_piece):
-            self._beat()
-            with self.timing.add_time(GATHER_OBSERVATIONS):
-                observations = dataset.observations(chunks[start : start + per_piece])
-            yield observations
+        return self._micro_batches.sample(dataset, steps, targets.valid, chunks, self._trainer.num_steps)
 
     @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset) -> None:
@@ -414,7 +390,7 @@ class Learner:
         active = ~dataset.inactive.flatten()
         leaves_some_out = not active.all()
         first = 0
-        for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+        for observations in self._micro_batches.observations(dataset, np.arange(dataset.num_chunks)):
             behind = first + len(next(iter(observations.values())))
             if leaves_some_out:
                 observations = {key: values[active[first:behind]] for key, values in observations.items()}
@@ -462,13 +438,3 @@ class Learner:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course; before `start`."""
         self._pending = list(course["pending"])
-
-
-def _recorded_steps(dataset: Dataset) -> RecordedSteps:
-    return RecordedSteps(
-        starts_episode=dataset.by_chunk(dataset.starts_episode),
-        actions=dataset.by_chunk(dataset.actions),
-        action_parameters=dataset.by_chunk(dataset.action_parameters),
-        log_probabilities=dataset.by_chunk(dataset.log_probabilities),
-        values=dataset.by_chunk(dataset.values),
-    )
