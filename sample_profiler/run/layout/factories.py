@@ -30,7 +30,6 @@ from sample_profiler.runtime.machine.libraries import keep_freed_memory
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
-from sample_profiler.storage.checkpoint_names import newest_frames
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
@@ -89,10 +88,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
             is_quick=bool(blueprint.counters.goal_times.names),
-            first_frames=tuple(
-                newest_frames(blueprint.run_folder, policy, config.saving.load_checkpoint_kind)
-                for policy in range(sampling.num_policies)
-            ),
+            first_frames=blueprint.first_frames,
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
