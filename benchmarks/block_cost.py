@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from benchmarks.measuring.statistic import median_ratio, quartiles
 
 LOOPS = Path(__file__).parent / "measuring" / "block_loops.py"
 ROOT = Path(__file__).parents[1]
@@ -92,12 +93,6 @@ def start_variants(options: argparse.Namespace, folder: Path) -> list[Variant]:
     return variants
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the lower quartile, the median and the upper quartile."""
-    lower, median, upper = statistics.quantiles(values, n=4)
-    return lower, median, upper
-
-
 def print_costs(variants: Sequence[Variant]) -> None:
     """Print one line per variant; ratios are to each peer."""
     peers = [variant for variant in variants if variant.title in (SAMPLE_FACTORY, ML_AGENTS)]
@@ -112,8 +107,7 @@ def print_costs(variants: Sequence[Variant]) -> None:
 
 def ratio_of(variant: Variant, peer: Variant) -> float:
     """Return how many times as much a peer's block costs."""
-    rounds = zip(variant.costs_ns, peer.costs_ns, strict=True)
-    return statistics.median(theirs / max(ours, 1e-3) for ours, theirs in rounds)
+    return median_ratio(peer.costs_ns, [max(cost_ns, 1e-3) for cost_ns in variant.costs_ns])
 
 
 def print_musts(variants: Sequence[Variant]) -> bool:

@@ -18,7 +18,8 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.measuring.live_runs import NAMES, LiveRun, make_run
-from benchmarks.measuring.paired import is_on_in_phase, ratio_on_to_off
+from benchmarks.measuring.paired import is_on_in_phase
+from benchmarks.measuring.statistic import ratio_interval
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.statistics import RunStatus
 
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             ratio = measure(name, options.window_seconds, options.capture_seconds, options.tools, is_on)
             ratios[is_on].append(ratio)
             print(f"{name}, {'captures' if is_on else 'nothing'} between: {ratio:.3f} of before", flush=True)
-        difference = ratio_on_to_off(ratios[True], ratios[False]).map(lambda ratio: (ratio - 1) * 100)
+        difference = ratio_interval(ratios[True], ratios[False]).map(lambda ratio: (ratio - 1) * 100)
         medians = [statistics.median(ratios[key]) for key in (True, False)]
         print(
             f"{name}: after against before {medians[0]:.3f} with captures, {medians[1]:.3f} without; difference "

@@ -23,8 +23,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
+from benchmarks.measuring.statistic import median_ratio
 from sample_profiler.analysis.comparison import compare_pairs
 from sample_profiler.analysis.costs import run_costs
 from sample_profiler.errors import SessionError
@@ -170,8 +170,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"run {number + 1}, {name}: {document[name][-1]:,.0f} frames/s", flush=True)
     plain, slow = document["plain"], document["slow"]
     rng = random.Random(1)
-    change = median(b / a for a, b in zip(plain, slow, strict=False)) - 1
-    print(f"\n{min(len(plain), len(slow))} pairs: slower environments {100 * change:+.1f} % (median)")
+    num_pairs = min(len(plain), len(slow))
+    change = median_ratio(slow[:num_pairs], plain[:num_pairs]) - 1
+    print(f"\n{num_pairs} pairs: slower environments {100 * change:+.1f} % (median)")
     same = count(same_setting(plain, slow, rng))
     num_errors = same["higher"] + same["lower"]
     print(f"a setting with itself: called different in {num_errors} of {_NUM_COMPARISONS} ({dict(same)})")

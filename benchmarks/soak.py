@@ -35,8 +35,8 @@ import psutil
 
 from benchmarks.measuring.machine_speed import FixedWork
 from benchmarks.measuring.old_and_new import TURNS_S, Turns, read_frames, take_turns
-from benchmarks.measuring.paired import ratio_on_to_off
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
+from benchmarks.measuring.statistic import ratio_interval
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from sample_profiler.runtime.machine.machine import Machine
 
@@ -224,7 +224,7 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
         figures = {}
         problems.append(str(error))
     if soak.turns.new:
-        ratio = ratio_on_to_off(soak.turns.old, soak.turns.new)
+        ratio = ratio_interval(soak.turns.old, soak.turns.new)
         figures |= {"old_to_new": ratio.estimate, "old_to_new_lower": ratio.lower, "old_to_new_upper": ratio.upper}
     facts = {"figures": figures, "turns": asdict(soak.turns), "output": soak.output}
     return {"what": "end", "status": soak.status, "problems": problems, **facts}

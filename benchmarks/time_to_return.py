@@ -23,6 +23,7 @@ from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.peer_runs import RESULTS, read_versions
 from benchmarks.measuring.return_runs import Installation, make_return_run
 from benchmarks.measuring.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
+from benchmarks.measuring.statistic import describe_range
 from harness.kept_lines import describe_machine, end_when_told, read_lines
 from sample_profiler.analysis.times_to import TimeTo, compare_times, median_time
 from sample_profiler.reports.comparison import describe_time_to
@@ -107,7 +108,7 @@ def _spread(times: Sequence[tuple[float, bool]], digits: int) -> str:
     reached = [time for time, is_reached in times if is_reached]
     if median is None:
         return "not half"
-    return f"{median:,.{digits}f} ({min(reached):,.{digits}f} to {max(reached):,.{digits}f})"
+    return describe_range(median, min(reached), max(reached), digits)
 
 
 def _compare(times: Mapping[int, TimeTo], ours: Mapping[int, TimeTo]) -> str:

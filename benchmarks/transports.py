@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.measuring.round_trips import RoundTrips, asking
+from benchmarks.measuring.statistic import describe_range
 from sample_profiler.runtime.loop.fifo_transport import FifoTransport
 from sample_profiler.runtime.loop.transports import PipeTransport, Transport
 
@@ -46,7 +47,7 @@ def describe(num_askers: int, seen: dict[str, list[RoundTrips]]) -> str:
     for figures, form in ((rates, "{:,.0f}"), (costs, "{:.1f}")):
         cells += [form.format(statistics.median(figures[name])) for name in TRANSPORTS]
         ratios = [fifo / pipe for pipe, fifo in zip(figures["pipe"], figures["fifo"], strict=True)]
-        cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        cells.append(describe_range(statistics.median(ratios), min(ratios), max(ratios)))
     return f"| {' | '.join(cells)} |"
 
 

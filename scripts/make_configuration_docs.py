@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated_pages import write_or_check
+
 from sample_profiler.config import FlagDescription, describe_parts
 from sample_profiler.config.parts import EvaluationOptions, ManyEpisodesOptions
 from sample_profiler.config.values import LARGEST_FLOAT, SMALLEST_FLOAT
@@ -49,23 +51,8 @@ def make_page() -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the page, or with ``--check`` compare it.
-
-    Returns:
-        The exit status: 1 if the page is out of date.
-    """
-    if argv not in ([], ["--check"]):
-        print(f"unknown arguments {argv}: none writes the page, --check compares it", file=sys.stderr)
-        return 2
-    page = make_page()
-    if not argv:
-        PATH.parent.mkdir(exist_ok=True)
-        PATH.write_text(page, encoding="utf-8")
-        return 0
-    if PATH.exists() and PATH.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PATH} is out of date: run make docs", file=sys.stderr)
-    return 1
+    """Write the page, or with ``--check`` compare it; return the exit status."""
+    return write_or_check(argv, PATH, make_page)
 
 
 def _make_families_section() -> str:

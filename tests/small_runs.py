@@ -201,8 +201,9 @@ def _restore_timing():
 
 
 class Wandering(gymnasium.Env):
-    """A quick environment: observations are random, episodes are cut off after seven steps."""
+    """A quick environment: observations are random, episodes are cut off after a few steps."""
 
+    largest, num_steps = 1, 7
     observation_space = spaces.Box(-1, 1, (3,), np.float32)
     action_space = spaces.Discrete(4)
 
@@ -213,10 +214,13 @@ class Wandering(gymnasium.Env):
 
     def step(self, action):
         self._step += 1
-        return self._observe(), float(action == 0), False, self._step == 7, {}
+        return self._observe(), self._reward(action), False, self._step == self.num_steps, {}
+
+    def _reward(self, action):
+        return float(action == 0)
 
     def _observe(self):
-        return self.np_random.uniform(-1, 1, 3).astype(np.float32)
+        return self.np_random.uniform(-self.largest, self.largest, 3).astype(np.float32)
 
 
 @pytest.fixture
@@ -301,15 +305,15 @@ def make_learner(make_blueprint, make_component):
 
 @pytest.fixture
 def make_runner(tmp_path):
-    def make(*flags, started_s_ago=0.0, others=(), processes=None, update_recording=lambda: None):
+    def make(*flags, started_s_ago=0.0, others=(), processes=None, clock=time.monotonic, **links):
         config = parse_config(["--env=fake", "--num_workers=2", *flags])
         names = names_of_goals(config.saving)
         counters = Counters(2, config.sampling.num_policies, config.machine.stats_avg, names)
         observer, folder = Observer(), tmp_path / "my_run"
-        start_s, num_agents = time.monotonic() - started_s_ago, [1] * config.sampling.num_policies
+        start_s, num_agents = clock() - started_s_ago, [1] * config.sampling.num_policies
         counters.goal_times.begin(start_s, start_s)
         observers = [*others, observer]
-        links = make_links(config, folder, processes or FakeProcesses(), update_recording=update_recording)
+        links = make_links(config, folder, processes or FakeProcesses(), clock=clock, **links)
         runner = Runner(config, counters, num_agents, folder, observers, links, start_s)
         runner.observer, runner.loop, runner.processes = observer, links.loop, links.processes
         runner.introduce()

@@ -59,8 +59,9 @@ ROOMS = {
     "analysis": (("work_split",), ("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "playing", "training")),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
-    "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
+    "components": (("messages",), ("inference_worker",), ("rollout_worker", "training")),
     "config": (("limits",), ("conditions",), ("parts",)),
+    "envs": (("images",),),
     "model": (("kernels",),),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),

@@ -8,13 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.measuring.paired import (
-    Interval,
-    adjusted_ratio_on_to_off,
-    describe_spread,
-    is_on_in_phase,
-    ratio_on_to_off,
-)
+from benchmarks.measuring.paired import adjusted_ratio_on_to_off, is_on_in_phase
+from benchmarks.measuring.statistic import Interval, describe_spread, ratio_interval
 from sample_profiler.run.observers import RunObserver
 
 if TYPE_CHECKING:
@@ -170,7 +165,7 @@ def compare(pairs: Sequence[Pair]) -> list[Comparison]:
     """
     names = [name for name in _FIGURES if all(name in on and name in off for on, off in pairs)]
     on, off = ({name: [pair[side][name] for pair in pairs] for name in names} for side in (0, 1))
-    comparisons = [Comparison(name, on[name], off[name], ratio_on_to_off(on[name], off[name])) for name in names]
+    comparisons = [Comparison(name, on[name], off[name], ratio_interval(on[name], off[name])) for name in names]
     if LEARNER in names:
         ratio = adjusted_ratio_on_to_off(on[TRAINED], off[TRAINED], on[LEARNER], off[LEARNER])
         comparisons.append(Comparison(ADJUSTED, on[TRAINED], off[TRAINED], ratio))

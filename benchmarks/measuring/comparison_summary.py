@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from benchmarks.measuring.comparison import Run
-from benchmarks.measuring.paired import bootstrap, trimmed_mean
+from benchmarks.measuring.statistic import describe_range, ratio_interval
 
 __all__ = ["FIGURES", "pair_ratios", "summarize", "to_markdown"]
 
@@ -61,11 +60,8 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 def _ratio(pairs: Mapping[int, float]) -> dict[str, Any]:
     values = list(pairs.values())
-    # An interval from less than two pairs would say more than is known.
-    positive = len(values) >= 2 and min(values) > 0
-    interval = (
-        asdict(bootstrap([math.log(value) for value in values], trimmed_mean).map(math.exp)) if positive else None
-    )
+    has_interval = len(values) >= 2 and min(values) > 0
+    interval = asdict(ratio_interval(values, [1.0] * len(values))) if has_interval else None
     return {"pairs": values, "interval": interval}
 
 
@@ -87,11 +83,11 @@ def to_markdown(document: Mapping[str, Any]) -> str:
 
 def _describe_spread(spread: Mapping[str, float]) -> str:
     digits = 1 if spread["highest"] < 100 else 0
-    return f"{spread['median']:,.{digits}f} ({spread['lowest']:,.{digits}f} to {spread['highest']:,.{digits}f})"
+    return describe_range(spread["median"], spread["lowest"], spread["highest"], digits)
 
 
 def _describe_ratio(ratio: Mapping[str, Any]) -> str:
     interval = ratio["interval"]
     if interval is None:
         return f"{ratio['pairs'][0]:.2f}" if ratio["pairs"] else "–"
-    return f"{interval['estimate']:.2f} ({interval['lower']:.2f} to {interval['upper']:.2f})"
+    return describe_range(interval["estimate"], interval["lower"], interval["upper"])

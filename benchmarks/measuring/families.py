@@ -17,23 +17,32 @@ from sf_examples.mujoco.train_mujoco import register_mujoco_envs
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.train_vizdoom import register_vizdoom_envs
 
-__all__ = ["make_family_config"]
+__all__ = ["FAMILIES", "Family", "make_family_config"]
 
 
 @dataclass(frozen=True)
-class _Family:
+class Family:
+    """What the training script of a family does.
+
+    Attributes:
+        prefix: of the names of its environments.
+        register: makes these known.
+        defaults: of the flags.
+        parts: of the configuration beside those of all families.
+    """
+
     prefix: str
     register: Callable[[], None]
     defaults: dict[str, Any]
     parts: tuple[type, ...] = field(default=())
 
 
-_FAMILIES = (
-    _Family("doom_", register_vizdoom_envs, VIZDOOM_DEFAULTS, (VizdoomOptions,)),
-    _Family("atari_", register_atari_envs, ATARI_DEFAULTS),
-    _Family("mujoco_", register_mujoco_envs, MUJOCO_DEFAULTS),
-    _Family("", register_gym_envs, GYM_DEFAULTS),
-)
+FAMILIES = {
+    "doom": Family("doom_", register_vizdoom_envs, VIZDOOM_DEFAULTS, (VizdoomOptions,)),
+    "atari": Family("atari_", register_atari_envs, ATARI_DEFAULTS),
+    "mujoco": Family("mujoco_", register_mujoco_envs, MUJOCO_DEFAULTS),
+    "gym": Family("", register_gym_envs, GYM_DEFAULTS),
+}
 
 
 def make_family_config(name: str, flags: Sequence[str]) -> Config:
@@ -43,6 +52,6 @@ def make_family_config(name: str, flags: Sequence[str]) -> Config:
         name: of the environment.
         flags: of the run.
     """
-    family = next(family for family in _FAMILIES if name.startswith(family.prefix))
+    family = next(family for family in FAMILIES.values() if name.startswith(family.prefix))
     family.register()
     return parse_config([f"--env={name}", *flags], extra_parts=family.parts, defaults=family.defaults)

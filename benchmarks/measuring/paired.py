@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Sequence
 
-NUM_RESAMPLES = 10_000
-_TRIMMED_SHARE = 0.2
-
-_Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its bootstrap interval.
-
-    Attributes:
-        estimate: from all values.
-        lower: 2.5 % quantile of the estimates from resampled values.
-        upper: 97.5 % quantile.
-    """
-
-    estimate: float
-    lower: float
-    upper: float
-
-    def map(self, function: Callable[[float], float]) -> Interval:
-        """Return the interval of a function that only grows or only falls."""
-        first, second = function(self.lower), function(self.upper)
-        return Interval(function(self.estimate), min(first, second), max(first, second))
+from benchmarks.measuring.statistic import Interval, bootstrap, log_ratios, trimmed_mean
 
 
 def is_on_in_phase(index: int) -> bool:
@@ -40,38 +14,10 @@ def is_on_in_phase(index: int) -> bool:
     return index % 4 in (0, 3)
 
 
-def trimmed_mean(values: Sequence[float]) -> float:
-    """Return the mean without the lowest and highest fifth: one checkpoint or one neighbour shall not decide."""
-    ordered = sorted(values)
-    cut = int(len(ordered) * _TRIMMED_SHARE)
-    return statistics.fmean(ordered[cut : len(ordered) - cut])
-
-
-def bootstrap(values: Sequence[_Value], estimate: Callable[[Sequence[_Value]], float], seed: int = 0) -> Interval:
-    """Return an estimate from some values with its 95 % interval, by the percentiles of those from resampled values."""
-    generator = random.Random(seed)
-    resampled = sorted(estimate(generator.choices(values, k=len(values))) for _ in range(NUM_RESAMPLES))
-    lower, upper = resampled[int(0.025 * NUM_RESAMPLES)], resampled[int(0.975 * NUM_RESAMPLES) - 1]
-    return Interval(estimate(values), lower, upper)
-
-
-def ratio_on_to_off(on: Sequence[float], off: Sequence[float]) -> Interval:
-    """Return the ratio of a figure in phases that are on to those that are off, from pairs of neighbours.
-
-    Args:
-        on: the figure of each pair's phase that is on.
-        off: of its other phase.
-
-    Raises:
-        ValueError: there are less than two pairs.
-    """
-    return bootstrap(_log_ratios(on, off), trimmed_mean).map(math.exp)
-
-
 def adjusted_ratio_on_to_off(
     on: Sequence[float], off: Sequence[float], control_on: Sequence[float], control_off: Sequence[float]
 ) -> Interval:
-    """Return the ratio of a figure as `ratio_on_to_off`, without what a second figure explains of it.
+    """Return the ratio of a figure in phases that are on to the others, without what a second figure explains of it.
 
     The second one is a control variate: something that tells how fast the machine was in a phase and does not depend on
     what is on or off. Its logarithmic ratio, times the slope of a least-squares line through all pairs, is taken off
@@ -88,7 +34,7 @@ def adjusted_ratio_on_to_off(
     Raises:
         ValueError: there are less than two pairs.
     """
-    pairs = list(zip(_log_ratios(on, off), _log_ratios(control_on, control_off), strict=True))
+    pairs = list(zip(log_ratios(on, off), log_ratios(control_on, control_off), strict=True))
     return bootstrap(pairs, _mean_beside_control).map(math.exp)
 
 
@@ -99,16 +45,3 @@ def _mean_beside_control(pairs: Sequence[tuple[float, float]]) -> float:
     together = math.fsum((figure - mean) * (control - mean_control) for figure, control in pairs)
     slope = together / spread if spread else 0.0
     return trimmed_mean([figure - slope * control for figure, control in pairs])
-
-
-def _log_ratios(on: Sequence[float], off: Sequence[float]) -> list[float]:
-    logarithms = [math.log(first / second) for first, second in zip(on, off, strict=True)]
-    if len(logarithms) < 2:
-        raise ValueError(f"{len(logarithms)} pairs of phases are too few to compare: measure for longer")
-    return logarithms
-
-
-def describe_spread(values: Sequence[float], unit: str = "") -> str:
-    """Return the median and the quartiles of some values."""
-    lower, middle, upper = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
-    return f"{middle:,.4g} [{lower:,.4g}, {upper:,.4g}]{unit}"

@@ -14,8 +14,8 @@ from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.loop.event_loop import EventLoop, Input, LoopControl, Timer
 from sample_profiler.runtime.messages.channels import Channel
 from sample_profiler.runtime.processes.child import SharedMemoryNames
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.vocabulary import FINISHED_TRAJECTORIES, FOR_ROLLOUT_WORKERS, WAIT
 
 __all__ = ["MAX_EPISODES", "Caller", "CollectorError", "PausableLoop"]

@@ -21,7 +21,7 @@ from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import PolicyNetwork
-from sample_profiler.profiling.captures.rollouts.profiler import PostCollectHook
+from sample_profiler.profiling.captures.rollouts.captures import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.run.env_probe import probe_env

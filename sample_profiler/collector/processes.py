@@ -19,8 +19,9 @@ from sample_profiler.run.layout.topology import plan_sampling
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs
 from sample_profiler.runtime.commands.commands import Command, CommandResult
 from sample_profiler.runtime.loop.event_loop import LoopControl
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
 __all__ = ["ProcessBackend"]
 

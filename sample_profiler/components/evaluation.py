@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from sample_profiler.component_id import EVALUATOR, ComponentId
 from sample_profiler.components.messages import Counters, EvaluationFinished
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
+from sample_profiler.envs.episodes import EpisodeTracker
 from sample_profiler.errors import SampleProfilerError
 from sample_profiler.model.policy import Policy
 from sample_profiler.profiling import Timing, get_timing
@@ -157,13 +158,13 @@ def _play(
         observations = env.reset()
     player.begin_episodes(agents)
     yield None
-    rewards, num_steps = np.zeros(len(agents)), np.zeros(len(agents), dtype=np.int64)
-    late = _find_inactive(env.begin_infos)
-    # Those of a vector have no part in the next step: it shows them the first of their episode.
-    to_begin, absent = (late, _Absent(())) if env.ends_apart else ([], _Absent(late))
+    counted = EpisodeTracker([env.ends_apart] * len(agents))
+    counted.note_active(0, env.begin_infos)
+    counted.begin(agents)
     while True:
         for agent in agents:
-            where = f"step {num_steps[agent]} of an episode" if num_steps[agent] else "the reset of an episode"
+            has_begun = counted.lengths[agent] > 0
+            where = f"step {counted.lengths[agent]} of an episode" if has_begun else "the reset of an episode"
             observations[agent] = bad_numbers.mended(env.index, agent, observations[agent], where)
         with timing.add_time("inference"):
             actions = player.act(observations)
@@ -171,67 +172,35 @@ def _play(
         for _ in range(repeats):
             with timing.add_time(ENV_STEP):
                 observations, step_rewards, terminated, truncated, infos = env.step(actions)
-            num_steps += 1
+            counted.lengths += 1
             for agent, reward in enumerate(step_rewards):
-                where = f"step {num_steps[agent]} of an episode"
-                rewards[agent] += bad_numbers.counted(env.index, agent, reward, where)
-            if to_begin:
-                player.begin_episodes(to_begin)
-                rewards[to_begin], num_steps[to_begin] = 0.0, 0
-                to_begin = [agent for agent in _find_inactive(infos) if agent in to_begin]
+                where = f"step {counted.lengths[agent]} of an episode"
+                counted.returns[agent] += bad_numbers.counted(env.index, agent, reward, where)
+            counted.note_active(0, infos)
+            if late := counted.begin_late():
+                player.begin_episodes(late)
             yield None
             ended = env.ended_agents(terminated, truncated, infos)
             if ended:
                 break
-            if back := absent.take_step(terminated, truncated, infos):
-                player.begin_episodes(back)
+            counted.end_alone(0, terminated, truncated)
         if not ended:
             continue
         for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
-            num_frames = int(num_steps[team[0]]) * frames_per_step
-            where = f"step {num_steps[team[0]]} of an episode"
+            num_frames = int(counted.lengths[team[0]]) * frames_per_step
+            where = f"step {counted.lengths[team[0]]} of an episode"
             extra = _mean_by_name(
                 [bad_numbers.kept(env.index, agent, env.episode_statistics(infos[agent]), where) for agent in team]
             )
-            yield PlayedEpisode(tuple(rewards[team].tolist()), num_frames, extra, team[0])
+            yield PlayedEpisode(tuple(counted.returns[team].tolist()), num_frames, extra, team[0])
         with timing.add_time(ENV_RESET):
             for agent, observation in zip(ended, env.begin_episodes(ended), strict=True):
                 observations[agent] = observation
         player.begin_episodes(ended)
-        rewards[list(ended)], num_steps[list(ended)] = 0.0, 0
-        if env.ends_apart:
-            to_begin = [agent for agent in _find_inactive(infos) if agent in ended]
-        else:
-            absent = _Absent(_find_inactive(env.begin_infos))
+        if not env.ends_apart:  # else their latest infos say who is active
+            counted.note_active(0, env.begin_infos)
+        counted.begin(ended)
         yield None
-
-
-class _Absent:
-    """Agents who have ended an episode while others go on with it, or have not begun it with them.
-
-    As in training, one who comes back begins anew.
-
-    Args:
-        agents: those who have no part in the first step.
-    """
-
-    def __init__(self, agents: Sequence[int]) -> None:
-        self._agents = set(agents)
-
-    def take_step(
-        self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
-    ) -> list[int]:
-        """Look at a step that has not ended the episode of all, and return who comes back with the next one."""
-        back = self._agents.difference(_find_inactive(infos))
-        ends = (is_end or is_cut for is_end, is_cut in zip(terminated, truncated, strict=True))
-        self._agents.update(agent for agent, has_ended in enumerate(ends) if has_ended)
-        self._agents -= back
-        return sorted(back)
-
-
-def _find_inactive(infos: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the agents who have no part in the next step, as their infos say."""
-    return [agent for agent, info in enumerate(infos) if not info.get("is_active", True)]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The Learner: trains one policy with PPO on the trajectories that the Batcher hands it, and publishes its weights.
 
-Runs in a process of its own (parallel wiring). Reads trajectories where they were sampled; no copy of a dataset is
-made: observations leave shared memory one micro-batch at a time, small enough for the activations to stay in cache.
+Runs in a process of its own (parallel wiring). Reads trajectories where they were sampled.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
@@ -25,13 +23,14 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
-from sample_profiler.components.progress import TrainingProgress
-from sample_profiler.components.rank_meetings import RankMeetings
+from sample_profiler.components.training.micro_batches import MicroBatches, recorded_steps
+from sample_profiler.components.training.progress import TrainingProgress
+from sample_profiler.components.training.rank_meetings import RankMeetings
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
+from sample_profiler.ppo.training_data import Chunks, MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
@@ -45,7 +44,6 @@ from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
     FOR_BATCHER,
-    GATHER_OBSERVATIONS,
     LEFT_OUT_SHARE,
     NUM_THREADS,
     NUM_USEFUL_THREADS,
@@ -59,7 +57,6 @@ from sample_profiler.vocabulary import (
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
-_KL_STEPS = 1024  # by which a schedule that wants to know is told how far the policy has moved
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -85,7 +82,7 @@ class LearnerOptions:
     """The parts of the configuration that concern a Learner.
 
     Attributes:
-        frames_per_step: what one agent step counts for.
+        frames_per_step: what one agent step counts for; of several ranks, one at each.
         micro_batch_steps: steps that go through the network's core at once.
         encoder_steps: steps that go through its encoder at once.
         first_step_patience_s: that is to be had with the first training step, if more than with others.
@@ -148,7 +145,13 @@ class Learner:
         self._dataset_slots = dataset_slots
         self._trainer = trainer
         self._options = options
-        self._chunks_per_micro_batch = max(1, options.micro_batch_steps // options.sampling.recurrence)
+        self._micro_batches = MicroBatches(
+            options.micro_batch_steps,
+            options.encoder_steps,
+            options.sampling.recurrence,
+            trainer.timing,
+            self._beat,
+        )
         self._memory = memory
         self._ports = ports
         self._pending: list[int] = []
@@ -253,7 +256,7 @@ class Learner:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             lag = (self._trainer.num_steps - dataset.policy_versions).float()
-            steps = _recorded_steps(dataset)
+            steps = recorded_steps(dataset)
             targets = self._make_targets(dataset, steps)
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
@@ -261,8 +264,7 @@ class Learner:
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):
-            num_steps = len(slots) * sampling.rollout * self._trainer.ranks.size
-            self.progress.frames += num_steps * self._options.frames_per_step
+            self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
             self._trainer.set_progress(self.progress.frames)
             self._publish()
             self._count(lag)
@@ -284,10 +286,10 @@ class Learner:
             self._trainer.ranks.add_up([moments])
             for chunks, of_chunks, of_all in zip(minibatches, drawn, moments, strict=True):
                 self._beat()
-                self._train_minibatch(dataset, steps, of_chunks, of_all, chunks)
+                self._train_minibatch(dataset, steps, of_chunks.normalized(of_all), float(of_all[0]), chunks)
                 self._patience_s = 0.0
-                self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
-            self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
+                self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
+            self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
@@ -346,7 +348,7 @@ class Learner:
     def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
         chunks = np.arange(dataset.num_chunks)
-        results = [self._trainer.evaluate(batch) for batch in self._micro_batches(dataset, steps, chunks)]
+        results = [self._trainer.evaluate(batch) for batch in self._micro_batches.of(dataset, steps, chunks)]
         ratios, values = (torch.cat(parts).view_as(dataset.rewards) for parts in zip(*results, strict=True))
         return ratios, values
 
@@ -368,58 +370,25 @@ class Learner:
         latest = copy_last(self._memory.trajectories, self._latest_slots, self._trainer.device)
         return self._trainer.makes_usable_numbers(*latest)
 
-    def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
+    def _draw_minibatches(self, num_chunks: int) -> list[Chunks]:
         order = np.arange(num_chunks)
         if self._options.sampling.shuffle_minibatches:
             self.progress.random.shuffle(order)
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
     def _train_minibatch(
-        self,
-        dataset: Dataset,
-        steps: RecordedSteps,
-        targets: Targets,
-        moments: torch.Tensor,
-        chunks: npt.NDArray[np.int64],
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, num_valid: float, chunks: Chunks
     ) -> None:
         """Take an optimizer step on some chunks, unless no step counts at any rank; `targets` are of these alone."""
-        if num_valid := float(moments[0]):
-            micro_batches = self._micro_batches(dataset, steps, chunks)
-            pieces = targets.normalized(moments).split(self._chunks_per_micro_batch)
+        if num_valid:
+            micro_batches = self._micro_batches.of(dataset, steps, chunks)
+            pieces = targets.split(self._micro_batches.chunks_at_once)
             self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
 
     def _sample(
-        self, dataset: Dataset, steps: RecordedSteps, valid: torch.Tensor, chunks: npt.NDArray[np.int64]
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: Chunks
     ) -> Iterator[tuple[MicroBatch, torch.Tensor]]:
-        """Yield some of the chunks, enough to tell how far the policy has moved, with which of their steps count."""
-        most_chunks = max(1, _KL_STEPS // self._options.sampling.recurrence)
-        if len(chunks) > most_chunks:
-            # A generator of its own, which needs no saving: others draw the same whether this is wanted or not.
-            random = np.random.default_rng(self._trainer.num_steps)
-            chunks = random.choice(chunks, most_chunks, replace=False, shuffle=False)
-        pieces = torch.split(valid[chunks], self._chunks_per_micro_batch)
-        yield from zip(self._micro_batches(dataset, steps, chunks), pieces, strict=True)
-
-    def _micro_batches(
-        self, dataset: Dataset, steps: RecordedSteps, chunks: npt.NDArray[np.int64]
-    ) -> Iterator[MicroBatch]:
-        for start in range(0, len(chunks), self._chunks_per_micro_batch):
-            self._beat()
-            with self.timing.add_time("bptt_initial"):
-                piece = chunks[start : start + self._chunks_per_micro_batch]
-                micro_batch = MicroBatch(
-                    self._observations(dataset, piece), dataset.states(piece), steps.of(address_of(piece))
-                )
-            yield micro_batch
-
-    def _observations(self, dataset: Dataset, chunks: npt.NDArray[np.int64]) -> Iterator[dict[str, torch.Tensor]]:
-        """Take the observations of some chunks out of shared memory, as many as the encoder sees at once."""
-        per_piece = max(1, self._options.encoder_steps // self._options.sampling.recurrence)
-        for start in range(0, len(chunks), per_piece):
-            self._beat()
-            with self.timing.add_time(GATHER_OBSERVATIONS):
-                observations = dataset.observations(chunks[start : start + per_piece])
-            yield observations
+        return self._micro_batches.sample(dataset, steps, targets.valid, chunks, self._trainer.num_steps)
 
     @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset) -> None:
@@ -431,7 +400,7 @@ class Learner:
         leaves_some_out = not active.all()
         first = 0
         with self._trainer.ranks.adding_up(self._trainer.model.observation_normalizer):
-            for observations in self._observations(dataset, np.arange(dataset.num_chunks)):
+            for observations in self._micro_batches.observations(dataset, np.arange(dataset.num_chunks)):
                 behind = first + len(next(iter(observations.values())))
                 if leaves_some_out:
                     observations = {key: values[active[first:behind]] for key, values in observations.items()}
@@ -479,13 +448,3 @@ class Learner:
     def follow(self, course: dict[str, Any]) -> None:
         """Go on from a course; before `start`."""
         self._pending = list(course["pending"])
-
-
-def _recorded_steps(dataset: Dataset) -> RecordedSteps:
-    return RecordedSteps(
-        starts_episode=dataset.by_chunk(dataset.starts_episode),
-        actions=dataset.by_chunk(dataset.actions),
-        action_parameters=dataset.by_chunk(dataset.action_parameters),
-        log_probabilities=dataset.by_chunk(dataset.log_probabilities),
-        values=dataset.by_chunk(dataset.values),
-    )

@@ -225,7 +225,8 @@ class Stopped:
 
     Attributes:
         component: which.
-        failure: why it, or the run, failed; empty: it ended in order.
+        failure: why it, or the run, failed; empty: it ended in order, or with a run that was interrupted before it had
+            begun.
     """
 
     component: str

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.contract import (
@@ -22,32 +21,24 @@ from sample_profiler.envs.contract import (
     check_begun_episodes,
     check_reset_result,
     check_step_result,
-    describe_range,
     only_number,
     read_episode_statistics,
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
 from sample_profiler.envs.methods import find_listeners, find_method, training_info
+from sample_profiler.envs.observations import Arrays, ObservationReader, Observations
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.envs.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
     ACTION_MASK_KEY,
-    DEFAULT_OBSERVATION_KEY,
     action_batch_converter,
     action_converter,
     draw_action,
-    flatten_observation,
-    is_in_range,
-    is_nested,
-    value_range,
 )
 
 __all__ = ["AgentsEnv"]
-
-Observations = list[dict[str, Any]]
-Arrays = dict[str, npt.NDArray[Any]]
 
 # Types of rewards that are taken as they are; the one number of most others is to be found first.
 _NUMBERS = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.int32))
@@ -98,18 +89,7 @@ class AgentsEnv:
         self._num_begins_to_check = 2
         # What its methods returned last, in which to look for the cause when somebody cannot make sense of it.
         self._returned: dict[str, Any] = {}
-        self._ranges = {
-            key: bounds for key, space in spec.observation_space.items() if (bounds := value_range(space)) is not None
-        }
-        self._batched_shapes = {
-            key: (spec.num_agents, *(space.shape or ())) for key, space in spec.observation_space.items()
-        }
-        # What makes an observation the flat dictionary that the spec says; None: it is one already.
-        self._flatten: Callable[[Any], dict[str, Any]] | None = None
-        if is_nested(self._env.observation_space):
-            self._flatten = partial(flatten_observation, keys=frozenset(spec.observation_space))
-        elif not isinstance(self._env.observation_space, spaces.Dict):
-            self._flatten = _under_default_key
+        self._observations = ObservationReader(self._env.observation_space, spec, self._title)
 
     @profile_range("AgentsEnv.reset")
     @checks_contract_on_error
@@ -122,9 +102,9 @@ class AgentsEnv:
         self._seed = None
         observations, infos = result
         if self.num_agents == 1:
-            return self._as_dicts([observations], "reset")
+            return self._observations.as_dicts([observations], "reset")
         self.begin_infos = list(infos)
-        return self._as_dicts(observations, "reset")
+        return self._observations.as_dicts(observations, "reset")
 
     @profile_range("AgentsEnv.step")
     def step(
@@ -155,10 +135,11 @@ class AgentsEnv:
                     terminated, truncated = _as_flag(terminated), _as_flag(truncated)
                     if (terminated or truncated) and not self._is_end_checked:
                         self._check_end()
-                if self._flatten is not None:
-                    observation = self._flatten(observation)
-                if self._ranges:
-                    self._check_ranges([observation], "step")
+                reader = self._observations
+                if reader.flatten is not None:
+                    observation = reader.flatten(observation)
+                if reader.ranges:
+                    reader.check_ranges([observation], "step")
                 return [observation], [reward], [terminated], [truncated], [info]
             observations, rewards, ends, cuts, infos = result
             rewards, ends, cuts = list(rewards), _as_flags(ends), _as_flags(cuts)
@@ -166,7 +147,7 @@ class AgentsEnv:
                 rewards = list(map(only_number, rewards))
             if not self._is_end_checked and (True in ends or True in cuts):
                 self._check_end()
-            return self._as_dicts(observations, "step"), rewards, ends, cuts, list(infos)
+            return self._observations.as_dicts(observations, "step"), rewards, ends, cuts, list(infos)
         except EnvContractError:
             raise
         except Exception:
@@ -192,7 +173,7 @@ class AgentsEnv:
         self._returned["reset"] = self._env.begin_as_lists
         self._check_begin("reset")
         self._seed = None
-        return self._as_arrays(observations, "reset"), inactive
+        return self._observations.as_arrays(observations, "reset"), inactive
 
     @profile_range("AgentsEnv.step")
     @checks_contract_on_error
@@ -214,7 +195,7 @@ class AgentsEnv:
             self._is_step_checked = True
         if len(result.ended) and not self._is_end_checked:
             self._check_end()
-        step: VectorStep = replace(result, observations=self._as_arrays(result.observations, "step"))
+        step: VectorStep = replace(result, observations=self._observations.as_arrays(result.observations, "step"))
         return step
 
     @checks_contract_on_error
@@ -228,7 +209,8 @@ class AgentsEnv:
             observations = self._env.begin_arrays(members)
         self._returned["begin_episodes"] = lambda: (self._env.begin_as_lists()[0], self.num_agents)
         self._check_begin("begin_episodes")
-        return {key: array[members] for key, array in self._as_arrays(observations, "begin_episodes").items()}
+        begun = self._observations.as_arrays(observations, "begin_episodes")
+        return {key: array[members] for key, array in begun.items()}
 
     def final_arrays(self, step: VectorStep) -> tuple[npt.NDArray[np.intp], Arrays]:
         """Return whose final observations the infos of a step tell, and these by key.
@@ -238,12 +220,12 @@ class AgentsEnv:
         """
         batch = step.final_batch()
         if batch is not None:
-            finals = self._as_arrays(batch, "step")
+            finals = self._observations.as_arrays(batch, "step")
             return step.ended, {key: array[step.ended] for key, array in finals.items()}
         told = [(member, final) for member in step.ended.tolist() if (final := step.final_of(member)) is not None]
         if not told:
             return step.ended[:0], {}
-        dicts = self._as_dicts([final for _, final in told], "step")
+        dicts = self._observations.as_dicts([final for _, final in told], "step")
         return np.array([member for member, _ in told]), {key: np.stack([d[key] for d in dicts]) for key in dicts[0]}
 
     def ended_agents(
@@ -285,7 +267,7 @@ class AgentsEnv:
             observations = self._env.begin_episodes(agents)
         self._returned["begin_episodes"] = (observations, len(agents))
         self._check_begin("begin_episodes")
-        return self._as_dicts(observations, "begin_episodes")
+        return self._observations.as_dicts(observations, "begin_episodes")
 
     def episode_statistics(self, info: Mapping[str, Any]) -> dict[str, float]:
         """Return what the last info of an episode tells of it, by name.
@@ -423,40 +405,12 @@ class AgentsEnv:
             check = check_reset_result if where == "reset" else check_step_result
             check(returned, self._spec, name)
             observations = [returned[0]] if self.num_agents == 1 else returned[0]
-        if self._flatten is _under_default_key and isinstance(observations[0], Mapping):
+        if self._observations.has_one_key and isinstance(observations[0], Mapping):
             # Its one entry has the name that other observations are found under, so nothing else tells them apart.
             raise EnvContractError(
                 f"environment {name}: {where}() returned a dictionary as observation; observation_space is "
                 f"{self._env.observation_space}"
             )
-
-    def _as_dicts(self, observations: list[Any], where: str) -> Observations:
-        dicts = list(observations) if self._flatten is None else list(map(self._flatten, observations))
-        if self._ranges:
-            self._check_ranges(dicts, where)
-        return dicts
-
-    def _as_arrays(self, observations: Any, where: str) -> Arrays:
-        """Return batched observations of all members by key."""
-        arrays: Arrays = observations if self._flatten is None else self._flatten(observations)
-        for key, shape in self._batched_shapes.items():
-            if arrays[key].shape != shape:
-                raise ValueError(f"observations {key!r} are of shape {arrays[key].shape} instead of {shape}")
-        for key, (first, last) in self._ranges.items():
-            if not is_in_range(arrays[key], first, last):
-                self._check_range(key, arrays[key], where)
-        return arrays
-
-    def _check_ranges(self, observations: Observations, where: str) -> None:
-        for key in self._ranges:
-            self._check_range(key, [observation[key] for observation in observations], where)
-
-    def _check_range(self, key: str, values: Iterable[Any], where: str) -> None:
-        first, last = self._ranges[key]
-        for value in values:
-            if not is_in_range(value, first, last):
-                told = describe_range(value, first, last)
-                raise EnvContractError(f"{self._title}: {where}() returned observation {key!r} {told}")
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:
@@ -477,7 +431,3 @@ def _as_flag(value: Any) -> Any:
 def _as_flags(values: Iterable[Any]) -> list[Any]:
     values = list(values)
     return values if {bool}.issuperset(map(type, values)) else list(map(_as_flag, values))
-
-
-def _under_default_key(observation: Any) -> dict[str, Any]:
-    return {DEFAULT_OBSERVATION_KEY: observation}

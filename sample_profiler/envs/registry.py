@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sample_profiler.envs.pixel_order import ChannelsMoved
+from sample_profiler.envs.images.pixel_order import ChannelsMoved
 from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sample_profiler.envs.contract import name_of_env, only_number
-from sample_profiler.envs.resize import NearestResize
+from sample_profiler.envs.images.resize import NearestResize
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling.ranges import profile_range
 

@@ -118,9 +118,7 @@ def register_core(make: Make, state_size: int | Callable[[Any], int]) -> None:
     Raises:
         ModelError: `make` cannot be called.
     """
-    if not callable(make):
-        raise _not_a_function("core", make)
-    _register("core", _StatefulMaker("core", make, state_size))
+    _register("core", make, state_size)
 
 
 def register_decoder(make: Make) -> None:
@@ -158,9 +156,7 @@ def register_actor_critic(make: Make, state_size: int | Callable[[Any], int] = 1
     Raises:
         ModelError: `make` cannot be called.
     """
-    if not callable(make):
-        raise _not_a_function("actor_critic", make)
-    _register("actor_critic", _StatefulMaker("actor_critic", make, state_size))
+    _register("actor_critic", make, state_size)
 
 
 def takes_role(make: Make) -> bool:
@@ -217,11 +213,7 @@ def import_model_parts(payload: dict[str, bytes]) -> None:
             _makers[kind] = unpack_function(packed, f"the {kind}", ModelError)
 
 
-def _register(kind: Kind, make: Make) -> None:
+def _register(kind: Kind, make: Make, state_size: int | Callable[[Any], int] | None = None) -> None:
     if not callable(make):
-        raise _not_a_function(kind, make)
-    _makers[kind] = make
-
-
-def _not_a_function(kind: Kind, make: object) -> ModelError:
-    return ModelError(f"cannot register {make!r} as {kind}: give a function that makes a torch.nn.Module")
+        raise ModelError(f"cannot register {make!r} as {kind}: give a function that makes a torch.nn.Module")
+    _makers[kind] = make if state_size is None else _StatefulMaker(kind, make, state_size)

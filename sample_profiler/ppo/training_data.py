@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = ["MicroBatch", "RecordedSteps", "Targets"]
+__all__ = ["Chunks", "MicroBatch", "RecordedSteps", "Targets"]
 
 Chunks = npt.NDArray[np.int64]
+"""Numbers of chunks."""
 
 _MIN_STDDEV = 1e-7
 _Self = TypeVar("_Self", bound="_Columns")

@@ -23,8 +23,9 @@ from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.storage.sealing import SEAL_FORMAT, open_sealed, seal
 
 if TYPE_CHECKING:
-    from sample_profiler.components.progress import TrainingProgress
+    from sample_profiler.components.training.progress import TrainingProgress
     from sample_profiler.run.runner import Runner
 
 __all__ = ["keep_resume_state"]
@@ -89,8 +89,8 @@ class _ResumeState:
         self._channels = _list_channels(blueprint.channels)
         self._first_weights = [channel for channels in blueprint.channels.first_weights for channel in channels]
         memory = blueprint.trajectories
-        plan = repr((blueprint.plan, memory.layout, memory.num_bytes, blueprint.env_name))
-        self._fingerprint = hashlib.sha256(plan.encode()).hexdigest()
+        layout = repr((blueprint.plan.fingerprint(), memory.layout, memory.num_bytes, blueprint.env_name))
+        self._fingerprint = hashlib.sha256(layout.encode()).hexdigest()
         self._has_warned = False
 
     @property

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,11 +27,11 @@ from sample_profiler.errors import CommandError
 from sample_profiler.profiling import Timing
 from sample_profiler.run.commands.control import Control
 from sample_profiler.run.commands.requests import AsksComponents
-from sample_profiler.run.commands.selection import name_some
 from sample_profiler.run.commands.sender import CommandSender, CommandTarget
 from sample_profiler.run.dispatcher import Dispatcher
 from sample_profiler.run.extensions.signals import HasSignals
 from sample_profiler.run.layout.blueprint import frames_per_step
+from sample_profiler.run.losses.ends import ComponentEnds
 from sample_profiler.run.losses.guard import Guard
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
@@ -48,8 +47,8 @@ from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.signals.suspension import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, STOOD_STILL_S, WAIT
@@ -83,6 +82,7 @@ class Runner(AsksComponents, HasSignals):
         num_workers: number of rollout workers.
         counters: that the components share.
         goals: what the policies are to reach.
+        ends: which components have ended, and how.
         guard: decides what follows when components are in trouble.
         failure: why the run failed; None: it did not.
         reason: why the run ended, in words.
@@ -113,13 +113,15 @@ class Runner(AsksComponents, HasSignals):
             frames_per_step(config),
             config.machine.stats_avg,
             start_s,
+            links.clock,
         )
         self.counters = counters
         self.goals = Goals(config.saving, self.statistics, counters, config.machine.stats_avg)
         self._failure_log = FailureLog()
         self.extensions = links.extensions
         self.switchboard = self.extensions.switchboard
-        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue)
+        self.ends = ComponentEnds(counters, self.fail, self.extensions.note_end)
+        self.guard = Guard(config, self.fail, self._replace, self._failure_log, links.processes.rescue, links.clock)
         self.guard.go_on_without(self.extensions.may_be_lost, self._let_go)
         self.failure: Failure | None = None
         self.reason = ""
@@ -129,7 +131,6 @@ class Runner(AsksComponents, HasSignals):
         self._config = config
         self._links = links
         self._processes = links.processes
-        self._finished: set[str] = set()
         self._reports: list[Any] = list(links.reports)
         self._exits: list[Any] = []
         self._dispatcher = Dispatcher(
@@ -146,9 +147,9 @@ class Runner(AsksComponents, HasSignals):
         self._control: Control | None = None
         policies = range(config.sampling.num_policies)
         learners = [str(ComponentId(LEARNER, policy)) for policy in policies]
-        self.standstills = Standstills(self.name, [self.name] if config.sampling.serial_mode else learners)
+        standing = [self.name] if config.sampling.serial_mode else learners
+        self.standstills = Standstills(self.name, standing, links.clock)
         self._policies_to_train = set(policies)
-        self._failed: set[str] = set()
         self._sleeps = SleepCounts()
         self._machine_use = MachineUse()
 
@@ -289,10 +290,10 @@ class Runner(AsksComponents, HasSignals):
                     (self.interrupt if report.was_interrupted else self._end)(str(report))
                 case Failure():
                     if self.reason:
-                        self._failed.add(report.component)
+                        self.ends.note_failed([report.component])
                     self.guard.take_failure(report)
                 case Finished():
-                    self._finished.add(report.component)
+                    self.ends.note_finished(report.component)
                     if report.unrecorded is not None:
                         self.unrecorded[report.component] = report.unrecorded
                     if self.reason:  # else its process has to end by itself: it may still hang on the way
@@ -321,7 +322,7 @@ class Runner(AsksComponents, HasSignals):
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
         self.counters.note_end(RankState.FAILED)
         self._failure_log.write(failure)
-        self._failed.add(failure.component)
+        self.ends.note_failed([failure.component])
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")
@@ -332,32 +333,6 @@ class Runner(AsksComponents, HasSignals):
         has_trained = bool(self.counters.training_iterations.any())
         if self.failure is None and lost is not None and not has_trained and not self.is_interrupted:
             self.failure = lost
-
-    def knows_end_of(self, component: str) -> bool:
-        """Tell whether a component has finished, or is known to have failed."""
-        return component in self._finished or component in self._failed
-
-    def miss_ends(self, missed: Mapping[str, str]) -> None:
-        """Tell of components that did not end in order; what is lost with a Learner fails the run.
-
-        With others nothing is lost that the end of the run would have kept: trajectories that nobody trains on any
-        more, the statistics of a second.
-
-        Args:
-            missed: what became of each instead, by its name.
-        """
-        told: defaultdict[str, list[str]] = defaultdict(list)
-        for component, message in missed.items():
-            self.extensions.note_end(component, message)
-            which = ComponentId.parse(component)
-            has_learned = which.kind == LEARNER and bool(self.counters.training_iterations[which.policy])
-            if has_learned and component not in self._finished:
-                lost = "; what it had learned since its last checkpoint is lost"
-                self.fail(Failure(component, message + lost, ""))
-            else:
-                told[message].append(component)
-        for message, components in told.items():  # many that share a fate share a line
-            logger.warning("%s%s: %s", name_some(components), ", each" if len(components) > 1 else "", message)
 
     def _end(self, reason: str) -> None:
         if not self.reason:
@@ -375,8 +350,8 @@ class Runner(AsksComponents, HasSignals):
             self.extensions.note_end(process.name, f"its process {process.describe_exit()}")
         if self.failure is None and not self.reason:
             self.guard.take_exits(ended)
-            if self._failed:  # which is told of all of them together
-                self._failed.update(process.name for process in ended)
+            if self.ends.has_failures:  # which is told of all of them together
+                self.ends.note_failed(process.name for process in ended)
 
     def _let_go(self, lost: Child, rescue: Rescue) -> None:
         """Go on without a component."""
@@ -410,7 +385,7 @@ class Runner(AsksComponents, HasSignals):
         self.watch(child)
         self.command_sender.replace(child)
         self.extensions.note_successor(child, self.command_sender)
-        self._finished.discard(lost.name)  # if the lost one has finished, its successor has not
+        self.ends.note_successor(lost.name)
         self.records.add_up_lost(lost.name)
         logger.warning(
             "%s is lost: %s. Process %d takes its place (number %d of at most %d an hour): its environments begin new "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ class RunnerLinks:
         update_recording: brings the record file of this process up to date.
         loop: ends the loop that the Runner runs in, or has it ask anew what the Runner listens to.
         extensions: signals, and components of the user's own.
+        clock: returns seconds that never go back.
     """
 
     reports: Sequence[LocalReports]
@@ -33,3 +35,4 @@ class RunnerLinks:
     update_recording: Callable[[], None]
     loop: LoopControl
     extensions: Extensions = field(default_factory=Extensions)
+    clock: Callable[[], float] = time.monotonic

@@ -38,9 +38,10 @@ from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S, Heartbeat
 from sample_profiler.runtime.processes.child import finish_component, report_end
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch, WatchedReports
-from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
 
@@ -143,9 +144,11 @@ class ParallelWiring:
             if child in killed:
                 waited_s = min(grace_s, child.patience_s)
                 missed[child.name] = f"it did not end within {waited_s:g} seconds and was killed{places[child.name]}"
-            elif not self.runner.knows_end_of(child.name):
+            elif not self.runner.ends.knows(child.name):
                 missed[child.name] = f"its process {child.describe_exit()} before it had finished"
-        self.runner.miss_ends(missed)
+        self.runner.ends.miss(missed)
+        for child in self._supervisor.children:  # those, too, that had not begun, or could not tell of their end
+            self.runner.extensions.note_end(child.name)
 
     def _end_beginners(self) -> list[Child]:
         """Kill components that still load their libraries or make their environments, and return them.

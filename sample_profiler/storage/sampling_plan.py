@@ -7,8 +7,9 @@ and one policy for the whole run, so a lost worker takes nothing with it that ot
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 
 from sample_profiler.config import SamplingOptions
 from sample_profiler.errors import ConfigError
@@ -85,7 +86,7 @@ class SamplingPlan:
     rollout: int
     groups: tuple[Group, ...]
     worker_slots: tuple[tuple[range, ...], ...]
-    first_slots: tuple[tuple[range, ...], ...] = field(repr=False)  # saved courses know a plan by its repr
+    first_slots: tuple[tuple[range, ...], ...]
     slot_worker: tuple[int, ...]
     slot_policy: tuple[int, ...]
     dataset_slots: int
@@ -123,6 +124,11 @@ class SamplingPlan:
         """Return the slots of a policy that may be filled only when its Learner has given slots back."""
         pairs = zip(self.worker_slots, self.first_slots, strict=True)
         return [slot for slots, first in pairs for slot in slots[policy] if slot not in first[policy]]
+
+    def fingerprint(self) -> str:
+        """Return what plans have in common between which a run may go on where it was: all but who begins with what."""
+        lasting = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "first_slots"}
+        return hashlib.sha256(repr(lasting).encode()).hexdigest()
 
     def by_worker(self, slots: Iterable[int]) -> dict[int, list[int]]:
         """Return slots by the worker that they belong to, of each in the order given."""

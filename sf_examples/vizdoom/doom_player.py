@@ -9,7 +9,7 @@ import vizdoom
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sample_profiler.envs.resize import NearestResize
+from sample_profiler.envs.images.resize import NearestResize
 from sf_examples.vizdoom.doom_game import configure_game
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DoomScenario, find_scenario_file

@@ -12,14 +12,16 @@ import pytest
 
 from benchmarks.measuring.alternation import ADJUSTED, LEARNER, TRAINED, Phase, Sample, compare, pairs_of
 from benchmarks.measuring.live_runs import LiveRun, make_config
-from benchmarks.measuring.paired import (
-    adjusted_ratio_on_to_off,
+from benchmarks.measuring.paired import adjusted_ratio_on_to_off, is_on_in_phase
+from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
+from benchmarks.measuring.statistic import (
     bootstrap,
-    is_on_in_phase,
-    ratio_on_to_off,
+    describe_range,
+    describe_spread,
+    median_ratio,
+    ratio_interval,
     trimmed_mean,
 )
-from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
 from benchmarks.recorder_overhead import keep
 
 PHASE_S = 4.0
@@ -63,8 +65,8 @@ def test_a_pair_with_a_phase_without_batches_is_left_out():
 
 
 def test_too_few_pairs_are_an_error():
-    with pytest.raises(ValueError, match="1 pairs of phases are too few"):
-        ratio_on_to_off([1.0], [1.0])
+    with pytest.raises(ValueError, match="1 pairs are too few"):
+        ratio_interval([1.0], [1.0])
 
 
 def test_pairs_of_earlier_runs_of_a_kind_are_counted_with_those_of_this_one(tmp_path):
@@ -121,7 +123,14 @@ def test_the_interval_holds_the_truth_and_shrinks():
 
 def test_one_odd_pair_does_not_decide():
     assert trimmed_mean([1.0, 1.0, 1.0, 1.0, 1000.0]) == 1.0
-    assert ratio_on_to_off([1.0] * 10, [1.0] * 9 + [0.01]).estimate == 1.0
+    assert ratio_interval([1.0] * 10, [1.0] * 9 + [0.01]).estimate == 1.0
+
+
+def test_values_are_described_by_their_middle_and_how_far_they_go():
+    assert describe_spread([1.0, 2.0, 3.0], " s") == "2 [1, 3] s"
+    assert describe_spread([7.0]) == "7 [7, 7]"
+    assert describe_range(1.5, 1.0, 20000.0) == "1.50 (1.00 to 20,000.00)"
+    assert median_ratio([2.0, 9.0, 5.0], [1.0, 3.0, 1.0]) == 3.0
 
 
 def test_blocks_are_found_by_their_lines(tmp_path):

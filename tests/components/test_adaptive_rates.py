@@ -80,7 +80,7 @@ def test_the_divergence_is_that_of_the_updated_policy_from_the_one_that_acted(ma
 
 
 def test_no_more_steps_are_looked_at_than_it_takes(make_learner, monkeypatch):
-    monkeypatch.setattr("sample_profiler.components.learner._KL_STEPS", 4)
+    monkeypatch.setattr("sample_profiler.components.training.micro_batches._KL_STEPS", 4)
     run = make_learner("--lr_schedule=kl_adaptive_epoch", "--recurrence=2").start()
     measure, sizes = run.learner._trainer._measure_kl, []
 

@@ -330,7 +330,7 @@ def test_rewards_are_scaled_and_clipped(make_learner):
 def test_it_gives_signs_of_life_with_every_piece_of_long_work(make_learner, monkeypatch, method):
     run = make_learner("--with_vtrace=True", "--recurrence=4").start()
     learner, beats, inside = run.learner, [], []
-    learner._chunks_per_micro_batch = 1  # of the two chunks of the dataset
+    learner._micro_batches.chunks_at_once = 1  # of the two chunks of the dataset
     work = getattr(learner, method)
 
     def watched(*arguments):

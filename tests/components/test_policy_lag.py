@@ -15,6 +15,7 @@ from sample_profiler.model import registry as model_registry
 from sample_profiler.model.registry import register_actor_critic
 from sample_profiler.spaces import action_parts, flatten_action, num_action_parameters, part_width
 from tests.components.synchronous_run import Run
+from tests.small_runs import Wandering
 
 NUM_DATASETS = 4  # the statistics of observations have changed several times by then
 FORBIDDEN = 1  # this value of the first part of an action, always; of others some, now and then
@@ -62,6 +63,20 @@ def make_masked_run(make_blueprint, make_component):
     return make
 
 
+def train_and_compare(run):
+    """Return how far log-probabilities and values of the Learner are from those of inference, by micro-batch."""
+    differences = []
+
+    def compare(batches):
+        for batch, _ in batches:
+            ratios, values = run.trainer.evaluate(batch)
+            off = values - batch.steps.flat().values
+            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
+
+    run.train(NUM_DATASETS, compare)
+    return differences
+
+
 @pytest.fixture(params=[spaces.Discrete(5), spaces.MultiDiscrete([3, 4])], ids=["one part", "two parts"])
 def action_space(request):
     return request.param
@@ -71,15 +86,8 @@ def action_space(request):
 def test_the_learner_computes_the_log_probabilities_and_values_that_inference_computed(
     make_masked_run, action_space, flags
 ):
-    run, differences = make_masked_run(action_space, *flags), []
-
-    def compare(batches):
-        for batch, _ in batches:
-            ratios, values = run.trainer.evaluate(batch)
-            off = values - batch.steps.flat().values
-            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
-
-    run.train(NUM_DATASETS, compare)
+    run = make_masked_run(action_space, *flags)
+    differences = train_and_compare(run)
     assert run.blueprint.counters.lag_max[0] == 0
     assert len(differences) == NUM_DATASETS
     assert np.max(differences) < 1e-5
@@ -173,16 +181,7 @@ def test_with_every_space_inference_and_learner_agree_and_what_is_forbidden_is_n
     flags = (*flags, "--encoder_conv_mlp_layers", "8", "--recurrence=8", "--use_rnn=True")
     run = Run(make_blueprint(*flags, env=AnySpaces(observation_space, action_space)), make_component)
     before = {name: weights.clone() for name, weights in run.trainer.model.named_parameters()}
-    differences = []
-
-    def compare(batches):
-        for batch, _ in batches:
-            ratios, values = run.trainer.evaluate(batch)
-            off = values - batch.steps.flat().values
-            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
-
-    run.train(NUM_DATASETS, compare)
-    assert np.max(differences) < 1e-5
+    assert np.max(train_and_compare(run)) < 1e-5
     after = dict(run.trainer.model.named_parameters())
     assert [name for name, weights in before.items() if torch.equal(weights, after[name])] == []
 
@@ -221,35 +220,18 @@ def test_with_a_network_of_ones_own_they_agree_as_well(make_blueprint, make_comp
     env = AnySpaces(OBSERVATION_SPACES[1], action_space)
     register_env("wandering", lambda *_, **__: AnySpaces(OBSERVATION_SPACES[1], action_space))
     flags = ("--async_rl=False", "--rollout=8", "--batch_size=16", "--learning_rate=0.01", "--recurrence=8")
-    run, differences = Run(make_blueprint(*flags, "--use_rnn=True", env=env), make_component), []
-
-    def compare(batches):
-        for batch, _ in batches:
-            ratios, values = run.trainer.evaluate(batch)
-            off = values - batch.steps.flat().values
-            differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
-
-    run.train(NUM_DATASETS, compare)
-    assert np.max(differences) < 1e-5
+    run = Run(make_blueprint(*flags, "--use_rnn=True", env=env), make_component)
+    assert np.max(train_and_compare(run)) < 1e-5
 
 
-class Random(gymnasium.Env):
-    """Random observations; episodes of five steps."""
+class Random(Wandering):
+    """Larger observations, and a reward for every action but one; episodes of five steps."""
 
+    largest, num_steps = 9, 5
     observation_space = spaces.Box(-9, 9, (3,), np.float32)
-    action_space = spaces.Discrete(4)
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._step = 0
-        return self._observe(), {}
-
-    def step(self, action):
-        self._step += 1
-        return self._observe(), float(action), False, self._step == 5, {}
-
-    def _observe(self):
-        return self.np_random.uniform(-9, 9, 3).astype(np.float32)
+    def _reward(self, action):
+        return float(action)
 
 
 class Resting(Random):

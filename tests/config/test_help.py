@@ -96,7 +96,8 @@ def test_widths_of_layers_are_described_as_lists():
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> ModuleType:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "scripts" / "make_configuration_docs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -324,7 +324,7 @@ def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make):
     env, _ = make()
     env.reset()
     env.step(actions(0))
-    env._flatten = {}.__getitem__
+    env._observations.flatten = {}.__getitem__
     with pytest.raises(TypeError, match="unhashable"):
         env.step(actions(0))
     with pytest.raises(TypeError, match="unhashable"):

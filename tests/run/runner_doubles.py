@@ -61,7 +61,7 @@ class FakeProcesses(NoProcesses):
         self.noted.append(told)
 
 
-def make_links(config, folder, processes=None, reports=None, update_recording=lambda: None):
+def make_links(config, folder, processes=None, reports=None, update_recording=lambda: None, clock=time.monotonic):
     """Connect a Runner with nobody."""
     return RunnerLinks(
         reports=[LocalReports()] if reports is None else reports,
@@ -69,6 +69,7 @@ def make_links(config, folder, processes=None, reports=None, update_recording=la
         records=RunRecords(folder, config.profiling),
         update_recording=update_recording,
         loop=CountingControl(),
+        clock=clock,
     )
 
 

@@ -43,7 +43,7 @@ def test_what_components_without_a_record_file_have_measured_is_kept_as_it_comes
     timing = Timing("Batcher 0 profile").to_dict()
     runner.handle_reports([Heartbeat("Batcher_0"), Finished("Batcher_0", timing), Finished("Learner_0")])
     assert runner.unrecorded == {"Batcher_0": timing}
-    assert [runner.knows_end_of(name) for name in ("Batcher_0", "Learner_0", "Runner")] == [True, True, False]
+    assert [runner.ends.knows(name) for name in ("Batcher_0", "Learner_0", "Runner")] == [True, True, False]
     assert runner.loop.num_stops == 0
 
 

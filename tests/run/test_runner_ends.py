@@ -12,6 +12,7 @@ from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.signals.suspension import StoodStill
+from tests.clocks import Clock
 from tests.run.runner_doubles import FAILURE, EndedChild
 
 
@@ -39,21 +40,20 @@ def test_a_run_ends_after_the_seconds_asked_for(make_runner):
     assert runner.failure is None
 
 
-def test_time_for_which_the_run_stood_still_is_none_of_those_seconds(make_runner, monkeypatch):
-    runner = make_runner("--train_for_seconds=50", started_s_ago=31)
-    now_s = time.monotonic()
-    runner.handle_reports([StoodStill(name, now_s - 25, now_s - 5) for name in ("Runner", "Learner_0")])
-    monkeypatch.setattr(time, "monotonic", lambda: now_s + 30)
+def test_time_for_which_the_run_stood_still_is_none_of_those_seconds(make_runner):
+    clock = Clock()
+    runner = make_runner("--train_for_seconds=50", started_s_ago=60, clock=clock)
+    runner.handle_reports([StoodStill(name, clock() - 25, clock() - 5) for name in ("Runner", "Learner_0")])
+    clock.now_s += 2
     status, *_ = runner.timers()
     status.callback()
     assert runner.loop.num_stops == 0, "it is not known yet who else did"
-    span_s = runner.standstills.settle(at_once=True)
-    runner.statistics.throughput.leave_out(*span_s)
+    clock.now_s += 1
     status.callback()
     assert runner.loop.num_stops == 0
-    assert runner.statistics.elapsed_s == pytest.approx(41, abs=1)
+    assert runner.statistics.elapsed_s == pytest.approx(43)
     assert runner.gauges()["stood_still_s"] == pytest.approx(20)
-    monkeypatch.setattr(time, "monotonic", lambda: now_s + 40)
+    clock.now_s += 10
     status.callback()
     assert runner.loop.num_stops == 1
 
@@ -126,17 +126,16 @@ def test_the_first_reason_counts(runner):
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(make_runner, monkeypatch, caplog, is_over):
-    runner = make_runner("--heartbeat_reporting_interval=20")
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(make_runner, caplog, is_over):
+    clock = Clock()
+    runner = make_runner("--heartbeat_reporting_interval=20", clock=clock)
     runner.guard.expect("Batcher_0")
     runner.handle_reports([Heartbeat("Batcher_0")])
     if is_over:
         runner.interrupt("interrupted by SIGTERM")
     runner.handle_reports([Finished("Batcher_0", {})])
     for _ in range(30):
-        now_s += 1
+        clock.now_s += 1
         runner.guard.look()
     assert ("Batcher_0 has shown no sign of life" in caplog.text) != is_over
 
@@ -144,19 +143,19 @@ def test_who_has_finished_and_does_not_end_is_watched_unless_the_run_is_over(mak
 def test_a_learner_that_did_not_finish_fails_the_run_where_it_had_learned_something(make_runner, caplog):
     runner = make_runner("--num_policies=2")
     runner.counters.training_iterations[1] = 1
-    runner.miss_ends({"Learner_0": "it was killed"})
+    runner.ends.miss({"Learner_0": "it was killed"})
     assert runner.failure is None, "it was still starting: nothing is lost"
     assert "Learner_0: it was killed" in caplog.text
     assert "is lost" not in caplog.text
-    runner.miss_ends({"InferenceWorker_p0-w1": "it was killed"})
+    runner.ends.miss({"InferenceWorker_p0-w1": "it was killed"})
     assert runner.failure is None
-    runner.miss_ends({"Learner_1": "it was killed"})
+    runner.ends.miss({"Learner_1": "it was killed"})
     message = "it was killed; what it had learned since its last checkpoint is lost"
     assert runner.failure == Failure("Learner_1", message, "")
 
 
 def test_many_components_that_share_a_fate_share_a_line(runner, caplog):
-    runner.miss_ends(
+    runner.ends.miss(
         {
             "Batcher_0": "it was killed",
             **{f"RolloutWorker_w{i}": "it did not end" for i in range(9)},
@@ -172,12 +171,12 @@ def test_many_components_that_share_a_fate_share_a_line(runner, caplog):
 def test_nothing_is_lost_with_a_learner_that_had_finished_before_it_was_killed(runner):
     runner.counters.training_iterations[0] = 1
     runner.handle_reports([Finished("Learner_0", {})])
-    runner.miss_ends({"Learner_0": "it was killed"})
+    runner.ends.miss({"Learner_0": "it was killed"})
     assert runner.failure is None
 
 
 def test_the_end_of_who_has_finished_or_failed_is_known(runner):
     runner.handle_reports([Finished("Batcher_0", {}), FAILURE])
     runner._on_exits([EndedChild("Learner_0")])
-    known = [runner.knows_end_of(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
+    known = [runner.ends.knows(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
     assert known == [True, True, False], "the Learner's end, with the run about to end, is looked at in the end"

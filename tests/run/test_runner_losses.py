@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 import pytest
 
@@ -13,20 +12,23 @@ from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
+from tests.clocks import Clock
 from tests.run.runner_doubles import FAILURE, FakeChild, FakeProcesses, FakeRescue
 
 
-def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, monkeypatch, caplog):
-    runner = make_runner("--heartbeat_reporting_interval=20")
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_runner, clock, caplog):
+    runner = make_runner("--heartbeat_reporting_interval=20", clock=clock)
     status, *_ = runner.timers()
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
 
     def warnings_after(seconds, *heard):
-        nonlocal now_s
         caplog.clear()
         for second in range(seconds):
-            now_s += 1
+            clock.now_s += 1
             if second == seconds - 1:
                 runner.handle_reports([Heartbeat(component) for component in heard])
             status.callback()
@@ -46,10 +48,10 @@ def test_components_that_are_silent_for_too_long_are_told_and_told_again(make_ru
 
 
 @pytest.fixture
-def with_rescue(make_runner):
+def with_rescue(make_runner, clock):
     def make(*flags, **options):
         rescue = FakeRescue(**options)
-        runner = make_runner(*flags, processes=FakeProcesses(rescue))
+        runner = make_runner(*flags, processes=FakeProcesses(rescue), clock=clock)
         runner.rescue = rescue
         return runner
 
@@ -82,10 +84,10 @@ def test_a_worker_has_not_finished_because_the_one_before_it_has(with_rescue):
     runner = with_rescue()
     runner._on_exits([FakeChild("RolloutWorker_w1", 1, FAILURE, Finished("RolloutWorker_w1", {"name": "x"}))])
     assert runner.failure is None
-    assert not runner.knows_end_of("RolloutWorker_w1")
+    assert not runner.ends.knows("RolloutWorker_w1")
     runner.handle_reports([Finished("RolloutWorker_w1", {"name": "y"})])
     assert runner.unrecorded == {"RolloutWorker_w1": {"name": "y"}}
-    assert runner.knows_end_of("RolloutWorker_w1")
+    assert runner.ends.knows("RolloutWorker_w1")
 
 
 def test_what_a_worker_raised_is_logged_at_once_and_is_why_it_is_lost(with_rescue, caplog):
@@ -128,7 +130,7 @@ def test_what_ends_in_one_moment_is_told_once(with_rescue, caplog):
     runner.rescue.ended = [FakeChild("Batcher_0")]
     runner._on_exits([FakeChild("RolloutWorker_w1")])
     assert runner.failure.component == "Batcher_0"
-    assert all(map(runner.knows_end_of, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
+    assert all(map(runner.ends.knows, ("Batcher_0", "RolloutWorker_w1"))), "nobody looks for their ends any more"
     assert caplog.text.count("RolloutWorker_w1") == 1
 
 
@@ -170,15 +172,12 @@ def test_the_runner_shows_that_it_goes_on_while_it_waits_for_an_answer(make_runn
     assert len(beats) >= 5
 
 
-def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, monkeypatch):
+def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(with_rescue, clock, monkeypatch):
     runner = with_rescue("--hang_timeout=60")
     stuck = runner.rescue.children["InferenceWorker_p0-w0"] = FakeChild("InferenceWorker_p0-w0")
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
 
     def beat():
-        nonlocal now_s
-        now_s += 0.5
+        clock.now_s += 0.5
         stuck.lives = not stuck.num_kills
 
     monkeypatch.setattr(runner._processes, "beat", beat)
@@ -191,18 +190,17 @@ def test_who_hangs_while_a_worker_is_replaced_is_looked_into_and_ends_the_run(wi
     assert runner.failure == Failure(stuck.name, f"silent for 60 s {lost}", "stacks")
 
 
-def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, monkeypatch):
+def test_who_waits_for_components_looks_after_them_once_a_second(with_rescue, clock, monkeypatch):
     runner = with_rescue()
-    now_s, looks = time.monotonic(), []
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    looks = []
     look = runner.guard.look
     monkeypatch.setattr(runner.guard, "look", lambda: looks.append(look()))
     for _ in range(20):
         runner.take_reports()
-        now_s += 0.25
+        clock.now_s += 0.25
     assert len(looks) == 5
     runner.interrupt("enough")
-    now_s += 10
+    clock.now_s += 10
     runner.take_reports()
     assert len(looks) == 5, "nobody has to give signs of life any more"
 
@@ -216,16 +214,14 @@ def test_the_loss_of_any_other_component_ends_the_run(with_rescue):
     assert runner.failure.component == "Batcher_0"
 
 
-def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monkeypatch, caplog):
+def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, clock, caplog):
     runner = with_rescue("--hang_timeout=5")
     status, *_ = runner.timers()
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     child = runner.rescue.children["Learner_0"] = FakeChild("Learner_0")
     runner.guard.expect("Learner_0")
     runner.handle_reports([Heartbeat("Learner_0")])
     for _ in range(8):
-        now_s += 1
+        clock.now_s += 1
         status.callback()
     assert child.num_kills >= 1
     assert caplog.text.count("Learner_0 failed: silent for 5 s\nstacks") == 1
@@ -234,15 +230,13 @@ def test_a_component_that_hangs_is_looked_into_and_ended_once(with_rescue, monke
     assert runner.failure == Failure("Learner_0", "silent for 5 s", "stacks")
 
 
-def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, monkeypatch):
+def test_a_worker_that_has_failed_and_does_not_end_is_ended(with_rescue, clock):
     runner = with_rescue()
     status, *_ = runner.timers()
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     child = runner.rescue.children["RolloutWorker_w1"] = FakeChild("RolloutWorker_w1")
     runner.handle_reports([FAILURE])
     for expected in (0, 0, 0, 1):
-        now_s += 1
+        clock.now_s += 1
         status.callback()
         assert child.num_kills == expected
 
@@ -253,7 +247,7 @@ def test_a_worker_that_fails_while_the_run_ends_is_told_and_costs_nothing(with_r
     runner.handle_reports([TargetReached(0), FAILURE])
     assert runner.failure is None
     assert "EnvError: environment 3 broke" in caplog.text
-    assert runner.knows_end_of(FAILURE.component)
+    assert runner.ends.knows(FAILURE.component)
 
 
 def test_who_asks_a_component_that_is_lost_is_not_to_blame(make_runner, caplog):

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.orphans import is_subreaper
-from sample_profiler.runtime.processes.supervisor import Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import Supervisor
 
 FOLDER = str(Path(__file__).parent)
 if FOLDER not in sys.path:  # spawned processes get this list, and find `spawned_components` with it

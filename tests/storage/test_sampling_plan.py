@@ -120,6 +120,16 @@ def test_until_the_learner_gives_slots_back_nobody_samples_more_than_one_rollout
     assert len(plan.later_slots(0)) == plan.num_slots - 96 == 128
     spread = make_sampling_plan(replace(options, decorrelate_experience_max_seconds=60), num_agents=1)
     assert not spread.later_slots(0), "workers that begin at different times do not wait for the last one"
+    assert spread != plan and spread.fingerprint() == plan.fingerprint(), "who has begun does not ask any more"
+
+
+@pytest.mark.parametrize(
+    "change", [{"num_workers": 1}, {"num_envs_per_worker": 5}, {"rollout": 4}, {"batch_size": 64}, {"num_policies": 2}]
+)
+def test_a_run_that_is_laid_out_differently_has_another_fingerprint(change):
+    plan = make_sampling_plan(OPTIONS, 1)
+    assert make_sampling_plan(OPTIONS, 1).fingerprint() == plan.fingerprint()
+    assert make_sampling_plan(replace(OPTIONS, **change), 1).fingerprint() != plan.fingerprint()
 
 
 @settings(QUIET)

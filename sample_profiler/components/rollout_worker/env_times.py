@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from sample_profiler.vocabulary import (
     TAIL_STEPS_SHARE,
 )
 
-__all__ = ["NUM_LENGTHS", "RecentEnvTimes", "slowest_env", "tail", "with_resets"]
+__all__ = ["NUM_LENGTHS", "EnvTimeGauges", "RecentEnvTimes", "slowest_env", "tail", "with_resets"]
 
 NUM_LENGTHS = 64
 """Steps are told apart by the `bit_length` of the nanoseconds that they take: each length is twice the one before."""
@@ -74,6 +74,41 @@ class RecentEnvTimes:
         if mark.seconds - self._latest.seconds >= _APART_S and mark.num_steps - self._latest.num_steps >= _FEWEST_STEPS:
             self._before, self._latest = self._latest, mark
         return recent
+
+
+class _TimedGroup(Protocol):
+    """What counts the times of a group's environments, as a SteppingGroup; figures are by environment."""
+
+    env_steps: list[list[int]]
+    env_ns: list[list[int]]
+    reset_ns: list[int]
+
+
+class EnvTimeGauges:
+    """Tells of the recent steps of a worker's environments: the slowest one of them, and the slowest steps.
+
+    Args:
+        groups: of all of its environments, in order.
+        first_env: number of the first environment.
+        num_steps: returns how many steps an environment has taken by now, on average.
+    """
+
+    def __init__(self, groups: Sequence[_TimedGroup], first_env: int, num_steps: Callable[[], float]) -> None:
+        self._groups = groups
+        self._first_env = first_env
+        self._num_steps = num_steps
+        num_envs = sum(len(group.env_ns) for group in groups)
+        self._recent = RecentEnvTimes((2, num_envs, NUM_LENGTHS), num_steps())
+
+    def gauges(self) -> dict[str, float]:
+        """Return the gauges of the environments."""
+        steps = [lengths for group in self._groups for lengths in group.env_steps]
+        times_ns = [lengths for group in self._groups for lengths in group.env_ns]
+        totals = np.array([steps, times_ns], dtype=np.int64)
+        recent_steps, recent_ns = self._recent.since_mark(totals, self._num_steps())
+        resets_ns = [time_ns for group in self._groups for time_ns in group.reset_ns]
+        sums_ns = with_resets(recent_ns.sum(axis=1).tolist(), totals[1].sum(axis=1).tolist(), resets_ns)
+        return slowest_env(sums_ns, self._first_env) | tail(recent_steps, recent_ns, self._first_env)
 
 
 def slowest_env(times_ns: Sequence[float], first_env: int) -> dict[str, float]:

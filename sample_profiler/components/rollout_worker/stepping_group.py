@@ -17,6 +17,7 @@ from sample_profiler.components.rollout_worker.env_times import NUM_LENGTHS
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
+from sample_profiler.envs.episodes import EpisodeTracker
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
@@ -96,14 +97,7 @@ class SteppingGroup:
         self.step_ns = 0.0
         # First observations of new episodes that wait for the next rollout to begin, and whose they are.
         self._fresh: list[tuple[Rows, dict[str, Any]]] = []
-        self._returns = np.zeros(len(group.rows))
-        self._lengths = np.zeros(len(group.rows), dtype=np.int64)
-        # Rows whose episode began with random steps: no whole one of the policy, so nobody is told of its end.
-        self._is_partial = np.zeros(len(group.rows), dtype=np.bool_)
-        # Agents who have no part in the episode any more, or not now, while others go on.
-        self._inactive = np.zeros(len(group.rows), dtype=np.bool_)
-        # Rows whose episode has ended, and that begin the next one with the first step that they have a part in again.
-        self._to_begin: set[int] = set()
+        self._counted = EpisodeTracker([env.ends_apart for env in envs for _ in range(self._num_agents)])
 
     @profile_range("SteppingGroup.reset")
     @checks_contract_on_error
@@ -121,16 +115,17 @@ class SteppingGroup:
         for i, env in enumerate(self._envs):
             agents = range(self._num_agents)
             observations = self._mended(i, agents, env.reset())
-            self._note_who_is_active(i, env.begin_infos)
-            self._begin_counting(i, agents)
+            first = i * self._num_agents
+            rows = np.arange(first, first + self._num_agents)
+            self._counted.note_active(first, env.begin_infos)
+            self._counted.begin(rows)
             after_each()
             for _ in range(i % _NUM_OFFSETS * num_random_steps):
                 observations = self._take_random_step(i, observations)
                 after_each()
-            first = i * self._num_agents
-            rows = slice(first, first + self._num_agents)
             self._fresh += enumerate(observations, first)
-            self._is_partial[rows] = self._lengths[rows] > 0
+            # After random steps it is no whole episode of the policy.
+            self._counted.is_partial[rows] = self._counted.lengths[rows] > 0
 
     def _take_random_step(self, i: int, observations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what the agents of an environment observe after it; where it ended an episode, of the next one."""
@@ -138,15 +133,16 @@ class SteppingGroup:
         with self._timing.add_time(ENV_STEP):
             observations, _, terminated, truncated, infos = env.step(env.random_actions(observations))
         observations = self._mended(i, range(self._num_agents), observations, "a random step before the first rollout")
-        self._lengths[i * self._num_agents : (i + 1) * self._num_agents] += 1
+        first = i * self._num_agents
+        self._counted.lengths[first : first + self._num_agents] += 1
         if self._num_agents > 1:
-            self._note_who_is_active(i, infos)
-            self._to_begin = {row for row in self._to_begin if self._inactive[row]}
+            self._counted.note_active(first, infos)
+            self._counted.begin_late()
         if ended := env.ended_agents(terminated, truncated, infos):
             for agent, observation in zip(ended, self._begin_episodes(i, ended), strict=True):
                 observations[agent] = observation
         else:
-            self._to_begin.update(self._find_ended(i, terminated, truncated))
+            self._counted.end_alone(first, terminated, truncated)
         return observations
 
     def course(self) -> dict[str, Any]:
@@ -156,12 +152,8 @@ class SteppingGroup:
             "step_index": self.step_index,
             "num_replies_due": self.num_replies_due,
             "fresh": list(self._fresh),
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
-            "is_partial": self._is_partial.copy(),
-            "inactive": self._inactive.copy(),
-            "to_begin": sorted(self._to_begin),
             "spoiled_rows": list(self._spoiled_rows),
+            **self._counted.course(),
         }
 
     def follow(self, course: dict[str, Any]) -> None:
@@ -169,10 +161,8 @@ class SteppingGroup:
         self.slots = course["slots"]
         self._where = address_of(self.slots)
         self.step_index, self.num_replies_due = course["step_index"], course["num_replies_due"]
-        self._fresh, self._returns = course["fresh"], course["returns"]
-        self._lengths, self._is_partial = course["lengths"], course["is_partial"]
-        self._inactive, self._to_begin = course["inactive"], set(course["to_begin"])
-        self._spoiled_rows = course["spoiled_rows"]
+        self._fresh, self._spoiled_rows = course["fresh"], course["spoiled_rows"]
+        self._counted.follow(course)
 
     @profile_range("SteppingGroup.begin_rollout")
     @checks_contract_on_error
@@ -203,20 +193,21 @@ class SteppingGroup:
         """Step all environments with the actions that are there for the current step."""
         memory, step, where = self._trajectories, self.step_index, self._where
         step_begin_ns = perf_counter_ns()
-        was_inactive = self._inactive.copy() if self._num_agents > 1 else None
-        self._lengths += 1
+        was_inactive = self._counted.inactive.copy() if self._num_agents > 1 else None
+        self._counted.lengths += 1
         rewards, terminated, truncated, end = self._step_envs(memory.actions[where, step])
         if was_inactive is not None:
             memory.inactive[where, step] = was_inactive
-        if self._to_begin:
-            self._begin_late()
         if self._spoiled_rows:
             self._leave_out(self.slots[self._spoiled_rows])
             self._spoiled_rows.clear()
         rewards = np.asarray(rewards)
         if not self._are_finite(rewards):
             rewards = self._mend_numbers(rewards)
-        self._returns += rewards
+        self._counted.returns += rewards
+        if late := self._counted.begin_late():
+            # Inference has seen observations of steps without them; what it remembers of these is of no episode.
+            self._begin_with_zeros(np.array(late))
         memory.rewards[where, step] = rewards
         memory.terminated[where, step] = terminated
         memory.truncated[where, step] = truncated
@@ -249,7 +240,7 @@ class SteppingGroup:
             for agent in range(num_agents):
                 self._write_observation(slot_of_row[first + agent], behind, observations[agent])
             if num_agents > 1:
-                self._note_who_is_active(i, infos)
+                self._counted.note_active(first, infos)
             if True in terminated or True in truncated:
                 ends.append((i, terminated, truncated, infos))
         return rewards, all_terminated, all_truncated, partial(self._end, ends) if ends else None
@@ -288,7 +279,7 @@ class SteppingGroup:
         rewards = rewards.copy()  # what an environment returned is its own
         for row, slot in enumerate(self.slots):
             env, agent = divmod(row, self._num_agents)
-            where = f"step {self._lengths[row]} of an episode"
+            where = f"step {self._counted.lengths[row]} of an episode"
             if not math.isfinite(rewards[row]):
                 self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
                 rewards[row] = 0.0
@@ -312,9 +303,10 @@ class SteppingGroup:
         """Begin the next episodes of agents, and count from there on."""
         env = self._envs[i]
         observations = self._mended(i, agents, env.begin_episodes(agents))
+        first = i * self._num_agents
         if not env.ends_apart:  # else their latest infos say who is active
-            self._note_who_is_active(i, env.begin_infos)
-        self._begin_counting(i, agents)
+            self._counted.note_active(first, env.begin_infos)
+        self._counted.begin([first + agent for agent in agents])
         return observations
 
     def _mended(
@@ -359,12 +351,14 @@ class SteppingGroup:
     def _note_episode(self, i: int, agent: int, info: Mapping[str, Any]) -> None:
         """Note an episode that has ended, unless it began with random steps."""
         row = i * self._num_agents + agent
-        if not self._is_partial[row]:
-            where = f"step {self._lengths[row]} of an episode"
+        if not self._counted.is_partial[row]:
+            where = f"step {self._counted.lengths[row]} of an episode"
             statistics = self._envs[i].episode_statistics(info)
             extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
-            num_frames = int(self._lengths[row]) * self._frames_per_step
-            self.episodes.append(EpisodeStatistics(self.policies[row], float(self._returns[row]), num_frames, extra))
+            num_frames = int(self._counted.lengths[row]) * self._frames_per_step
+            self.episodes.append(
+                EpisodeStatistics(self.policies[row], float(self._counted.returns[row]), num_frames, extra)
+            )
 
     def _begin_behind(self, rows: Rows, observation: dict[str, Any]) -> None:
         """Let the next episode of rows begin behind the current step."""
@@ -377,30 +371,11 @@ class SteppingGroup:
             self._begin_with_zeros(rows)
 
     def _end_alone(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> None:
-        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on.
-
-        The steps after that may tell it again, until the agent has a part in the next one.
-        """
-        for row in self._find_ended(i, terminated, truncated):
-            if row not in self._to_begin:
-                self._to_begin.add(row)
-                if not terminated[row - i * self._num_agents]:
-                    self._keep_final(row)
-
-    def _find_ended(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> list[int]:
-        """Return the rows of agents of an environment whose episode has ended."""
-        ended = (agent for agent in range(self._num_agents) if terminated[agent] or truncated[agent])
-        return [i * self._num_agents + agent for agent in ended]
-
-    def _begin_late(self) -> None:
-        """Begin the next episode of rows that were inactive when it was to begin, and are not any more.
-
-        Inference has seen the observations of the inactive steps; what it remembers of them is not of this episode.
-        """
-        rows = [row for row in self._to_begin if not self._inactive[row]]
-        if rows:
-            self._to_begin.difference_update(rows)
-            self._begin_with_zeros(np.array(rows))
+        """Keep what the value bootstrap needs of agents whose episode ended while that of others goes on."""
+        first = i * self._num_agents
+        for row in self._counted.end_alone(first, terminated, truncated):
+            if not terminated[row - first]:
+                self._keep_final(row)
 
     def _begin_with_zeros(self, rows: Rows) -> None:
         """Let the next step of rows be entered with a recurrent state of zeros."""
@@ -422,22 +397,6 @@ class SteppingGroup:
             array[of_run] = memory.observations[key][slot, behind]
         memory.final_states[of_run] = memory.states[slot, behind]
         memory.final_step[of_run] = behind
-
-    def _note_who_is_active(self, i: int, infos: Sequence[Mapping[str, Any]]) -> None:
-        first = i * self._num_agents
-        self._inactive[first : first + self._num_agents] = [not info.get("is_active", True) for info in infos]
-
-    def _begin_counting(self, i: int, agents: Sequence[int]) -> None:
-        """Count from the beginning of these agents' next episode; an inactive one begins it late."""
-        ends_apart = self._envs[i].ends_apart
-        for agent in agents:
-            row = i * self._num_agents + agent
-            is_late = bool(self._inactive[row])
-            (self._to_begin.add if is_late else self._to_begin.discard)(row)
-            self._returns[row] = 0.0
-            # The step that shows a member of a vector the first observation of its episode is none of it.
-            self._lengths[row] = -1 if is_late and ends_apart else 0
-            self._is_partial[row] = False
 
     @profile_range("SteppingGroup.write_observation")
     def _write_observation(self, slot: Any, step: int, observation: Mapping[str, Any]) -> None:

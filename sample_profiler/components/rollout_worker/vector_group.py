@@ -50,8 +50,8 @@ class VectorGroup(SteppingGroup):
         observations, inactive = self._envs[0].reset_arrays()
         rows = np.arange(self._num_agents)
         first = self._mended_rows(rows, {key: array.copy() for key, array in observations.items()})
-        self._inactive[:] = inactive
-        self._begin_counting_rows(rows)
+        self._counted.inactive[:] = inactive
+        self._counted.begin(rows)
         after_each()
         self._fresh = [(rows, first)]
 
@@ -61,10 +61,10 @@ class VectorGroup(SteppingGroup):
         self._count_step(0, perf_counter_ns() - begin_ns)
         self._write_observation(self._where, self.step_index + 1, step.observations)
         if not len(step.ended):
-            self._inactive[:] = step.inactive(())
+            self._counted.inactive[:] = step.inactive(())
             return step.rewards, step.terminated, step.truncated, None
         infos = step.end_infos()
-        self._inactive[:] = step.inactive(infos)
+        self._counted.inactive[:] = step.inactive(infos)
         if step.shows_next:
             self._write_finals(step)
         return step.rewards, step.terminated, step.truncated, partial(self._end_members, step, infos)
@@ -91,7 +91,7 @@ class VectorGroup(SteppingGroup):
         with self._timing.add_time(ENV_RESET):
             begin_ns = perf_counter_ns()
             observations = self._mended_rows(rows, self._envs[0].begin_arrays(rows))
-            self._begin_counting_rows(rows)
+            self._counted.begin(rows)
             self.reset_ns[0] += perf_counter_ns() - begin_ns
         self._begin_behind(rows, observations)
 
@@ -102,12 +102,3 @@ class VectorGroup(SteppingGroup):
         one_by_one = [{key: array[index] for key, array in observations.items()} for index in range(len(rows))]
         mended = self._mended(0, rows.tolist(), one_by_one)
         return {key: np.stack([each[key] for each in mended]) for key in observations}
-
-    def _begin_counting_rows(self, rows: Rows) -> None:
-        """Do what `_begin_counting` does for many rows at once."""
-        is_late = self._inactive[rows]
-        self._to_begin.difference_update(rows[~is_late].tolist())
-        self._to_begin.update(rows[is_late].tolist())
-        self._returns[rows] = 0.0
-        self._lengths[rows] = -is_late.astype(np.int64)
-        self._is_partial[rows] = False

@@ -11,20 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters, EpisodesFinished
-from sample_profiler.components.rollout_worker.env_times import (
-    NUM_LENGTHS,
-    RecentEnvTimes,
-    slowest_env,
-    tail,
-    with_resets,
-)
+from sample_profiler.components.rollout_worker.env_times import EnvTimeGauges
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.training_news import TrainingNews
 from sample_profiler.components.rollout_worker.vector_group import make_stepping_group
@@ -32,15 +25,7 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.profiling import Timing
-from sample_profiler.profiling.captures.rollouts.profiler import (
-    PostCollectHook,
-    disable_profile,
-    enable_profile,
-    end_profile,
-    num_rollouts_left,
-    replace_hook,
-    tell_hook,
-)
+from sample_profiler.profiling.captures.rollouts.captures import PostCollectHook, RolloutCaptures
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, flow_point
 from sample_profiler.runtime.loop.event_loop import Input, Timer
@@ -134,7 +119,7 @@ class RolloutWorker:
 
     Attributes:
         beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
-        post_collect_hook: is called after each rollout of a group of this worker; see `set_post_collect_hook`.
+        captures: of its rollouts, and the hook that is called after each.
         slowdown: of its environments' steps.
     """
 
@@ -160,7 +145,7 @@ class RolloutWorker:
         self._free = [deque(() if options.is_replacement else slots) for slots in plan.first_slots[index]]
         self._blocks = SlotBlocks(plan.block_size)
         self._slot_policy = plan.slot_policy
-        self.post_collect_hook: PostCollectHook | None = None
+        self.captures = RolloutCaptures(self, index)
         self.slowdown = Slowdown()
         self._num_rollouts = 0
         self._has_begun = False
@@ -169,7 +154,7 @@ class RolloutWorker:
         self._to_request: list[list[int]] = [[] for _ in ports.requests]
         self._groups: dict[int, SteppingGroup] = {}
         self._envs: list[AgentsEnv] = []
-        self._first_env = first_env = plan.groups_of(index)[0].envs.start
+        first_env = plan.groups_of(index)[0].envs.start
         self.beat(is_starting=True)
         try:
             for group in plan.groups_of(index):
@@ -193,7 +178,7 @@ class RolloutWorker:
         groups = plan.groups_of(index)
         self._news = TrainingNews(self._envs, groups, options.sampling, counters, first_frames, self.timing)
         self._children_time = ChildrenTime()
-        self._env_times = RecentEnvTimes((2, len(self._envs), NUM_LENGTHS), self._steps_of_an_env())
+        self._env_times = EnvTimeGauges(list(self._groups.values()), first_env, self._steps_of_an_env)
 
     def inputs(self) -> list[Input]:
         """Listen to inference and to the Batcher."""
@@ -209,14 +194,14 @@ class RolloutWorker:
         children_s = self._children_time.seconds()
         if children_s is not None:
             gauges[CHILDREN_CPU_S] = children_s
-        return gauges | self._recent_times()
+        return gauges | self._env_times.gauges()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
         """Offer what may be asked of a RolloutWorker while it runs."""
         return {
             "call_envs": self.call_envs,
             "set_post_collect_hook": self.set_post_collect_hook,
-            "enable_profile": partial(enable_profile, self, self._index),
+            "enable_profile": self.captures.enable,
             "disable_profile": self.disable_profile,
             "set_slowdown": slowdown_command({"env": self.slowdown}),
         }
@@ -228,7 +213,7 @@ class RolloutWorker:
         the index of the worker and the number of the rollout, counted from 0 over all groups of the worker; what it
         raises ends the worker.
         """
-        replace_hook(self, hook)
+        self.captures.hook = hook
 
     def call_envs(self, method: str, arguments: tuple[Any, ...]) -> None:
         """Call a method of all environments of this worker, between two of their steps.
@@ -252,7 +237,7 @@ class RolloutWorker:
             OSError: the trace cannot be written.
         """
         try:
-            return disable_profile(self)
+            return self.captures.disable()
         finally:
             self._begin_rollouts()
             self._send_requests()
@@ -315,7 +300,7 @@ class RolloutWorker:
 
     def finish(self) -> None:
         """End a capture that is on, report the last episodes and close all environments."""
-        end_profile(self)
+        self.captures.end()
         self.report_episodes()
         self._close_envs()
 
@@ -383,7 +368,7 @@ class RolloutWorker:
         """Tell whoever counts rollouts, outside of every range: a capture that begins or ends here cuts none in two."""
         self._waiting.append(group)
         number, self._num_rollouts = self._num_rollouts, self._num_rollouts + 1
-        tell_hook(self, self._index, number)
+        self.captures.tell(number)
         self._begin_rollouts()
 
     def _begin_rollouts(self) -> None:
@@ -402,7 +387,7 @@ class RolloutWorker:
                 return
             self._at_boundary = None
             callback()
-        while self._waiting and self._num_begun < num_rollouts_left(self):
+        while self._waiting and self._num_begun < self.captures.num_rollouts_left:
             group = self._waiting[0]
             if any(len(self._free[policy]) < num_rows for policy, num_rows in group.rows_of_policy):
                 return
@@ -435,17 +420,6 @@ class RolloutWorker:
             for group in groups:
                 self.timing.mark_flow(flow_point(STEP, REQUEST, group))
             self._ports.requests[policy].send(groups)
-
-    def _recent_times(self) -> dict[str, float]:
-        """Return the gauges of the recent steps of its environments: the slowest one of them, and the slowest steps."""
-        groups = self._groups.values()
-        steps = [lengths for group in groups for lengths in group.env_steps]
-        times_ns = [lengths for group in groups for lengths in group.env_ns]
-        totals = np.array([steps, times_ns], dtype=np.int64)
-        recent_steps, recent_ns = self._env_times.since_mark(totals, self._steps_of_an_env())
-        resets_ns = [time_ns for group in groups for time_ns in group.reset_ns]
-        sums_ns = with_resets(recent_ns.sum(axis=1).tolist(), totals[1].sum(axis=1).tolist(), resets_ns)
-        return slowest_env(sums_ns, self._first_env) | tail(recent_steps, recent_ns, self._first_env)
 
     def _steps_of_an_env(self) -> float:
         """Return how many steps an environment of this worker has taken, on average."""

@@ -34,7 +34,7 @@ from sample_profiler.run.layout.precision import choose_precision
 from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport, Transport
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.messages.channels import Channel, LocalChannel, Sender
-from sample_profiler.storage.checkpoint_names import newest_steps
+from sample_profiler.storage.checkpoint_names import newest_frames, newest_steps
 from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
@@ -142,6 +142,7 @@ class Blueprint:
         device: "cpu" or "cuda".
         precision: in which networks compute.
         place: of this run among those that train the same policies.
+        first_frames: by policy: that it has been trained on in earlier runs, by the checkpoint that is to be loaded.
     """
 
     config: Config
@@ -159,6 +160,7 @@ class Blueprint:
     run_folder: Path
     device: str
     precision: PrecisionName
+    first_frames: tuple[int, ...]
     place: RankPlace = ALONE
 
 
@@ -215,6 +217,10 @@ def make_blueprint(
         device=device,
         precision=choose_precision(config.run.precision, device),
         place=place,
+        first_frames=tuple(
+            newest_frames(run_folder, policy, config.saving.load_checkpoint_kind)
+            for policy in range(sampling.num_policies)
+        ),
     )
 
 

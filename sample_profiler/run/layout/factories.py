@@ -31,7 +31,6 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
-from sample_profiler.storage.checkpoint_names import newest_frames
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
@@ -93,10 +92,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
             is_quick=bool(blueprint.counters.goal_times.names),
-            first_frames=tuple(
-                newest_frames(blueprint.run_folder, policy, config.saving.load_checkpoint_kind)
-                for policy in range(sampling.num_policies)
-            ),
+            first_frames=blueprint.first_frames,
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
@@ -266,7 +262,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             sampling=config.sampling,
             loss=config.loss,
             saving=config.saving,
-            frames_per_step=frames_per_step(config),
+            frames_per_step=frames_per_step(config) * blueprint.place.size,
             micro_batch_steps=micro_batch_steps,
             encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),

@@ -11,8 +11,8 @@ from sample_profiler.config import Config
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.runtime.messages.heartbeats import Heartbeat, Silences
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from sample_profiler.runtime.processes.supervisor import Child
 
 __all__ = ["Guard"]
 
@@ -41,6 +41,7 @@ class Guard:
         failure_log: for failures that do not end the run, or not yet.
         rescue: says who may be replaced, and looks into components that hang; None: all are in this process, so that
             nobody ends or hangs but with it.
+        clock: returns seconds that never go back.
 
     Attributes:
         latest_loss: why a component was lost last; None: none was.
@@ -53,6 +54,7 @@ class Guard:
         replace_child: Callable[[Child, Failure, Rescue], None],
         failure_log: FailureLog,
         rescue: Rescue | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest_loss: Failure | None = None
         self._rescue_if_any = rescue
@@ -64,9 +66,11 @@ class Guard:
         self._given_up: set[str] = set()
         self._doomed: dict[str, _Doomed] = {}
         self._next_look_s = 0.0
+        self._clock = clock
         # All make and reset their first environments at the same time, and share the cores.
         start_s = config.faults.hang_timeout * max(1.0, config.sampling.num_workers / num_usable_cores())
-        self._silences = Silences(config.machine.heartbeat_reporting_interval, config.faults.hang_timeout, start_s)
+        machine, faults = config.machine, config.faults
+        self._silences = Silences(machine.heartbeat_reporting_interval, faults.hang_timeout, start_s, clock)
 
     def go_on_without(self, components: Collection[str], let_go: Callable[[Child, Rescue], None]) -> None:
         """Have the run go on when it loses one of these.
@@ -185,12 +189,12 @@ class Guard:
 
     def look_now_and_then(self) -> None:
         """Do what `look` does, at most once a second; for whoever waits for components and has no other turn."""
-        if time.monotonic() >= self._next_look_s:
+        if self._clock() >= self._next_look_s:
             self.look()
 
     def look(self) -> None:
         """Tell of components that are silent, and end those that have been so for too long."""
-        self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
+        self._next_look_s = self._clock() + _LOOK_INTERVAL_S
         if self._rescue_if_any is not None:
             self._rescue.release_locks()
         late, lost = self._silences.look()
@@ -206,13 +210,13 @@ class Guard:
                 self._doom(failure)
                 child.kill()
         for component, doomed in list(self._doomed.items()):
-            if time.monotonic() >= doomed.until_s and (child := self._rescue.find(component)) is not None:
+            if self._clock() >= doomed.until_s and (child := self._rescue.find(component)) is not None:
                 child.kill()
                 self._give_up(child, doomed)
 
     def _give_up(self, child: Child, doomed: _Doomed) -> None:
         """Fail if a component has not ended long after it was killed: nothing would follow from it, ever."""
-        if time.monotonic() >= doomed.until_s + _DYING_S and child.is_alive():
+        if self._clock() >= doomed.until_s + _DYING_S and child.is_alive():
             del self._doomed[child.name]
             self._fail(replace(doomed.failure, message=f"{doomed.failure.message} (it cannot even be killed)"))
 
@@ -220,7 +224,7 @@ class Guard:
         if failure.component not in self._may_be_lost:
             self.latest_loss = failure
         self._silences.forget(failure.component)
-        self._doomed[failure.component] = _Doomed(failure, time.monotonic() + _LAST_WORDS_S)
+        self._doomed[failure.component] = _Doomed(failure, self._clock() + _LAST_WORDS_S)
 
 
 def _tell_together(failures: Sequence[Failure]) -> Failure:

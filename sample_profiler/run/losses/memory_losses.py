@@ -8,8 +8,8 @@ from sample_profiler.component_id import rollout_worker_index
 from sample_profiler.run.commands.selection import name_some
 from sample_profiler.runtime.machine.memory_limits import format_bytes
 from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryUse
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import ENVIRONMENTS_CURE, NETWORKS_CURE, Failure
-from sample_profiler.runtime.processes.supervisor import Child
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
 __all__ = ["describe_end", "describe_envs", "describe_kill", "describe_refusal", "describe_whole", "name_with"]

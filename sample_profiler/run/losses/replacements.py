@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sample_profiler.component_id import rollout_worker_index
@@ -35,12 +36,20 @@ class Replacements:
         options: how many may be replaced.
         counters: of the run; tell what a worker has sampled.
         plan: who samples what.
+        clock: returns seconds that never go back.
     """
 
-    def __init__(self, options: FaultOptions, counters: Counters, plan: SamplingPlan) -> None:
+    def __init__(
+        self,
+        options: FaultOptions,
+        counters: Counters,
+        plan: SamplingPlan,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._options = options
         self._counters = counters
         self._plan = plan
+        self._clock = clock
         self._losses: deque[_Loss] = deque()
         self._steps_at_start = [0] * len(plan.worker_slots)
         self.num_replaced = 0
@@ -66,7 +75,7 @@ class Replacements:
         one has done nothing wrong; one whose environments leak has sampled for a while. One that hangs before its first
         rollout may have had bad luck once, as with a port that is taken.
         """
-        now_s = time.monotonic()
+        now_s = self._clock()
         while self._losses and now_s - self._losses[0].at_s > _WINDOW_S:
             self._losses.popleft()
         if len(self._losses) >= self._options.max_worker_restarts:
@@ -91,7 +100,7 @@ class Replacements:
     def note(self, failure: Failure) -> None:
         """Remember that the worker is replaced now."""
         hung_at_start = failure.is_hang and not self._has_sampled_a_rollout(failure.component)
-        now_s = time.monotonic()
+        now_s = self._clock()
         self._losses.append(_Loss(failure.component, failure.message, now_s, failure.lacks_memory, hung_at_start))
         worker = rollout_worker_index(failure.component)
         assert worker is not None

@@ -18,8 +18,9 @@ from sample_profiler.run.losses.memory_losses import describe_end, describe_envs
 from sample_profiler.run.losses.replacements import Replacements
 from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.processes.supervisor import Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import Supervisor
 
 __all__ = ["Rescue"]
 

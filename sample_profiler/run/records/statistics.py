@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -176,7 +176,8 @@ class RunStatistics:
         options: when the run ends, and by which statistic the best policy is chosen.
         frames_per_step: what one agent step counts for.
         num_averaged: how many of the latest episodes means are taken over.
-        start_s: when the first component was started (monotonic clock).
+        start_s: when the first component was started, by the clock.
+        clock: returns seconds that never go back.
     """
 
     def __init__(
@@ -187,8 +188,10 @@ class RunStatistics:
         frames_per_step: int,
         num_averaged: int,
         start_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._counters = counters
+        self._clock = clock
         self._target_frames = options.train_for_env_steps
         self._frames_per_step = frames_per_step
         self._num_averaged = num_averaged
@@ -204,7 +207,7 @@ class RunStatistics:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the first component was started, without those for which the run stood still."""
-        return time.monotonic() - self._start_s - self.throughput.left_out_s
+        return self._clock() - self._start_s - self.throughput.left_out_s
 
     def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
         """Take finished episodes in."""
@@ -291,7 +294,7 @@ class RunStatistics:
 
     def sample(self) -> None:
         """Note the frames at this moment."""
-        self.throughput.add(time.monotonic(), float(sum(self.trained_frames().values())))
+        self.throughput.add(self._clock(), float(sum(self.trained_frames().values())))
 
     def trained_frames(self) -> dict[int, int]:
         """Return the frames trained on by this run, without what it resumed, by policy."""

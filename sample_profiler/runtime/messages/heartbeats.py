@@ -84,11 +84,13 @@ class Pulse(_Beating):
     Args:
         component: whose.
         reports: to the Runner.
+        clock: returns seconds that never go back.
     """
 
-    def __init__(self, component: str, reports: Reports) -> None:
+    def __init__(self, component: str, reports: Reports, clock: Callable[[], float] = time.monotonic) -> None:
         self._component = component
         self._reports = reports
+        self._clock = clock
         self._next_s = 0.0
         self._latest = (0.0, False)
 
@@ -99,7 +101,7 @@ class Pulse(_Beating):
             patience_s: that is to be had until the next one, if more than usual: something long begins.
             is_starting: an environment is made or reset for the first time until then.
         """
-        now_s = time.monotonic()
+        now_s = self._clock()
         if now_s >= self._next_s or (patience_s, is_starting) != self._latest:
             self._next_s = now_s + _PULSE_S
             self._latest = patience_s, is_starting
@@ -114,24 +116,32 @@ class Silences:
         lost_after_s: after which the component counts as lost, if it has not asked for more patience; before its first
             sign of life at least `FIRST_SIGN_S`.
         start_s: how long a component may take to make or reset an environment for the first time, while all do.
+        clock: returns seconds that never go back.
 
     Attributes:
         starting: components that are expected and have not begun to work yet.
     """
 
-    def __init__(self, report_after_s: float, lost_after_s: float, start_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        report_after_s: float,
+        lost_after_s: float,
+        start_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._report_after_s = report_after_s
         self._lost_after_s = lost_after_s
         self._start_s = start_s
         self._heard_s: dict[str, float] = {}
         self._told_s: dict[str, float] = {}
         self._patience_s: dict[str, float] = {}
-        self._looked_s = time.monotonic()
+        self._clock = clock
+        self._looked_s = clock()
         self.starting: set[str] = set()
 
     def expect(self, component: str) -> None:
         """Watch this component from now on; of others no signs of life are due."""
-        self._heard_s[component] = self._told_s[component] = time.monotonic()
+        self._heard_s[component] = self._told_s[component] = self._clock()
         self._patience_s[component] = FIRST_SIGN_S
         self.starting.add(component)
 
@@ -141,7 +151,7 @@ class Silences:
         if not heartbeat.is_starting:
             self.starting.discard(component)
         if component in self._heard_s:
-            self._heard_s[component] = self._told_s[component] = time.monotonic()
+            self._heard_s[component] = self._told_s[component] = self._clock()
             start_s = self._start_s if heartbeat.is_starting else 0.0
             self._patience_s[component] = start_s + heartbeat.patience_s
 
@@ -157,7 +167,7 @@ class Silences:
         Call it every second or so. If this process itself was away for long, as while a virtual machine is paused, the
         components were, too: that time does not count.
         """
-        now_s = time.monotonic()
+        now_s = self._clock()
         away_s = max(0.0, now_s - self._looked_s - _AWAY_S)
         self._looked_s = now_s
         if away_s:
@@ -175,19 +185,23 @@ class RunnerPulse(_Beating):
     """The Runner's sign of life, which every child can see.
 
     Lies in shared memory: a Runner that hangs cannot answer, and children that hang cannot ask.
+
+    Args:
+        clock_ns: returns nanoseconds that never go back, the same in all processes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock_ns = clock_ns
         self._arrays = SharedArrays({"beat": ((1,), "int64")})
 
     def beat(self) -> None:
         """Tell that the Runner goes on."""
-        self._arrays["beat"][0] = time.monotonic_ns()
+        self._arrays["beat"][0] = self._clock_ns()
 
     def silent_s(self) -> float:
         """Return the seconds since the latest beat; 0 before the first."""
         beat_ns = int(self._arrays["beat"][0])
-        return (time.monotonic_ns() - beat_ns) / 1e9 if beat_ns else 0.0
+        return (self._clock_ns() - beat_ns) / 1e9 if beat_ns else 0.0
 
     def make_watch(self, limit_s: float) -> Callable[[], bool]:
         """Return a function that tells whether the Runner has been silent for too long; call it every second or so.

@@ -9,7 +9,7 @@ import pytest
 
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.profiling.captures.rollouts import profiler as rollout_profiler
-from sample_profiler.profiling.captures.rollouts.profiler import RolloutProfiler, num_rollouts_left
+from sample_profiler.profiling.captures.rollouts.profiler import RolloutProfiler
 from sample_profiler.profiling.captures.rollouts.request import ProfileRequest
 
 ROLLOUT = 4
@@ -132,7 +132,7 @@ def captures(monkeypatch):
         step(group)
 
     def watch(worker):
-        is_on = num_rollouts_left(worker) < math.inf
+        is_on = worker.captures.num_rollouts_left < math.inf
         monkeypatch.setattr(SteppingGroup, "step", count_and_step if is_on else step)
         return is_on
 
@@ -166,7 +166,7 @@ def test_tr11_no_step_of_a_further_rollout_is_captured(
     worker.requests()
     request = ProfileRequest(path="trace.json", num_rollouts=num_rollouts, warmup_rollouts=warmup_rollouts)
     worker.commands()["enable_profile"](request)
-    go_on_until(worker, captures, lambda: worker.post_collect_hook is None, slots_back)
+    go_on_until(worker, captures, lambda: worker.captures.current is None, slots_back)
     assert len(captures.captured) == (num_rollouts - warmup_rollouts) * ROLLOUT
     assert not captures(worker)
     assert worker.wait_block() == "wait_inference"

@@ -406,7 +406,7 @@ def test_a_reward_that_is_not_finite_counts_as_0_and_its_step_is_not_trained_on(
     assert (driver.memory.spoiled[:2] == driver.memory.inactive[:2]).all()
     assert driver.memory.rewards[1, 1] == 0
     assert np.isfinite(driver.memory.rewards).all()
-    assert np.isfinite(driver.group._returns).all()
+    assert np.isfinite(driver.group._counted.returns).all()
     (record,) = caplog.records
     assert (
         f"environment 1 (scripted), agent 0, returned the reward {bad} in step 2 of an episode" in record.getMessage()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.run.losses.guard import Guard
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
+from tests.clocks import Clock
 
 FAILURE = Failure("RolloutWorker_w0", "EnvError: broke", "Traceback")
 
@@ -77,7 +77,7 @@ class Calls:
     """A Guard, and what it has had done."""
 
     def __init__(self, rescue, *flags):
-        self.failed, self.replaced = [], []
+        self.failed, self.replaced, self.clock = [], [], Clock()
         config = parse_config(["--env=none", *flags])
         self.guard = Guard(
             config,
@@ -85,6 +85,7 @@ class Calls:
             lambda process, failure, _: self.replaced.append((process, failure)),
             FailureLog(),
             rescue,
+            self.clock,
         )
         self.rescue = rescue
 
@@ -177,21 +178,19 @@ def test_what_lost_processes_had_locked_is_opened_again_and_again():
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: bool, monkeypatch, caplog):
+def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: bool, caplog):
     rescue = Rescue()
     calls = Calls(rescue, "--hang_timeout=3", "--heartbeat_interval=1", "--heartbeat_reporting_interval=2")
     process = rescue.processes["Learner_0"] = Process("Learner_0")
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     calls.guard.expect("Learner_0")
     for _ in range(5):
         calls.guard.hear(Heartbeat("Learner_0"))
-        now_s += 1
+        calls.clock.now_s += 1
         calls.guard.look()
     for _ in range(5):
         if answers:
             calls.guard.hear(Heartbeat("Learner_0"))
-        now_s += 1
+        calls.clock.now_s += 1
         calls.guard.look()
     assert (process.num_kills > 0) != answers
     assert ("has shown no sign of life" in caplog.text) != answers
@@ -200,30 +199,26 @@ def test_who_is_silent_for_too_long_is_ended_and_who_answers_is_not(answers: boo
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_who_cannot_even_be_killed_ends_the_run(dies, monkeypatch):
+def test_who_cannot_even_be_killed_ends_the_run(dies):
     calls = Calls(Rescue(), "--hang_timeout=3", "--heartbeat_interval=1")
     process = calls.rescue.processes["RolloutWorker_w0"] = Process("RolloutWorker_w0")
     process.dies = dies
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     calls.guard.take_failure(FAILURE)
     for _ in range(30):
-        now_s += 1
+        calls.clock.now_s += 1
         calls.guard.look()
     message = "EnvError: broke (it cannot even be killed)"
     assert [failure.message for failure in calls.failed] == ([] if dies else [message])
 
 
-def test_who_has_finished_is_expected_no_more(monkeypatch):
+def test_who_has_finished_is_expected_no_more():
     rescue = Rescue()
     calls = Calls(rescue, "--hang_timeout=3", "--heartbeat_interval=1")
     process = rescue.processes["Learner_0"] = Process("Learner_0")
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     calls.guard.expect("Learner_0")
     calls.guard.hear(Heartbeat("Learner_0"))
     calls.guard.forget("Learner_0")
-    now_s += 60
+    calls.clock.now_s += 60
     calls.guard.look()
     assert process.num_kills == 0
 

@@ -9,9 +9,9 @@ import pytest
 
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
-from sample_profiler.run.losses import replacements as replacements_module
 from sample_profiler.run.losses.replacements import Replacements
 from sample_profiler.runtime.processes.failure import Failure
+from tests.clocks import Clock
 
 KILLED = Failure("RolloutWorker_w1", "its process was killed by signal 9 (SIGKILL)", "")
 RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "", was_raised=True)
@@ -19,10 +19,10 @@ RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "
 
 @pytest.fixture
 def make(make_run):
-    def make_replacements(*flags, **sampling):
+    def make_replacements(*flags, clock=time.monotonic, **sampling):
         plan, _ = make_run(**{"num_workers": 2, "num_envs_per_worker": 2} | sampling)
         counters = Counters(2, 1)
-        replacements = Replacements(parse_config(["--env=any", *flags]).faults, counters, plan)
+        replacements = Replacements(parse_config(["--env=any", *flags]).faults, counters, plan, clock)
         return replacements, counters
 
     return make_replacements
@@ -69,17 +69,16 @@ def test_a_successor_has_to_finish_a_rollout_of_its_own(make):
     assert "not finished a single rollout" in replacements.find_objection(RAISED)
 
 
-def test_the_same_error_again_within_a_minute_is_not_to_be_healed(make, monkeypatch):
-    replacements, counters = make()
-    now_s = time.monotonic()
-    monkeypatch.setattr(replacements_module.time, "monotonic", lambda: now_s)
+def test_the_same_error_again_within_a_minute_is_not_to_be_healed(make):
+    clock = Clock()
+    replacements, counters = make(clock=clock)
     counters.agent_steps[1, 0] = 800
     replacements.note(RAISED)
     counters.agent_steps[1, 0] += 800
     other = Failure("RolloutWorker_w1", "EnvError: another one", "", was_raised=True)
     assert replacements.find_objection(other) is None
     assert "in the same way" in replacements.find_objection(RAISED)
-    now_s += 61
+    clock.now_s += 61
     assert replacements.find_objection(RAISED) is None
 
 
@@ -90,16 +89,15 @@ def test_an_environment_that_breaks_its_contract_is_not_tried_again(make):
     assert "contract" in replacements.find_objection(broken)
 
 
-def test_there_is_a_limit_for_each_hour(make, monkeypatch):
-    replacements, _ = make("--max_worker_restarts=2")
-    now_s = time.monotonic()
-    monkeypatch.setattr(replacements_module.time, "monotonic", lambda: now_s)
+def test_there_is_a_limit_for_each_hour(make):
+    clock = Clock()
+    replacements, _ = make("--max_worker_restarts=2", clock=clock)
     for _ in range(2):
         assert replacements.find_objection(KILLED) is None
         replacements.note(KILLED)
-        now_s += 10
+        clock.now_s += 10
     assert "2 workers have been replaced within an hour" in replacements.find_objection(KILLED)
-    now_s += 3585
+    clock.now_s += 3585
     assert replacements.find_objection(KILLED) is None
     assert replacements.num_recent == 1
     assert replacements.num_replaced == 2

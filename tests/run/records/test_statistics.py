@@ -11,6 +11,7 @@ from sample_profiler.components.messages import Counters, EpisodeStatistics
 from sample_profiler.config import SavingOptions
 from sample_profiler.run.records import statistics
 from sample_profiler.run.records.statistics import FPS_WINDOWS_S, RunStatistics, Throughput
+from tests.clocks import Clock
 
 
 def make_throughput(*samples, start_s=100.0):
@@ -70,17 +71,15 @@ def counters():
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(statistics.time, "monotonic", lambda: now[0])
-    return now
+def clock():
+    return Clock()
 
 
 @pytest.fixture
 def make_statistics(counters, clock):
     def make(metric="reward"):
         options = SavingOptions(train_for_env_steps=1000, save_best_metric=metric)
-        return RunStatistics(counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0)
+        return RunStatistics(counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0, clock=clock)
 
     return make
 
@@ -224,7 +223,7 @@ def test_names_that_an_environment_invents_for_ever_are_cut_off_with_one_warning
 def test_frames_are_those_trained_on_and_rates_those_of_this_run_alone(run_statistics, counters, clock):
     counters.resumed_frames[:] = counters.trained_frames[:] = (5000, 100)
     run_statistics.sample()
-    clock[0] = 110.0
+    clock.now_s = 110.0
     counters.trained_frames[:] = (6000, 150)
     counters.agent_steps[:] = [[1, 2], [3, 4]]
     run_statistics.sample()

@@ -9,27 +9,12 @@ import pytest
 from sample_profiler.runtime.messages import heartbeats
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S, Heartbeat, Pulse, RunnerPulse, Silences
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = time.monotonic()
-
-    def pass_time(self, seconds, look):
-        """Let time pass second by second, and look each time; return what was found."""
-        found = []
-        for _ in range(seconds):
-            self.now_s += 1
-            found.append(look())
-        return found
+from tests.clocks import Clock
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(heartbeats.time, "monotonic", lambda: clock.now_s)
-    monkeypatch.setattr(heartbeats.time, "monotonic_ns", lambda: round(clock.now_s * 1e9))
-    return clock
+def clock():
+    return Clock()
 
 
 def names(found):
@@ -37,7 +22,7 @@ def names(found):
 
 
 def test_a_component_that_was_heard_is_lost_after_the_limit(clock):
-    silences = Silences(report_after_s=100, lost_after_s=5)
+    silences = Silences(report_after_s=100, lost_after_s=5, clock=clock)
     silences.expect("Learner_0")
     silences.hear(Heartbeat("Learner_0"))
     found = clock.pass_time(6, silences.look)
@@ -48,14 +33,14 @@ def test_a_component_that_was_heard_is_lost_after_the_limit(clock):
 
 
 def test_a_component_has_longer_for_its_first_sign_of_life(clock):
-    silences = Silences(report_after_s=1000, lost_after_s=5)
+    silences = Silences(report_after_s=1000, lost_after_s=5, clock=clock)
     silences.expect("Learner_0")
     found = clock.pass_time(round(FIRST_SIGN_S), silences.look)
     assert [bool(lost) for _, lost in found] == [False] * (round(FIRST_SIGN_S) - 1) + [True]
 
 
 def test_a_component_has_longer_to_make_its_environments_where_many_do(clock):
-    silences = Silences(report_after_s=1000, lost_after_s=5, start_s=8)
+    silences = Silences(report_after_s=1000, lost_after_s=5, start_s=8, clock=clock)
     for component in ("Starting", "Pausing", "Working"):
         silences.expect(component)
     silences.hear(Heartbeat("Starting", is_starting=True))
@@ -69,7 +54,7 @@ def test_a_component_has_longer_to_make_its_environments_where_many_do(clock):
 
 
 def test_who_has_not_begun_to_work_yet_is_known(clock):
-    silences = Silences(report_after_s=1000, lost_after_s=5)
+    silences = Silences(report_after_s=1000, lost_after_s=5, clock=clock)
     for component in ("Learner_0", "Batcher_0", "RolloutWorker_w0"):
         silences.expect(component)
     silences.hear(Heartbeat("Learner_0"))
@@ -83,7 +68,7 @@ def test_who_has_not_begun_to_work_yet_is_known(clock):
 
 
 def test_a_component_may_ask_for_patience_until_its_next_sign_of_life(clock):
-    silences = Silences(report_after_s=1000, lost_after_s=5)
+    silences = Silences(report_after_s=1000, lost_after_s=5, clock=clock)
     silences.expect("Learner_0")
     silences.hear(Heartbeat("Learner_0", patience_s=30))
     assert not any(lost for _, lost in clock.pass_time(29, silences.look))
@@ -93,7 +78,7 @@ def test_a_component_may_ask_for_patience_until_its_next_sign_of_life(clock):
 
 def test_time_in_which_the_listener_itself_was_away_does_not_count(clock):
     """A virtual machine that is paused stops everybody."""
-    silences = Silences(report_after_s=20, lost_after_s=60)
+    silences = Silences(report_after_s=20, lost_after_s=60, clock=clock)
     silences.expect("Learner_0")
     silences.hear(Heartbeat("Learner_0"))
     clock.now_s += 3600
@@ -103,7 +88,7 @@ def test_time_in_which_the_listener_itself_was_away_does_not_count(clock):
 
 
 def test_who_was_heard_while_the_listener_was_away_has_no_longer_for_the_next_sign(clock):
-    silences = Silences(report_after_s=100, lost_after_s=5)
+    silences = Silences(report_after_s=100, lost_after_s=5, clock=clock)
     silences.expect("Learner_0")
     clock.now_s += 30
     silences.hear(Heartbeat("Learner_0"))
@@ -115,7 +100,7 @@ def test_who_was_heard_while_the_listener_was_away_has_no_longer_for_the_next_si
 
 def test_a_pulse_beats_at_most_once_a_second(clock):
     reports = LocalReports()
-    pulse = Pulse("Learner_0", reports)
+    pulse = Pulse("Learner_0", reports, clock)
     for _ in range(40):
         pulse.beat()
         clock.now_s += 0.1
@@ -162,7 +147,7 @@ def test_the_runner_beats_by_itself_while_the_kernel_is_waited_for(monkeypatch):
 
 
 def test_a_silent_runner_is_only_believed_after_several_looks(clock):
-    runner = RunnerPulse()
+    runner = RunnerPulse(clock.ns)
     is_silent = runner.make_watch(10)
     assert not any(is_silent() for _ in range(9)), "it has not begun yet"
     assert runner.silent_s() == 0

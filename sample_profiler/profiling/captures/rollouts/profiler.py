@@ -1,7 +1,7 @@
 """Owns captures of `torch.profiler` that count rollouts, in the process of the rollout worker that is captured.
 
-A capture is the worker's post-collect hook while it is on. It begins when no rollout is under way, so every rollout
-that it counts is whole, and no warm-up rollout reaches into the trace. Where a worker has several groups of
+A capture begins when no rollout is under way, so every rollout that it counts is whole, and no warm-up rollout reaches
+into the trace. Where a worker has several groups of
 environments, these wait for each other once; and at the end, so that no further rollout begins in the trace.
 
 PyTorch is imported when a capture is asked for, not before.
@@ -34,24 +34,9 @@ from sample_profiler.profiling.captures.torch_state import activities_in_use, is
 from sample_profiler.profiling.timing import Timing
 from sample_profiler.switches import RANGES_VARIABLE
 
-__all__ = [
-    "METADATA_KEY",
-    "ROLLOUT_END",
-    "PostCollectHook",
-    "ProfiledWorker",
-    "RolloutProfiler",
-    "disable_profile",
-    "enable_profile",
-    "end_profile",
-    "num_rollouts_left",
-    "replace_hook",
-    "tell_hook",
-]
+__all__ = ["METADATA_KEY", "ROLLOUT_END", "ProfiledWorker", "RolloutProfiler"]
 
 logger = logging.getLogger(__name__)
-
-PostCollectHook = Callable[[int, int], object]
-"""(index of the worker, number of the rollout counted from 0): is called after each rollout of a worker."""
 
 ROLLOUT_END = "RolloutProfiler.rollout_end"
 """A very short range in the trace at the end of each rollout that counts."""
@@ -61,13 +46,11 @@ METADATA_KEY = "sample_profiler"
 
 _SILENT_S = 600.0  # that a worker may give no sign of life: a long trace takes minutes to write
 _BLOCK = "rollout_profiler"
-_HOOK_BLOCK = "post_collect_hook"
 
 
 class ProfiledWorker(Protocol):
     """What a capture needs of the worker."""
 
-    post_collect_hook: PostCollectHook | None
     timing: Timing
 
     def beat(self, patience_s: float) -> None:
@@ -78,7 +61,7 @@ class ProfiledWorker(Protocol):
 
 
 class RolloutProfiler:
-    """A capture: warm-up, then the rollouts that count, then the trace; it puts the hook back that was there.
+    """A capture: warm-up, then the rollouts that count, then the trace.
 
     Args:
         worker: who is captured.
@@ -86,8 +69,8 @@ class RolloutProfiler:
         request: what is asked for.
 
     Attributes:
-        previous_hook: what the worker's hook was and will be again; it is called meanwhile, too.
         trace: the trace, once it has been written.
+        is_over: it has ended, in one way or another.
 
     Raises:
         ImportError: there is no PyTorch.
@@ -103,37 +86,32 @@ class RolloutProfiler:
             )
         if not TorchProfile.is_any_on:
             check_none_is_prepared()
-        self.previous_hook = worker.post_collect_hook
         self.trace: Path | None = None
+        self.is_over = False
         self._worker = worker
         self._worker_idx = worker_idx
         self._request = request
         self._activities = _find_activities(request.activities)
         self._profiler: Any = None  # a TorchProfile, once it has begun
         self._gave_way = False
-        self._is_over = False
         self._num_warmup = 0
         self._rollouts: list[int] = []
         self._num_wanted = request.num_rollouts - request.warmup_rollouts
+        with worker.timing.add_time(_BLOCK):
+            _warm_up(self._activities)
 
     @property
     def num_left(self) -> float:
         """How many rollouts are still to be captured; infinity while the capture has not begun."""
-        return math.inf if self._profiler is None or self._is_over else self._num_wanted - len(self._rollouts)
+        return math.inf if self._profiler is None or self.is_over else self._num_wanted - len(self._rollouts)
 
-    def install(self) -> None:
-        """Become the worker's hook; without warm-up, begin before its next rollout does."""
-        with self._worker.timing.add_time(_BLOCK):
-            _warm_up(self._activities)
-        self._worker.post_collect_hook = self
+    def begin(self) -> None:
+        """Begin to count; without warm-up, before the worker's next rollout begins."""
         if not self._request.warmup_rollouts:
             self._begin_at_boundary()
 
-    def __call__(self, worker_idx: int, rollout: int) -> None:
-        """Count a rollout."""
-        if self.previous_hook is not None:
-            with self._worker.timing.add_time(_HOOK_BLOCK):
-                self.previous_hook(worker_idx, rollout)
+    def count(self, rollout: int) -> None:
+        """Count a rollout that has ended."""
         if self._profiler is None:
             self._num_warmup += 1
             if self._num_warmup >= self._request.warmup_rollouts:
@@ -143,10 +121,17 @@ class RolloutProfiler:
             self._rollouts.append(rollout)
             _mark(ROLLOUT_END)
         if self._gave_way or not self.num_left:
-            end_profile(self._worker)
+            self.end()
+
+    def end(self) -> None:
+        """Do what `finish` does; what goes wrong is told in the log, and harms nobody else."""
+        try:
+            self.finish()
+        except Exception:
+            logger.exception("A capture has not ended well")
 
     def finish(self) -> Path | None:
-        """End the capture, write its trace and put the previous hook back; doing so again does nothing.
+        """End the capture and write its trace; doing so again does nothing.
 
         Returns:
             The trace; None if it ended before anything could be captured, or had to give way to another profiler.
@@ -154,11 +139,9 @@ class RolloutProfiler:
         Raises:
             OSError: the trace cannot be written.
         """
-        if self._is_over:
+        if self.is_over:
             return self.trace
-        self._is_over = True
-        if self._worker.post_collect_hook is self:
-            self._worker.post_collect_hook = self.previous_hook
+        self.is_over = True
         if self._profiler is None:
             logger.warning(
                 "The capture of rollout worker %d ended after %d of %d warm-up rollouts: there is no trace",
@@ -193,14 +176,14 @@ class RolloutProfiler:
             self._worker.at_rollout_boundary(self._begin, self._num_wanted)
 
     def _begin(self) -> None:
-        if self._is_over or self._profiler is not None or self._has_to_wait():
+        if self.is_over or self._profiler is not None or self._has_to_wait():
             return
         with self._worker.timing.add_time(_BLOCK):
             try:
                 self._start()
             except Exception as error:  # in the middle of somebody's rollouts
                 logger.warning("The rollouts of worker %d cannot be captured: %s", self._worker_idx, error)
-                end_profile(self._worker)
+                self.end()
 
     def _has_to_wait(self) -> bool:
         # In one process PyTorch can make one capture at a time: with all workers in it, they take turns.
@@ -251,62 +234,6 @@ class RolloutProfiler:
                 logger.warning("The trace %s is empty: %s", path, note)
                 add_note(partial, METADATA_KEY, note)
         return path
-
-
-def enable_profile(worker: ProfiledWorker, worker_idx: int, request: ProfileRequest) -> None:
-    """Begin a capture of this worker.
-
-    Raises:
-        ValueError: one is on already, another profiler is in its way, or PyTorch can record none of the activities
-            here.
-    """
-    if isinstance(worker.post_collect_hook, RolloutProfiler):
-        raise ValueError(f"a capture of rollout worker {worker_idx} is on already: end it with disable_profile()")
-    RolloutProfiler(worker, worker_idx, request).install()
-
-
-def disable_profile(worker: ProfiledWorker) -> str | None:
-    """End the capture of this worker, if one is on, and return the name of its trace, if there is one.
-
-    Raises:
-        OSError: the trace cannot be written.
-    """
-    profiler = worker.post_collect_hook
-    trace = profiler.finish() if isinstance(profiler, RolloutProfiler) else None
-    return None if trace is None else str(trace)
-
-
-def tell_hook(worker: ProfiledWorker, worker_idx: int, rollout: int) -> None:
-    """Tell the worker's hook, if there is one, of a rollout; only what is the hook's own is billed to it."""
-    hook = worker.post_collect_hook
-    if isinstance(hook, RolloutProfiler):
-        hook(worker_idx, rollout)
-    elif hook is not None:
-        with worker.timing.add_time(_HOOK_BLOCK):
-            hook(worker_idx, rollout)
-
-
-def num_rollouts_left(worker: ProfiledWorker) -> float:
-    """Return how many more rollouts of this worker belong into a capture that is on; without one, infinity."""
-    hook = worker.post_collect_hook
-    return hook.num_left if isinstance(hook, RolloutProfiler) else math.inf
-
-
-def end_profile(worker: ProfiledWorker) -> None:
-    """End the capture of this worker, if one is on; what goes wrong is told in the log, and harms nobody else."""
-    try:
-        disable_profile(worker)
-    except Exception:
-        logger.exception("A capture has not ended well")
-
-
-def replace_hook(worker: ProfiledWorker, hook: PostCollectHook | None) -> None:
-    """Give the worker another hook; a capture that is on stays on, and leaves the new hook behind when it ends."""
-    current = worker.post_collect_hook
-    if isinstance(current, RolloutProfiler):
-        current.previous_hook = hook
-    else:
-        worker.post_collect_hook = hook
 
 
 def _find_activities(names: tuple[str, ...] | None) -> list[Any]:

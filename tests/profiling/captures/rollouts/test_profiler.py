@@ -22,14 +22,9 @@ from torch.profiler import ProfilerActivity, record_function
 
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.captures.rollouts import profiler as rollout_profiler
+from sample_profiler.profiling.captures.rollouts.captures import RolloutCaptures
 from sample_profiler.profiling.captures.rollouts.profiler import (
     ROLLOUT_END,
-    RolloutProfiler,
-    disable_profile,
-    enable_profile,
-    end_profile,
-    replace_hook,
-    tell_hook,
 )
 from sample_profiler.profiling.captures.rollouts.request import ProfileOptions, ProfileRequest, plan_profiles
 
@@ -38,7 +33,7 @@ class Worker:
     """Collects rollouts of two steps, one after another, and calls its hook after each."""
 
     def __init__(self, work=lambda number: torch.ones(2).sum()):
-        self.post_collect_hook = None
+        self.captures = RolloutCaptures(self, 4)
         self.timing = Timing("RolloutWorker_w4 profile")
         self.num_rollouts = 0
         self.num_boundaries = 0
@@ -55,7 +50,7 @@ class Worker:
             with record_function(f"rollout {self.num_rollouts}"):
                 self.work(self.num_rollouts)
             self.num_rollouts += 1
-            tell_hook(self, 4, self.num_rollouts - 1)
+            self.captures.tell(self.num_rollouts - 1)
 
 
 @pytest.fixture
@@ -63,7 +58,7 @@ def worker():
     """A worker whose capture, should a test fail in the middle of it, does not go on in the next one."""
     worker = Worker()
     yield worker
-    end_profile(worker)
+    worker.captures.end()
 
 
 @pytest.fixture
@@ -95,7 +90,7 @@ def test_tr11_warm_up_is_in_no_trace_and_exactly_the_others_are(
     worker, request_for, num_rollouts, warmup_rollouts, expected
 ):
     request = request_for(num_rollouts=num_rollouts, warmup_rollouts=warmup_rollouts)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(num_rollouts + 3)
     assert rollouts_in(request.path) == [f"rollout {number}" for number in expected]
     assert Counter(names_in(request.path))[ROLLOUT_END] == len(expected)
@@ -103,16 +98,16 @@ def test_tr11_warm_up_is_in_no_trace_and_exactly_the_others_are(
 
 def test_tr12_it_stops_and_exports_by_itself_and_stopping_twice_is_fine(worker, request_for):
     request = request_for(num_rollouts=2, warmup_rollouts=1)
-    enable_profile(worker, 4, request)
-    profiler = worker.post_collect_hook
+    worker.captures.enable(request)
+    profiler = worker.captures.current
     worker.collect(1)
     assert not Path(request.path).exists()
     worker.collect(1)
-    assert worker.post_collect_hook is None
+    assert worker.captures.current is None
     assert profiler.trace == Path(request.path)
     before = Path(request.path).read_bytes()
     assert profiler.finish() == profiler.finish() == profiler.trace
-    assert disable_profile(worker) is None
+    assert worker.captures.disable() is None
     assert Path(request.path).read_bytes() == before
     assert os.listdir(Path(request.path).parent) == ["trace.json"], "no partial file is left"
 
@@ -121,9 +116,9 @@ def test_tr13_disabling_when_off_does_nothing(worker):
     def hook(worker_idx, rollout):
         pass
 
-    worker.post_collect_hook = hook
-    assert disable_profile(worker) is None
-    assert worker.post_collect_hook is hook
+    worker.captures.hook = hook
+    assert worker.captures.disable() is None
+    assert worker.captures.hook is hook
 
 
 def test_tr13_disabling_exports_early_and_restores_the_very_hook_that_was_there(worker, request_for):
@@ -136,23 +131,25 @@ def test_tr13_disabling_exports_early_and_restores_the_very_hook_that_was_there(
         def __call__(self, worker_idx, rollout):
             calls.append((worker_idx, rollout))
 
-    hook = worker.post_collect_hook = Hook()
+    hook = worker.captures.hook = Hook()
     request = request_for(num_rollouts=10, warmup_rollouts=1)
-    enable_profile(worker, 4, request)
-    assert worker.post_collect_hook is not hook
+    worker.captures.enable(request)
+    assert worker.captures.current is not None
     worker.collect(3)
-    assert disable_profile(worker) == request.path
-    assert worker.post_collect_hook is hook
+    assert worker.captures.disable() == request.path
+    assert worker.captures.current is None
+    assert worker.captures.hook is hook
     assert rollouts_in(request.path) == ["rollout 1", "rollout 2"]
     worker.collect(1)
     assert calls == [(4, 0), (4, 1), (4, 2), (4, 3)], "it was called all the time"
 
 
 def test_tr13_ending_by_itself_restores_the_hook_as_well(worker, request_for):
-    hook = worker.post_collect_hook = lambda worker_idx, rollout: None
-    enable_profile(worker, 4, request_for(num_rollouts=1, warmup_rollouts=0))
+    hook = worker.captures.hook = lambda worker_idx, rollout: None
+    worker.captures.enable(request_for(num_rollouts=1, warmup_rollouts=0))
     worker.collect(1)
-    assert worker.post_collect_hook is hook
+    assert worker.captures.current is None
+    assert worker.captures.hook is hook
 
 
 def test_tr13_a_hook_that_is_set_meanwhile_is_the_one_that_stays(worker, request_for):
@@ -161,45 +158,47 @@ def test_tr13_a_hook_that_is_set_meanwhile_is_the_one_that_stays(worker, request
     def new_hook(worker_idx, rollout):
         calls.append(rollout)
 
-    enable_profile(worker, 4, request_for(num_rollouts=2, warmup_rollouts=1))
-    replace_hook(worker, new_hook)
+    worker.captures.enable(request_for(num_rollouts=2, warmup_rollouts=1))
+    worker.captures.hook = new_hook
     worker.collect(2)
-    assert worker.post_collect_hook is new_hook
+    assert worker.captures.current is None
+    assert worker.captures.hook is new_hook
     assert calls == [0, 1]
-    replace_hook(worker, None)
-    assert worker.post_collect_hook is None
+    worker.captures.hook = None
+    worker.collect(1)
+    assert calls == [0, 1]
 
 
 def test_a_capture_and_the_hook_meanwhile_are_blocks_apart(worker, request_for):
     def passes():
         return {path: block.statistics.count for path, block in worker.timing.snapshot().children.items()}
 
-    enable_profile(worker, 4, request_for(num_rollouts=2, warmup_rollouts=1))
+    worker.captures.enable(request_for(num_rollouts=2, warmup_rollouts=1))
     worker.collect(2)
     assert passes() == {"rollout_profiler": 3}, "PyTorch is loaded, the capture begun, the trace written"
-    worker.post_collect_hook = lambda worker_idx, rollout: None
-    enable_profile(worker, 4, request_for(num_rollouts=2, warmup_rollouts=1))
+    worker.captures.hook = lambda worker_idx, rollout: None
+    worker.captures.enable(request_for(num_rollouts=2, warmup_rollouts=1))
     worker.collect(3)
     assert passes() == {"rollout_profiler": 6, "post_collect_hook": 3}
 
 
 def test_tr14_an_end_before_all_rollouts_exports_what_there_is(worker, request_for):
     request = request_for(num_rollouts=100, warmup_rollouts=1)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(3)
-    end_profile(worker)
+    worker.captures.end()
     assert rollouts_in(request.path) == ["rollout 1", "rollout 2"]
 
 
 def test_tr14_an_end_during_the_warm_up_says_that_there_is_no_trace(worker, request_for, caplog):
     request = request_for(num_rollouts=3, warmup_rollouts=2)
-    hook = worker.post_collect_hook = lambda worker_idx, rollout: None
-    enable_profile(worker, 4, request)
+    hook = worker.captures.hook = lambda worker_idx, rollout: None
+    worker.captures.enable(request)
     worker.collect(1)
-    assert disable_profile(worker) is None
+    assert worker.captures.disable() is None
     assert "rollout worker 4 ended after 1 of 2 warm-up rollouts: there is no trace" in caplog.text
     assert not Path(request.path).exists()
-    assert worker.post_collect_hook is hook
+    assert worker.captures.hook is hook
 
 
 def test_a_capture_without_warm_up_begins_where_the_worker_says_that_a_rollout_ends(worker, request_for):
@@ -207,7 +206,7 @@ def test_a_capture_without_warm_up_begins_where_the_worker_says_that_a_rollout_e
     waiting = []
     worker.at_rollout_boundary = lambda callback, most_begun: waiting.append(callback)
     request = request_for(num_rollouts=2, warmup_rollouts=0)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(2)
     waiting[0]()
     worker.collect(2)
@@ -217,8 +216,8 @@ def test_a_capture_without_warm_up_begins_where_the_worker_says_that_a_rollout_e
 def test_a_capture_that_ended_before_its_boundary_never_begins(worker, request_for):
     waiting = []
     worker.at_rollout_boundary = lambda callback, most_begun: waiting.append(callback)
-    enable_profile(worker, 4, request_for(num_rollouts=1, warmup_rollouts=0))
-    assert disable_profile(worker) is None
+    worker.captures.enable(request_for(num_rollouts=1, warmup_rollouts=0))
+    assert worker.captures.disable() is None
     waiting[0]()
     assert not rollout_profiler.is_torch_capturing()
 
@@ -226,8 +225,8 @@ def test_a_capture_that_ended_before_its_boundary_never_begins(worker, request_f
 def test_two_captures_in_one_process_take_turns(worker, tmp_path):
     other = Worker()
     first, second = (ProfileRequest(path=str(tmp_path / f"{i}.json"), num_rollouts=2) for i in range(2))
-    enable_profile(worker, 0, first)
-    enable_profile(other, 1, second)
+    worker.captures.enable(first)
+    other.captures.enable(second)
     for _ in range(5):
         worker.collect(1)
         other.collect(1)
@@ -240,16 +239,16 @@ def test_two_captures_in_one_process_take_turns(worker, tmp_path):
 def test_a_worker_that_writes_its_trace_is_given_time(worker, request_for):
     written = []
     request = request_for(num_rollouts=1, warmup_rollouts=0, on_trace_ready=lambda _: written.extend(worker.beats))
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(1)
     assert written == [600.0], "told before it is written"
     assert worker.beats == [600.0, 0.0]
 
 
 def test_a_worker_has_one_capture_at_a_time(worker, request_for):
-    enable_profile(worker, 4, request_for())
+    worker.captures.enable(request_for())
     with pytest.raises(ValueError, match=r"worker 4 is on already.*disable_profile"):
-        enable_profile(worker, 4, request_for())
+        worker.captures.enable(request_for())
 
 
 @pytest.fixture
@@ -263,9 +262,9 @@ def running_cprofile():
 def test_a_profiler_of_calls_that_runs_is_not_displaced(worker, tmp_path, running_cprofile):
     request = ProfileRequest(path=str(tmp_path / "trace.json"))
     with pytest.raises(ValueError, match=r"another profiler .* wait until that has ended, or use with_stack=False"):
-        enable_profile(worker, 4, request)
-    assert worker.post_collect_hook is None
-    enable_profile(worker, 4, replace(request, with_stack=False))
+        worker.captures.enable(request)
+    assert worker.captures.current is None
+    worker.captures.enable(replace(request, with_stack=False))
     worker.collect(3)
     running_cprofile.disable()
     assert any(getattr(entry.code, "co_name", "") == "collect" for entry in running_cprofile.getstats())
@@ -274,7 +273,7 @@ def test_a_profiler_of_calls_that_runs_is_not_displaced(worker, tmp_path, runnin
 
 def test_a_profiler_of_calls_that_begins_during_warm_up_is_waited_for(worker, tmp_path):
     request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=2)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     with cProfile.Profile() as profile:
         worker.collect(2)
     assert any(getattr(entry.code, "co_name", "") == "collect" for entry in profile.getstats())
@@ -293,16 +292,17 @@ def profile_oneself(number):
 @pytest.mark.parametrize("with_stack", [False, True])
 def test_a_worker_that_profiles_itself_goes_on_and_there_is_no_trace(tmp_path, caplog, with_stack):
     worker = Worker(profile_oneself)
-    hook = worker.post_collect_hook = lambda worker_idx, rollout: None
+    hook = worker.captures.hook = lambda worker_idx, rollout: None
     request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=10, with_stack=with_stack)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(6)
-    assert worker.post_collect_hook is hook, "ended with the rollout in which another one began"
+    assert worker.captures.hook is hook
+    assert worker.captures.current is None, "ended with the rollout in which another one began"
     assert "There is no trace of rollout worker 4: torch had to give way to another profiler of this" in caplog.text
     assert "(torch.profiler)" in caplog.text
-    assert disable_profile(worker) is None
+    assert worker.captures.disable() is None
     assert not Path(request.path).exists()
-    enable_profile(worker, 4, replace(request, num_rollouts=2))
+    worker.captures.enable(replace(request, num_rollouts=2))
     worker.collect(2)
     assert rollouts_in(request.path) == ["rollout 7"]
 
@@ -317,7 +317,7 @@ def test_nothing_of_a_capture_is_in_the_trace_that_it_gave_way_to(request_for, t
             profile.stop()
 
     worker = Worker(begin_and_end)
-    enable_profile(worker, 4, request_for(num_rollouts=10))
+    worker.captures.enable(request_for(num_rollouts=10))
     worker.collect(8)
     profile.export_chrome_trace(str(tmp_path / "theirs.json"))
     theirs = (tmp_path / "theirs.json").read_text()
@@ -335,11 +335,11 @@ def test_a_profiler_of_a_thread_begins_while_a_capture_is_on(tmp_path, caplog):
 
     worker = Worker(profile_in_a_thread)
     request = ProfileRequest(path=str(tmp_path / "trace.json"), num_rollouts=10, with_stack=False)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(6)
     assert "There is no trace of rollout worker 4: torch had to give way" in caplog.text
     profile_oneself(3)
-    enable_profile(worker, 4, replace(request, num_rollouts=2))
+    worker.captures.enable(replace(request, num_rollouts=2))
     worker.collect(2)
     assert rollouts_in(request.path) == ["rollout 7"]
 
@@ -349,16 +349,16 @@ def test_where_somebody_profiles_already_a_capture_is_refused(worker, request_fo
         torch.profiler.profile(activities=[ProfilerActivity.CPU]),
         pytest.raises(ValueError, match=r"torch\.profiler captures in this process already"),
     ):
-        enable_profile(worker, 4, request_for())
-    assert worker.post_collect_hook is None
+        worker.captures.enable(request_for())
+    assert worker.captures.current is None
 
 
 def test_a_capture_that_cannot_begin_after_its_warm_up_fails_no_rollout(worker, request_for, monkeypatch, caplog):
-    enable_profile(worker, 4, request_for())
+    worker.captures.enable(request_for())
     monkeypatch.setattr(rollout_profiler.TorchProfile, "start", lambda self: 1 / 0)
     worker.collect(2)
     assert "The rollouts of worker 4 cannot be captured: division by zero" in caplog.text
-    assert worker.post_collect_hook is None
+    assert worker.captures.current is None
 
 
 def test_on_trace_ready_gets_the_profiler_once_the_trace_is_there(worker, request_for):
@@ -366,7 +366,7 @@ def test_on_trace_ready_gets_the_profiler_once_the_trace_is_there(worker, reques
     request = request_for(
         num_rollouts=1, warmup_rollouts=0, on_trace_ready=lambda p: seen.append((p, Path(request.path).exists()))
     )
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(1)
     ((profiler, was_there),) = seen
     assert isinstance(profiler, torch.profiler.profile)
@@ -378,7 +378,7 @@ def test_the_options_of_the_profiler_reach_it(worker, tmp_path):
     request = ProfileRequest(
         path=str(tmp_path / "trace.json.gz"), num_rollouts=1, warmup_rollouts=0, record_shapes=True, profile_memory=True
     )
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(1)
     events = read_events(request.path)
     assert any(event.get("cat") == "python_function" for event in events), "with_stack is on unless told otherwise"
@@ -388,7 +388,7 @@ def test_the_options_of_the_profiler_reach_it(worker, tmp_path):
 
 def test_the_trace_says_what_it_is_of(worker, request_for):
     request = request_for(num_rollouts=3, warmup_rollouts=1)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(3)
     described = json.loads(Path(request.path).read_text())["sample_profiler"]
     assert described["worker"] == 4
@@ -399,8 +399,8 @@ def test_the_trace_says_what_it_is_of(worker, request_for):
 
 def test_tr15_a_trace_with_nothing_in_it_says_so_in_the_log_and_in_the_trace(worker, request_for, caplog):
     request = request_for(num_rollouts=1, warmup_rollouts=0)
-    enable_profile(worker, 4, request)
-    worker.post_collect_hook(4, 0)  # a rollout of numpy alone
+    worker.captures.enable(request)
+    worker.captures.tell(0)  # a rollout of numpy alone
     assert "nothing was recorded in 1 rollouts of rollout worker 4" in caplog.text
     assert "SAMPLE_PROFILER_PROFILING=1" in caplog.text
     document = json.loads(Path(request.path).read_text())
@@ -410,7 +410,7 @@ def test_tr15_a_trace_with_nothing_in_it_says_so_in_the_log_and_in_the_trace(wor
 
 def test_tr15_a_trace_with_something_in_it_has_no_such_note(worker, request_for, caplog):
     request = request_for(num_rollouts=1, warmup_rollouts=0)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(1)
     assert "note" not in json.loads(Path(request.path).read_text())["sample_profiler"]
     assert "empty" not in caplog.text
@@ -419,27 +419,28 @@ def test_tr15_a_trace_with_something_in_it_has_no_such_note(worker, request_for,
 def test_tr15_activities_of_which_none_can_be_recorded_are_an_error(worker, request_for, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=r"no activity can be recorded.*cuda.*activities=\['cpu'\]"):
-        enable_profile(worker, 4, request_for(activities=("cuda",)))
-    assert worker.post_collect_hook is None
+        worker.captures.enable(request_for(activities=("cuda",)))
+    assert worker.captures.current is None
 
 
 def test_tr15_an_activity_that_is_missing_beside_another_is_told(worker, request_for, monkeypatch, caplog):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    enable_profile(worker, 4, request_for(activities=("cpu", "cuda")))
+    worker.captures.enable(request_for(activities=("cpu", "cuda")))
     assert "no cuda here: only cpu is recorded" in caplog.text
 
 
 def test_a_trace_that_cannot_be_written_harms_no_rollout(worker, tmp_path, caplog):
     (tmp_path / "folder").write_text("is a file by now")
-    hook = worker.post_collect_hook = lambda worker_idx, rollout: None
+    hook = worker.captures.hook = lambda worker_idx, rollout: None
     request = ProfileRequest(path=str(tmp_path / "folder" / "trace.json"), num_rollouts=1, warmup_rollouts=0)
-    enable_profile(worker, 4, request)
+    worker.captures.enable(request)
     worker.collect(1)
     assert "A capture has not ended well" in caplog.text
-    assert worker.post_collect_hook is hook
-    enable_profile(worker, 4, request)
+    assert worker.captures.current is None
+    assert worker.captures.hook is hook
+    worker.captures.enable(request)
     with pytest.raises(OSError, match="folder"):
-        disable_profile(worker)
+        worker.captures.disable()
 
 
 def test_tr9_the_defaults(tmp_path):
@@ -528,7 +529,7 @@ def test_tr10_a_folder_is_no_trace(tmp_path):
 def test_nothing_of_this_imports_torch_before_a_capture_is_asked_for(tmp_path):
     code = (
         "import sys\n"
-        "from sample_profiler.profiling.captures.rollouts.profiler import disable_profile, RolloutProfiler\n"
+        "from sample_profiler.profiling.captures.rollouts.captures import RolloutCaptures\n"
         "from sample_profiler.profiling.captures.rollouts.request import ProfileOptions, plan_profiles\n"
         "plan_profiles(1, __import__('pathlib').Path(sys.argv[1]), ProfileOptions(activities=['cpu']))\n"
         "print({'torch', 'numpy'} & set(sys.modules))"
@@ -540,7 +541,7 @@ def test_nothing_of_this_imports_torch_before_a_capture_is_asked_for(tmp_path):
 def test_the_log_tells_of_a_trace(worker, request_for, caplog):
     caplog.set_level(logging.INFO)
     request = request_for(num_rollouts=2)
-    enable_profile(worker, 4, request)
-    assert isinstance(worker.post_collect_hook, RolloutProfiler)
+    worker.captures.enable(request)
+    assert worker.captures.current is not None
     worker.collect(2)
     assert f"Wrote the trace of 1 rollouts of rollout worker 4: {request.path}" in caplog.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sample_profiler.envs.resize import NearestResize
+from sample_profiler.envs.images.resize import NearestResize
 
 
 def test_halving_takes_every_second_pixel():

@@ -4,7 +4,7 @@ import pytest
 from gymnasium import spaces
 
 from sample_profiler.envs import inspect_env, make_env, register_env
-from sample_profiler.envs.pixel_order import ChannelsMoved
+from sample_profiler.envs.images.pixel_order import ChannelsMoved
 
 IMAGE = spaces.Box(0, 255, (6, 8, 3), np.uint8)
 

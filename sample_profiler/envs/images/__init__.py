@@ -1,0 +1,1 @@
+"""Pictures as observations, made smaller, and with the dimensions in the order that networks expect."""
