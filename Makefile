@@ -6,6 +6,7 @@ RUN_FLAGS ?=
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 2
 RUNS_AT_ONCE ?= 3
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
@@ -27,7 +28,7 @@ SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast fuzz kills breakages lint check format docs bench bench-versus faults soak clean
+.PHONY: help install run test test-fast test-pythons fuzz kills breakages lint check format docs wheels bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +63,14 @@ endif
 test-fast: install  ## Run the tests that need no whole run, in TEST_PROCESSES (2) at a time
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) $(TEST_FLAGS)
 
+test-pythons:  ## Run the fast tests with each of PYTHONS that is here, in environments of their own (build/python3.10, …)
+	@for python in $(PYTHONS); do \
+		if "$$python" -c "" 2> /dev/null; then \
+			echo "== $$python"; \
+			$(MAKE) test-fast PYTHON="$$python" VENV="build/$${python##*/}" || failed="$$failed $$python"; \
+		else echo "== $$python is not here: left out"; fi; \
+	done; if [ -n "$$failed" ]; then echo "== failed with$$failed"; exit 1; fi
+
 fuzz: install  ## Try 500 mutated inputs of each kind; again: those that are missing in FUZZ_RESULTS
 	FAULTS_EXAMPLES=500 FUZZ_RESULTS=$(FUZZ_RESULTS) $(BIN)/python -m pytest tests/faults --timeout=1200 $(TEST_FLAGS)
 
@@ -86,6 +95,9 @@ format: install  ## Format the code and mend what can be mended
 docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
 	$(BIN)/python scripts/make_api_docs.py
+
+wheels: install  ## Build a source distribution, and of it a wheel for this machine, into dist
+	$(BIN)/python -m build --no-isolation
 
 bench: install  ## Measure parts: every shorter script in benchmarks, one after another, and turbo mode
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done

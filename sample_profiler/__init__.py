@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sample_profiler.cli.playing.evaluate import evaluate
     from sample_profiler.cli.train import train
     from sample_profiler.collector.collector import Collector
+    from sample_profiler.collector.ray_cluster import as_remote
     from sample_profiler.envs import register_env
     from sample_profiler.model.policy import Policy, PolicyEvaluation
     from sample_profiler.model.registry import (
@@ -60,6 +61,7 @@ __all__ = [
     "Timing",
     "__version__",
     "add_metadata",
+    "as_remote",
     "enjoy",
     "evaluate",
     "get_timer_root",
@@ -97,6 +99,7 @@ _MODULE_OF_NAME = {
     "TimerStack": "sample_profiler.timers",
     "Timing": "sample_profiler.profiling",
     "add_metadata": "sample_profiler.timers",
+    "as_remote": "sample_profiler.collector.ray_cluster",
     "enjoy": "sample_profiler.cli.enjoy",
     "evaluate": "sample_profiler.cli.playing.evaluate",
     "get_timer_root": "sample_profiler.timers",

@@ -20,6 +20,7 @@
     ├── MessageError           a message between components that cannot be sent
     ├── ModelError             a part of a network of one's own that cannot be used
     ├── PolicyError            observations, states or a device that a policy cannot take
+    ├── RankError              processes that train together, and have lost each other
     ├── TrainingError          a training step that cannot be taken
     └── VideoError             a video that cannot be written
 """
@@ -134,6 +135,10 @@ class ModelError(SampleProfilerError):
 
 class PolicyError(SampleProfilerError):
     """Observations, states or a device that a policy cannot take, or a policy that there is none of."""
+
+
+class RankError(SampleProfilerError):
+    """Processes that train one policy together have lost each other, or never met."""
 
 
 class TrainingError(SampleProfilerError):

@@ -25,6 +25,7 @@ __all__ = [
     "read_small_text",
     "remove_partials",
     "sync",
+    "try_to_write",
     "written_whole",
 ]
 
@@ -65,23 +66,45 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield partial
         sync(partial)
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and str(error.filename) == str(partial):
+            error.filename = str(path)  # the name that somebody knows
         raise
     sync(path.parent)
+
+
+def try_to_write(path: Path) -> None:
+    """Find out whether a file can be written, for whoever works for long before there is something to write.
+
+    Its folder is made if it is not there.
+
+    Raises:
+        OSError: it cannot.
+    """
+    make_folder(path.parent)
+    with contextlib.suppress(_TriedError), written_whole(path) as partial:
+        partial.touch()
+        raise _TriedError
+
+
+class _TriedError(Exception):
+    """A file could have been written."""
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those that it is in, on the disk before anything is written there; one that is there is fine.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be made, or something else has its name.
     """
     made = []
     while not folder.exists():
         made.append(folder)
         folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     for each in reversed(made):
         each.mkdir(exist_ok=True)
         sync(each.parent)

@@ -20,6 +20,7 @@ FOR_BATCHER = "batcher"
 FOR_COMPONENTS = "components"
 FOR_INFERENCE = "inference"
 FOR_LEARNER = "learner"
+FOR_RANKS = "ranks"
 FOR_ROLLOUT_WORKERS = "rollout_workers"
 
 # Of RolloutWorkers and evaluations.
@@ -42,6 +43,7 @@ TO_CPU = "to_cpu"
 WAIT_POLICY = "wait_policy"
 
 # Of Learners.
+ALL_REDUCE = "all_reduce"
 CALCULATE_LOSSES = "calculate_losses"
 FORWARD_HEAD = "forward_head"
 GATHER_OBSERVATIONS = "gather_observations"
@@ -74,6 +76,7 @@ SLOWEST_ENV_RATIO = "slowest_env_ratio"
 SLOWEST_ENV_SHARE = "slowest_env_share"
 SLOWEST_PERCENT_SHARE = "slowest_percent_share"
 SLOWEST_PERMILLE_SHARE = "slowest_permille_share"
+SLOWEST_RANK = "slowest_rank"
 STOOD_STILL_S = "stood_still_s"
 TAIL_ENV = "tail_env"
 TAIL_NUM_ENVS = "tail_num_envs"

@@ -46,7 +46,7 @@ def make_sections() -> list[Section]:
         Section(
             "Training and playing",
             "A training script is one call of `train` ([quickstart](quickstart.md)).",
-            _names(PACKAGE, "train enjoy evaluate Collector load_policy Policy PolicyEvaluation"),
+            _names(PACKAGE, "train enjoy evaluate Collector as_remote load_policy Policy PolicyEvaluation"),
             chosen={"Policy": ("initial_states", "act", "evaluate")},
         ),
         Section(

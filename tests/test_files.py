@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_profiler.files import find_obstacle, written_whole
+from sample_profiler.files import find_obstacle, try_to_write, written_whole
 from tests.unprivileged import NOBODY, as_nobody, folder_of_nobody
 
 
@@ -24,6 +24,29 @@ def test_a_file_is_replaced_and_one_that_is_not_there_is_made(tmp_path):
         assert (tmp_path / "file").read_text() == "new"
         (tmp_path / "file").write_text("old")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_whether_a_file_can_be_written_is_found_out_without_writing_it(tmp_path):
+    path = tmp_path / "deep" / "results.csv"
+    try_to_write(path)
+    assert list(path.parent.iterdir()) == []
+    path.write_text("earlier")
+    try_to_write(path)
+    assert (path.read_text(), list(path.parent.iterdir())) == ("earlier", [path])
+
+
+@pytest.mark.parametrize("name", ["file/results.csv", "folder", "missing/results.csv"])
+def test_what_keeps_a_file_from_being_written_is_told_by_its_name(monkeypatch, name):
+    with folder_of_nobody() as folder:
+        (folder / "file").touch()
+        (folder / "folder").mkdir()
+        folder.chmod(0o500)
+        with as_nobody(), pytest.raises(OSError) as caught:
+            try_to_write(folder / name)
+        assert str(caught.value.filename) in (str(folder / name), str((folder / name).parent))
+        with as_nobody(), pytest.raises(PermissionError) as caught:
+            write(folder / "new")
+        assert str(caught.value.filename) == str(folder / "new")
 
 
 @pytest.mark.parametrize("name", ["", ".", "/", "pipe", "folder"])

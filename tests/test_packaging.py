@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -67,6 +68,14 @@ def test_public_hosts_run_the_commands_people_run_and_know_no_secrets():
     assert made and set(made) <= set(targets)
     assert "- run: .ci/run" in text
     assert not re.search(r"secrets\.|https?://", text)
+
+
+@pytest.mark.parametrize("name", ["Makefile", "RELEASING.md", ".github/workflows/wheels.yml"])
+def test_what_is_looked_at_before_a_release_is_where_it_is_looked_for(name):
+    named = re.findall(r"from (sample_profiler[\w.]*) import (\w+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert named
+    for module, value in named:
+        assert isinstance(getattr(importlib.import_module(module), value), str), value
 
 
 def test_the_changelog_begins_with_the_version_to_come():

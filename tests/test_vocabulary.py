@@ -24,6 +24,7 @@ ALSO_WORDS = {
     "inference",
     "learner",
     "observers",
+    "ranks",
     "receive",
     "timers",
     "train",

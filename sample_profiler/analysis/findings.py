@@ -45,6 +45,8 @@ Cause = Literal[
     "buffers",
     "device transfer",
     "saving",
+    "ranks",
+    "all-reduce",
     "learner",
     "too many inference workers",
     "small inference batches",

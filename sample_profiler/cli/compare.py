@@ -19,11 +19,12 @@ from sample_profiler.analysis.cost_changes import (
 )
 from sample_profiler.analysis.costs import RunCosts, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
+from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.cli.compared_runs import ComparedRun, ComparedRuns, CompareRequest
 from sample_profiler.cli.compared_times import ComparedTimes
 from sample_profiler.config import parse_conditions
 from sample_profiler.errors import SessionError, UsageError
-from sample_profiler.files import written_whole
+from sample_profiler.files import try_to_write, written_whole
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
@@ -148,21 +149,23 @@ def compare(request: CompareRequest) -> None:
         UsageError: the request makes no sense, or a file cannot be written.
         KeyboardInterrupt: Ctrl+C; it says where the runs are that are complete.
     """
+    _check(request)
+    runs = ComparedRuns(request)
+    metric = ComparedTimes(request) if request.goal else _ComparedThroughput(request)
+    output = request.output / "comparison.json"
     try:
-        _check(request)
-        runs = ComparedRuns(request)
-        metric = ComparedTimes(request) if request.goal else _ComparedThroughput(request)
+        with files_told_of():
+            try_to_write(output)
         for number in range(request.num_pairs):
             # A B, then B A: what drifts in the course of the comparison favours neither.
             order = (0, 1) if number % 2 == 0 else (1, 0)
-            made = {which: runs.make(which, number) for which in order}
+            with files_told_of():
+                made = {which: runs.make(which, number) for which in order}
             print(f"pair {number + 1}: {metric.add(made[0], made[1])}", flush=True)
         document, conclusion = metric.conclude()
         about = {"command": list(request.command), "flags": list(request.flags)}
-        with written_whole(request.output / "comparison.json") as partial:
+        with files_told_of(), written_whole(output) as partial:
             partial.write_text(json.dumps(about | document, indent=1) + "\n")
-    except OSError as error:
-        raise UsageError(str(error)) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(printable(f"The runs that are complete are kept in {request.output}")) from None
     settings = f"A: {request.flags[0] or 'the command as it is'}\nB: {request.flags[1] or 'the command as it is'}"

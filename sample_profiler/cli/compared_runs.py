@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sample_profiler.analysis.costs import different_machines
+from sample_profiler.cli.common.problems import describe_os_error
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import read_small_text, written_whole
 from sample_profiler.profiling.session.session import Session
@@ -78,7 +79,8 @@ class ComparedRuns:
 
         Raises:
             SessionError: it failed, or is of another machine than the first.
-            OSError: the command cannot be started.
+            UsageError: the command cannot be started.
+            OSError: a file cannot be written.
         """
         request = self._request
         until = [f"--thresholds={request.goal}", f"--stop_at={request.goal}"] if request.goal else []
@@ -119,7 +121,12 @@ def _is_made_by(command: Sequence[str], mark: Path) -> bool:
 def _train(command: Sequence[str], folder: Path) -> None:
     steady = RunFolder(folder).steady
     earlier = _identify(steady)
-    done = subprocess.run([*command, "--restart_behavior=overwrite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    words = [*command, "--restart_behavior=overwrite"]
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        reason = describe_os_error(error)
+        raise UsageError(f"the training command cannot be started: {reason}: give one that can after --") from error
     last = "\n".join(done.stdout.decode(errors="backslashreplace").splitlines()[-15:])
     if done.returncode:
         raise SessionError(f"{shlex.join(command)} ended with status {done.returncode}:\n{last}")

@@ -6,7 +6,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sample_profiler.cli import compare, diff, enjoy, import_checkpoint, report, status, trace, train, watch, whatif
+from sample_profiler.cli import (
+    compare,
+    diff,
+    enjoy,
+    forecast,
+    import_checkpoint,
+    report,
+    status,
+    trace,
+    train,
+    watch,
+    whatif,
+)
 from sample_profiler.cli.capture import capture
 from sample_profiler.cli.common.arguments import CommandParser
 from sample_profiler.cli.common.problems import note
@@ -25,6 +37,7 @@ _ADD_PARSERS = (
     diff.add_parser,
     enjoy.add_parser,
     evaluate.add_parser,
+    forecast.add_parser,
     import_checkpoint.add_parser,
     report.add_parser,
     status.add_parser,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,6 +97,21 @@ class LocalBackend:
 
     def collect(self, version: int) -> Batch:
         """Run the loop until there are as many trajectories as make a batch, and copy them."""
+        batch = self.collect_within(math.inf, version)
+        assert batch is not None
+        return batch
+
+    def collect_within(self, patience_s: float, version: int) -> Batch | None:
+        """Do the same, or return None where that takes longer; what has been sampled by then stays for the next time.
+
+        Args:
+            patience_s: after which the loop ends, within a quarter of a second; with workers in this process, only when
+                they have taken their turns.
+            version: of the weights that the caller has published last.
+
+        Raises:
+            CollectorError: a component has failed.
+        """
         plan, sampling = self._blueprint.plan, self._blueprint.config.sampling
         if not self._has_begun:
             self._has_begun = True
@@ -103,7 +119,10 @@ class LocalBackend:
                 channel.send((0,))
         self._release()
         finished = self._caller.finished
-        self._run_until(lambda: len(finished) >= plan.dataset_slots)
+        deadline_s = time.monotonic() + patience_s
+        self._run_until(lambda: len(finished) >= plan.dataset_slots or time.monotonic() >= deadline_s)
+        if len(finished) < plan.dataset_slots:
+            return None
         slots = [finished.popleft() for _ in range(plan.dataset_slots)]
         with self._caller.timing.add_time("copy_trajectories"):
             memory = self._blueprint.trajectories

@@ -18,9 +18,10 @@ from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.vocabulary import FINISHED_TRAJECTORIES, FOR_ROLLOUT_WORKERS, WAIT
 
-__all__ = ["Caller", "CollectorError", "PausableLoop"]
+__all__ = ["MAX_EPISODES", "Caller", "CollectorError", "PausableLoop"]
 
-_MAX_EPISODES = 100_000  # that nobody has asked for
+_LOOK_INTERVAL_S = 0.25
+MAX_EPISODES = 100_000  # that nobody has asked for
 
 
 class CollectorError(SampleProfilerError):
@@ -60,7 +61,7 @@ class Caller:
         self.finished: deque[int] = deque()
         self.results: dict[str, CommandResult] = {}
         self.failure: Failure | None = None
-        self.episodes: deque[EpisodeStatistics] = deque(maxlen=_MAX_EPISODES)
+        self.episodes: deque[EpisodeStatistics] = deque(maxlen=MAX_EPISODES)
         self.is_satisfied: Callable[[], bool] = lambda: False
         self._finished_slots = finished
         self._reports = [*reports, *(child.reports for child in children)]
@@ -78,8 +79,8 @@ class Caller:
         ]
 
     def timers(self) -> list[Timer]:
-        """Do nothing at intervals."""
-        return []
+        """Look at the clock, which may be what the caller waits for."""
+        return [Timer(_LOOK_INTERVAL_S, self._look)]
 
     def gauges(self) -> dict[str, float]:
         """Measure how much waits for the caller."""

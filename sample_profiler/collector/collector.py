@@ -6,29 +6,28 @@ import atexit
 import logging
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
 
-from sample_profiler.collector.backends import CollectorBackend, SerialBackend
+from sample_profiler.collector.backends import CollectorBackend
 from sample_profiler.collector.batch import Batch
-from sample_profiler.collector.processes import ProcessBackend
+from sample_profiler.collector.layout import lay_out, make_local_backend
+from sample_profiler.collector.ray_backend import RayBackend
+from sample_profiler.collector.ray_cluster import import_ray
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.config import Config, parse_run_config
-from sample_profiler.config.seeds import draw_seed
-from sample_profiler.envs import EnvSpec, export_registration
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import PolicyNetwork
 from sample_profiler.profiling.captures.rollouts.captures import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.run.env_probe import probe_env
-from sample_profiler.run.layout.blueprint import Blueprint, choose_transport, frames_per_step, make_blueprint
+from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.run.layout.factories import make_model
-from sample_profiler.run.run import allow_processes, check_spaces, choose_device
+from sample_profiler.run.run import allow_processes, check_spaces
 from sample_profiler.runtime.processes.main_module import check_main_module
 
 __all__ = ["Collector"]
@@ -64,14 +63,14 @@ class Collector(CapturesRollouts):
 
     Args:
         cfg: what `parse_run_config` returns, or flags as on a command line; ``--serial_mode=True`` runs all workers in
-            this process, otherwise each has one of its own.
+            this process, otherwise each has one of its own; ``--backend=ray`` has them in actors of Ray.
         policy: whose weights are used; None makes the network of the configuration.
 
     Attributes:
         config: of the run.
         policy: the network whose weights `update_policy_weights_` publishes.
         policy_version: how often it has done so.
-        num_workers: number of rollout workers.
+        num_workers: number of rollout workers, those of all actors together.
 
     Raises:
         ConfigError: options that cannot be used, among them more than one policy.
@@ -84,21 +83,24 @@ class Collector(CapturesRollouts):
         if config.sampling.num_policies != 1:
             problem = f"--num_policies={config.sampling.num_policies}: a Collector samples for one policy: use 1"
             raise ConfigError([problem])
-        if not config.sampling.serial_mode:
+        is_remote = config.remote.backend == "ray"
+        if is_remote:
+            import_ray()  # before anything is made, and an environment tried
+        elif not config.sampling.serial_mode:
             check_main_module()
         env_spec = probe_env(config)
         check_spaces(config, env_spec)
-        allow_processes(config)
-        blueprint = _lay_out(config, env_spec)
+        if not is_remote:
+            allow_processes(config)
+        blueprint = lay_out(config, env_spec)
         self.policy_version = 0
-        self.num_workers = config.sampling.num_workers
+        self.num_workers = config.sampling.num_workers * (config.remote.ray_actors if is_remote else 1)
         self._run_folder = config.run.folder
         self._frames = 0
         self._frames_per_step = frames_per_step(config)
-        make_backend = SerialBackend if config.sampling.serial_mode else ProcessBackend
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are none of ours
             self.policy = _find_policy(blueprint, policy)
-            self._backend: CollectorBackend = make_backend(blueprint)
+            self._backend: CollectorBackend = (RayBackend if is_remote else make_local_backend)(blueprint)
         # Not as late as an object's own end at the exit of the interpreter: other libraries wait for processes there.
         self._finalizer = weakref.finalize(self, self._backend.shutdown)
         atexit.register(self._finalizer)
@@ -178,7 +180,7 @@ class Collector(CapturesRollouts):
     def set_profiling_enabled(self, is_enabled: bool) -> None:
         """Turn named ranges off or on again, in this process and in all workers, inference workers included."""
         set_profiling_enabled(is_enabled)
-        if not self.config.sampling.serial_mode:
+        if not self.config.sampling.serial_mode or self.config.remote.backend == "ray":
             self._call_components("set_profiling_enabled", dict.fromkeys(self._backend.components(), (is_enabled,)))
 
     def disable_profile(self) -> list[Path]:
@@ -220,21 +222,6 @@ class Collector(CapturesRollouts):
             if result.error is not None:
                 raise CommandError(f"{component}: {result.error}")
         return [results[component].value for component in arguments]
-
-
-def _lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
-    seed = config.run.seed if config.run.seed is not None else draw_seed()
-    # Here the flag says only whether there are `final_values`; what follows from them is the caller's affair.
-    loss = replace(config.loss, value_bootstrap=True)
-    return make_blueprint(
-        config=replace(config, run=replace(config.run, seed=seed), loss=loss),
-        seed=seed,
-        env_payload=export_registration(config.run.env),
-        env_spec=env_spec,
-        run_folder=config.run.folder,
-        device=choose_device(config),
-        transport=choose_transport(config.sampling),
-    )
 
 
 def _find_policy(blueprint: Blueprint, policy: PolicyNetwork | None) -> PolicyNetwork:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
@@ -26,11 +25,12 @@ from sample_profiler.components.messages import (
 )
 from sample_profiler.components.training.micro_batches import MicroBatches, recorded_steps
 from sample_profiler.components.training.progress import TrainingProgress
+from sample_profiler.components.training.rank_meetings import RankMeetings
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
+from sample_profiler.ppo.training_data import Chunks, MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
@@ -82,7 +82,7 @@ class LearnerOptions:
     """The parts of the configuration that concern a Learner.
 
     Attributes:
-        frames_per_step: what one agent step counts for.
+        frames_per_step: what one agent step counts for; of several ranks, one at each.
         micro_batch_steps: steps that go through the network's core at once.
         encoder_steps: steps that go through its encoder at once.
         first_step_patience_s: that is to be had with the first training step, if more than with others.
@@ -162,6 +162,9 @@ class Learner:
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
         self._pulse = Pulse(self.name, ports.reports)
+        self._meetings = RankMeetings(
+            trainer.ranks, policy, memory.counters, self._pulse, ports.reports, trainer.timing
+        )
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
             trainer,
@@ -185,7 +188,7 @@ class Learner:
 
     def gauges(self) -> dict[str, float]:
         """Measure what waits to be trained on, how old the latest of it was, and with how many threads it is done."""
-        return {
+        return self._meetings.gauges() | {
             "pending_trajectories": len(self._pending),
             POLICY_LAG: self._latest_lag,
             LEFT_OUT_SHARE: self._left_out_share,
@@ -222,6 +225,7 @@ class Learner:
         """
         if self._is_whole:
             self.progress.save()
+            self._meetings.take_leave()
         else:
             self.progress.save_best()
         device_clock.settle(self.timing)
@@ -233,7 +237,8 @@ class Learner:
             return
         dataset_slots = self._pending[: self._dataset_slots]
         del self._pending[: self._dataset_slots]
-        if self.progress.has_reached_target():  # others may still be learning in the same environments
+        # Else others may still be learning in the same environments.
+        if self._meetings.is_over(has_reached_target=self.progress.has_reached_target()):
             self._ports.trained.send(dataset_slots)
         else:
             self._train_on(dataset_slots)
@@ -276,9 +281,12 @@ class Learner:
         for _ in range(self._options.sampling.num_epochs):
             with self.timing.add_time("epoch_init"):
                 minibatches = self._draw_minibatches(dataset.num_chunks)
-            for chunks in minibatches:
+                drawn = [targets.of(address_of(chunks)) for chunks in minibatches]
+                moments = torch.stack([each.moments() for each in drawn])
+            self._trainer.ranks.add_up([moments])
+            for chunks, of_chunks, of_all in zip(minibatches, drawn, moments, strict=True):
                 self._beat()
-                self._train_minibatch(dataset, steps, targets.of(address_of(chunks)), chunks)
+                self._train_minibatch(dataset, steps, of_chunks.normalized(of_all), float(of_all[0]), chunks)
                 self._patience_s = 0.0
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
@@ -309,7 +317,8 @@ class Learner:
                 reason = f"the observations or rewards of all {num_spoiled} steps are not finite"
                 self._trainer.reject(reason, may_be_weights=False)
             if self._options.loss.normalize_returns:
-                model.returns_normalizer.update(returns[valid])
+                with self._trainer.ranks.adding_up(model.returns_normalizer):
+                    model.returns_normalizer.update(returns[valid])
                 returns = model.returns_normalizer.normalize(returns)
         return Targets(*map(dataset.by_chunk, (advantages, returns, valid.float())))
 
@@ -361,23 +370,23 @@ class Learner:
         latest = copy_last(self._memory.trajectories, self._latest_slots, self._trainer.device)
         return self._trainer.makes_usable_numbers(*latest)
 
-    def _draw_minibatches(self, num_chunks: int) -> list[npt.NDArray[np.int64]]:
+    def _draw_minibatches(self, num_chunks: int) -> list[Chunks]:
         order = np.arange(num_chunks)
         if self._options.sampling.shuffle_minibatches:
             self.progress.random.shuffle(order)
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
     def _train_minibatch(
-        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: npt.NDArray[np.int64]
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, num_valid: float, chunks: Chunks
     ) -> None:
-        """Take an optimizer step on some chunks, unless none of their steps counts; `targets` are of these alone."""
-        if num_valid := targets.num_valid():
+        """Take an optimizer step on some chunks, unless no step counts at any rank; `targets` are of these alone."""
+        if num_valid:
             micro_batches = self._micro_batches.of(dataset, steps, chunks)
-            pieces = targets.normalized().split(self._micro_batches.chunks_at_once)
+            pieces = targets.split(self._micro_batches.chunks_at_once)
             self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
 
     def _sample(
-        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: npt.NDArray[np.int64]
+        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: Chunks
     ) -> Iterator[tuple[MicroBatch, torch.Tensor]]:
         return self._micro_batches.sample(dataset, steps, targets.valid, chunks, self._trainer.num_steps)
 
@@ -390,12 +399,13 @@ class Learner:
         active = ~dataset.inactive.flatten()
         leaves_some_out = not active.all()
         first = 0
-        for observations in self._micro_batches.observations(dataset, np.arange(dataset.num_chunks)):
-            behind = first + len(next(iter(observations.values())))
-            if leaves_some_out:
-                observations = {key: values[active[first:behind]] for key, values in observations.items()}
-            self._trainer.model.update_normalizer(observations)
-            first = behind
+        with self._trainer.ranks.adding_up(self._trainer.model.observation_normalizer):
+            for observations in self._micro_batches.observations(dataset, np.arange(dataset.num_chunks)):
+                behind = first + len(next(iter(observations.values())))
+                if leaves_some_out:
+                    observations = {key: values[active[first:behind]] for key, values in observations.items()}
+                self._trainer.model.update_normalizer(observations)
+                first = behind
 
     @profile_range("Learner.publish")
     def _publish(self) -> None:

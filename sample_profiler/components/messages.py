@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.shared_memory import SharedArrays
 from sample_profiler.storage.goal_times import GoalTimes
 
 __all__ = [
     *("MESSAGE_TYPES", "CheckpointSaved", "ComponentSummaries", "Counters", "EpisodeStatistics", "EpisodesFinished"),
-    *("EvaluationFinished", "Started", "Stopped", "Stopping", "TargetReached", "TrainingStatistics", "TrainingStep"),
-    "WeightsPublished",
+    *("EvaluationFinished", "RankEnded", "Started", "Stopped", "Stopping", "TargetReached", "TrainingStatistics"),
+    *("TrainingStep", "WeightsPublished"),
 ]
 
 
@@ -102,6 +103,24 @@ class TargetReached:
     """
 
     policy: int
+
+
+@dataclass(frozen=True)
+class RankEnded:
+    """A Learner has heard that another rank, which trains the same policy, does not any more.
+
+    Attributes:
+        policy: that it trains.
+        rank: the other one.
+        was_interrupted: whether its user ended it; else it has come as far as it is to go.
+    """
+
+    policy: int
+    rank: int
+    was_interrupted: bool
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} {'was interrupted' if self.was_interrupted else 'has come to its end'}"
 
 
 @dataclass(frozen=True)
@@ -206,7 +225,8 @@ class Stopped:
 
     Attributes:
         component: which.
-        failure: why it, or the run, failed; empty: it ended in order.
+        failure: why it, or the run, failed; empty: it ended in order, or with a run that was interrupted before it had
+            begun.
     """
 
     component: str
@@ -250,11 +270,22 @@ class Counters:
                 "latest_metrics": ((num_policies, num_averaged), np.float64),
                 "num_metrics": ((num_policies,), np.int64),
                 "lag": ((num_policies, 3), np.float64),
+                "end_state": ((1,), np.int64),
             }
         )
         self.goal_times = GoalTimes(goals, num_policies)
         self._name_arrays()
         self.metric[:] = np.nan
+
+    @property
+    def end_state(self) -> RankState:
+        """Why the run ends, as the Runner knows it; before that, as if it had come as far as it is to go."""
+        return max(RankState.DONE, RankState(int(self._arrays["end_state"][0])))
+
+    def note_end(self, state: RankState) -> None:
+        """Note why the run ends, the first time."""
+        if not self._arrays["end_state"][0]:
+            self._arrays["end_state"][0] = state
 
     def add_metric(self, policy: int, value: float) -> None:
         """Add `save_best_metric` of one more episode."""

@@ -15,6 +15,7 @@ from sample_profiler.config.parts import (
     ObservationOptions,
     OptimizerOptions,
     ProfilingOptions,
+    RemoteOptions,
     RunOptions,
     SamplingOptions,
     SavingOptions,
@@ -53,6 +54,7 @@ class Config:
     evaluation: TrainingEvaluationOptions
     model: ModelOptions
     environment: EnvironmentOptions
+    remote: RemoteOptions
     extra_parts: tuple[Any, ...] = ()
     origins: dict[str, Origin] = field(default_factory=dict)
 
@@ -111,6 +113,7 @@ CORE_PARTS: dict[str, type] = {
     "evaluation": TrainingEvaluationOptions,
     "model": ModelOptions,
     "environment": EnvironmentOptions,
+    "remote": RemoteOptions,
 }
 """The parts every configuration has, by their attribute of :class:`Config`."""
 

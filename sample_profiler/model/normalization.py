@@ -7,8 +7,9 @@ by tensor or through shared memory, has coefficients that belong to the weights;
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -22,7 +23,7 @@ from sample_profiler.config import ObservationOptions
 from sample_profiler.model.kernels.kernels import scale, sum_bytes
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
-__all__ = ["ObservationNormalizer", "RunningMeanStd"]
+__all__ = ["ObservationNormalizer", "RunningMeanStd", "added_up"]
 
 CLIP = 5.0
 """Normalized values are kept within plus or minus this many standard deviations."""
@@ -93,6 +94,18 @@ class RunningMeanStd(nn.Module):
         self.variance.copy_(squares / total)
         self.count.copy_(total)
 
+    def sums(self) -> Tensor:
+        """Return how many samples there were, their sum and that of their squares, ``[3, *shape]`` float64."""
+        squares = self.variance + self.mean.square()
+        return torch.stack([torch.ones_like(squares), self.mean, squares]) * self.count
+
+    def take_sums(self, sums: Tensor) -> None:
+        """Become the statistics of samples with these sums, ``[3, *shape]``."""
+        _, mean, squares = sums / sums[0]
+        self.mean.copy_(mean)
+        self.variance.copy_((squares - mean.square()).clamp_min(0))
+        self.count.copy_(sums[0].flatten()[0])
+
     def normalize(self, samples: Tensor) -> Tensor:
         """Return samples ``[..., *shape]`` in standard deviations from the mean, clipped, float32."""
         return ((samples - self.mean.float()) / self.stddev.float()).clamp(-CLIP, CLIP)
@@ -100,6 +113,26 @@ class RunningMeanStd(nn.Module):
     def denormalize(self, samples: Tensor) -> Tensor:
         """Return the values that normalized samples ``[..., *shape]`` stand for, float32."""
         return torch.addcmul(self.mean.float(), samples.clamp(-CLIP, CLIP), self.stddev.float())
+
+
+@contextlib.contextmanager
+def added_up(normalizer: nn.Module, add_up: Callable[[Sequence[Tensor]], None]) -> Iterator[None]:
+    """Let samples that are taken into account meanwhile count at others, too, and theirs here.
+
+    Args:
+        normalizer: Has the statistics; all of them were the same before.
+        add_up: Replaces tensors by their sums over all.
+    """
+    statistics = [module for module in normalizer.modules() if isinstance(module, RunningMeanStd)]
+    before = [each.sums() for each in statistics]
+    yield
+    added = [each.sums() - earlier for each, earlier in zip(statistics, before, strict=True)]
+    add_up(added)
+    for each, earlier, more in zip(statistics, before, added, strict=True):
+        each.take_sums(earlier + more)
+    for module in normalizer.modules():
+        if isinstance(module, _AffineEntry):
+            module.derive_coefficients()
 
 
 class ObservationNormalizer(nn.Module):
@@ -159,7 +192,7 @@ class _AffineEntry(nn.Module):
         self._is_identity = not is_running and subtract == 0 and scale == 1
         self.register_buffer("factor", torch.ones(shape if is_running else ()))
         self.register_buffer("offset", torch.zeros(shape if is_running else ()))
-        self._derive_coefficients()
+        self.derive_coefficients()
         # The options may have changed since a checkpoint was written.
         self.register_load_state_dict_post_hook(_derive_coefficients_again)  # type: ignore[no-untyped-call]
 
@@ -187,10 +220,10 @@ class _AffineEntry(nn.Module):
             return
         mean, variance = _moments(values)
         self.statistics.merge((mean - self._subtract) / self._scale, variance / self._scale**2, len(values))
-        self._derive_coefficients()
+        self.derive_coefficients()
 
     @torch.no_grad()
-    def _derive_coefficients(self) -> None:
+    def derive_coefficients(self) -> None:
         """Fold ((x - subtract) / scale - mean) / stddev into factor and offset."""
         if self.statistics is None:
             self.factor.fill_(1 / self._scale)
@@ -202,7 +235,7 @@ class _AffineEntry(nn.Module):
 
 
 def _derive_coefficients_again(entry: _AffineEntry, _: object) -> None:
-    entry._derive_coefficients()
+    entry.derive_coefficients()
 
 
 class _OneHotEntry(nn.Module):

@@ -18,6 +18,7 @@ from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.named_moments import indexed_state
 from sample_profiler.ppo.optimizers import FusedAdam
+from sample_profiler.ppo.ranks import Ranks
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
@@ -95,10 +96,12 @@ class Trainer:
         options: how it is trained.
         device: where the network runs.
         timing: where the blocks of a training step are recorded.
+        ranks: who trains the same network on other steps.
 
     Attributes:
         num_steps: optimizer steps so far; the version of the weights.
         timing: where the blocks of a training step are recorded.
+        ranks: who trains the same network on other steps.
     """
 
     def __init__(
@@ -109,8 +112,10 @@ class Trainer:
         options: TrainerOptions,
         device: torch.device,
         timing: Timing,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model = model
+        self.ranks = ranks or Ranks()
         self.device = device
         self.num_steps = 0
         self.timing = timing
@@ -143,7 +148,7 @@ class Trainer:
 
         Args:
             micro_batches: the minibatch in pieces, with advantages that are normalized over all of it.
-            num_valid: steps of the whole minibatch that count; the losses are means over them.
+            num_valid: steps of the whole minibatch, of all ranks, that count; the losses are means over them.
         """
         timing = self.timing
         with timing.add_time("minibatch_init"):
@@ -158,6 +163,7 @@ class Trainer:
             with timing.add_time("update"), timing.add_time("backward", device=True):
                 self._backward(loss, heads, joined)
         with timing.add_time("update"):
+            self._add_up_gradients(sums)
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
                 self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
@@ -211,6 +217,14 @@ class Trainer:
             return
         gradients = torch.split(joined.grad, [len(head) for head in heads])
         _GoOn.apply(gradients, *heads).backward()  # type: ignore[no-untyped-call]
+
+    def _add_up_gradients(self, sums: _Sums) -> None:
+        """Let gradients, and statistics, be those of the minibatches of all ranks: in one message."""
+        if self.ranks.size > 1:  # others may have gradients where this one has none
+            for parameter in self._parameters:
+                parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        self.ranks.add_up([*gradients, *sums.values.values()])
 
     @profile_range("Trainer.step_optimizer")
     def _step_optimizer(self) -> None:
@@ -329,16 +343,17 @@ class Trainer:
         What a forward pass sees before its optimizer step is no measure of that: where each dataset is trained on once,
         it is the policy that acted.
         """
-        terms, num_valid = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        sums = torch.zeros(2, device=self.device)  # of the divergence, and of steps that count
         with self._as_it_acts():
             for batch, valid in sample:
                 with computing_in(self._precision, self.device):
                     heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
                 now, _ = self._forward(torch.cat(heads), batch)
                 then = self.model.action_distribution(batch.steps.flat().action_parameters)
-                terms += losses.kl_loss(then, now, valid.flatten())
-                num_valid += valid.sum()
-        return float(terms / num_valid)
+                sums[0] += losses.kl_loss(then, now, valid.flatten())
+                sums[1] += valid.sum()
+        self.ranks.add_up([sums])
+        return float(sums[0] / sums[1])
 
     @contextlib.contextmanager
     def _as_it_acts(self) -> Iterator[None]:

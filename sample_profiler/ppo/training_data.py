@@ -5,6 +5,7 @@ All tensors are of C *chunks* of R = `recurrence` steps, `[C, R, ...]`: of a dat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
@@ -13,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = ["MicroBatch", "RecordedSteps", "Targets"]
+__all__ = ["Chunks", "MicroBatch", "RecordedSteps", "Targets"]
 
 Chunks = npt.NDArray[np.int64]
+"""Numbers of chunks."""
 
 _MIN_STDDEV = 1e-7
 _Self = TypeVar("_Self", bound="_Columns")
@@ -69,17 +71,23 @@ class Targets(_Columns):
     returns: torch.Tensor
     valid: torch.Tensor
 
-    def num_valid(self) -> float:
-        """Count the steps that count."""
-        return float(self.valid.sum())
+    def moments(self) -> torch.Tensor:
+        """Return how many steps count, and the sums of their advantages and of the squares of these, `[3]` float64."""
+        advantages = self.advantages.double() * self.valid
+        return torch.stack([self.valid.double().sum(), advantages.sum(), advantages.square().sum()])
 
-    def normalized(self) -> Targets:
-        """Return the same with advantages of zero mean and unit standard deviation over the steps that count."""
-        selected = self.advantages[self.valid > 0]
-        if selected.numel() < 2:
+    def normalized(self, moments: torch.Tensor) -> Targets:
+        """Return the same with advantages of zero mean and unit standard deviation.
+
+        Args:
+            moments: of all the steps over which that is to be so, these and maybe others, as `moments` returns them.
+        """
+        num, total, squares = moments.tolist()
+        if num < 2:
             return replace(self, advantages=torch.zeros_like(self.advantages))
-        stddev, mean = torch.std_mean(selected)
-        return replace(self, advantages=(self.advantages - mean) / stddev.clamp_min(_MIN_STDDEV))
+        mean = total / num
+        stddev = math.sqrt(max(0.0, (squares - num * mean * mean) / (num - 1)))
+        return replace(self, advantages=(self.advantages - mean) / max(stddev, _MIN_STDDEV))
 
     def split(self, num_chunks: int) -> Iterator[Targets]:
         """Yield them in pieces of so many chunks; the last may have fewer."""

@@ -23,6 +23,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.runtime.loop.event_loop import Input, PipeWaiter, Timer
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
+from sample_profiler.runtime.machine.libraries import let_idle_threads_sleep
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
@@ -145,6 +146,7 @@ class _LocalProbe:
     """Tries the environment where it will run: in the only process of a serial run."""
 
     def __init__(self, config: Config, *, takes_step: bool) -> None:
+        let_idle_threads_sleep()
         import torch  # noqa: F401 (a serial run needs it: its settings are noted before the environment changes them)
 
         self.settings: ProcessSettings | None = ProcessSettings()

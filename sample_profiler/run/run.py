@@ -44,6 +44,7 @@ from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
 from sample_profiler.runtime.machine.open_files import allow_open_files
+from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal, signals_calling
@@ -219,6 +220,7 @@ def execute_run(
     started_ns: int | None = None,
     probe: EnvProbe | None = None,
     components: Sequence[RunComponent] = (),
+    place: RankPlace = ALONE,
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -231,6 +233,7 @@ def execute_run(
         started_ns: when the run began, on the clock of blocks; its recordings count from there. None: now.
         probe: of the environment, which is still being closed while the run begins. None: that is over.
         components: of the user's own.
+        place: of this run among those that train the same policies.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
@@ -242,6 +245,7 @@ def execute_run(
         run_folder=run_folder,
         device=device,
         transport=choose_transport(config.sampling),
+        place=place,
     )
     _log_layout(blueprint, seed)
     records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)
@@ -364,7 +368,13 @@ def _make_result(
         "elapsed_s": statistics.elapsed_s,
     }
     goals = runner.goals.report()
-    told = {"reason": runner.reason, "failure": None if failure is None else failure.message, **goals.facts}
+    plan, trajectories = blueprint.plan, blueprint.trajectories
+    sizes = {
+        "dataset_bytes": trajectories.num_bytes * plan.dataset_slots // max(1, plan.num_slots),
+        "weights_bytes": blueprint.weights[0].num_bytes,
+        "num_ranks": blueprint.place.size,
+    }
+    told = {"reason": runner.reason, "failure": None if failure is None else failure.message, **goals.facts, **sizes}
     return RunResult(
         failure=failure,
         reason=runner.reason,

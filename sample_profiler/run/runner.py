@@ -18,6 +18,7 @@ from sample_profiler.components.messages import (
     Counters,
     EpisodesFinished,
     EvaluationFinished,
+    RankEnded,
     TargetReached,
     TrainingStatistics,
 )
@@ -42,6 +43,7 @@ from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.machine.machine_use import MachineUse
+from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
@@ -260,6 +262,7 @@ class Runner(AsksComponents, HasSignals):
 
     def interrupt(self, reason: str) -> None:
         """End the run early, on behalf of its user."""
+        self.counters.note_end(RankState.INTERRUPTED)
         self.is_interrupted = True
         self._end(reason)
 
@@ -283,6 +286,8 @@ class Runner(AsksComponents, HasSignals):
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
                         self._end(self.goals.reached_before() or _TRAINED)
+                case RankEnded():
+                    (self.interrupt if report.was_interrupted else self._end)(str(report))
                 case Failure():
                     if self.reason:
                         self.ends.note_failed([report.component])
@@ -315,6 +320,7 @@ class Runner(AsksComponents, HasSignals):
 
     def fail(self, failure: Failure) -> None:
         """End the run because of a failure; the first one counts, later ones are often its consequences."""
+        self.counters.note_end(RankState.FAILED)
         self._failure_log.write(failure)
         self.ends.note_failed([failure.component])
         if self.failure is None:
@@ -331,6 +337,7 @@ class Runner(AsksComponents, HasSignals):
     def _end(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason
+            self.counters.note_end(RankState.DONE)
         self._links.loop.stop()
 
     def _on_exits(self, processes: list[Child]) -> None:

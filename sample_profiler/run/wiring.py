@@ -147,6 +147,8 @@ class ParallelWiring:
             elif not self.runner.ends.knows(child.name):
                 missed[child.name] = f"its process {child.describe_exit()} before it had finished"
         self.runner.ends.miss(missed)
+        for child in self._supervisor.children:  # those, too, that had not begun, or could not tell of their end
+            self.runner.extensions.note_end(child.name)
 
     def _end_beginners(self) -> list[Child]:
         """Kill components that still load their libraries or make their environments, and return them.

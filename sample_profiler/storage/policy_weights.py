@@ -43,6 +43,11 @@ class PolicyWeights:
         finished = int(self._counters[_FINISHED])
         return int(self._header["versions"][finished % _NUM_COPIES]) if finished else -1
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of a copy; 0 while none have been published."""
+        return int(self._counters[_NUM_BYTES])
+
     @profile_range("PolicyWeights.publish")
     def publish(self, state: Mapping[str, torch.Tensor], version: int) -> None:
         """Make `state` what inference uses from now on. Only the Learner of this policy calls this.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,23 @@ def test_complete_runs_are_not_made_again(compare, tmp_path, capsys):
 def test_a_run_that_fails_ends_the_comparison_with_its_last_words(compare, capsys):
     assert compare("--speed=1000", "--speed=none") == 2
     assert "ended with status 1:\nthis cannot be trained" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["nope"], "the training command cannot be started: nope: No such file or directory: give one"),
+        (["/"], "the training command cannot be started: /: Permission denied: give one"),
+        (["--output", "/proc/none", "nope"], "/proc/none: No such file or directory"),
+        (["--output", "file", "nope"], "file: Not a directory"),
+    ],
+)
+def test_what_cannot_be_started_or_written_is_told_in_a_line(tmp_path, monkeypatch, words, reason, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert main(["compare", "--runs=1", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"sample-profiler compare: {reason}"), line
 
 
 def test_a_block_that_is_not_there_is_told_after_one_pair_with_those_that_are(compare, tmp_path, capsys):

@@ -58,10 +58,6 @@ def test_status_once_and_again_and_again(asked):
         (["capture", "run", "--seconds", "nan"], "'nan': give a number"),
         (["capture", "run", "--seconds", "inf"], "'inf': give a number"),
         (["capture", "run", "--seconds", "five"], "'five': give a number"),
-        (
-            ["capture", "run", "--components", "rolout"],
-            "rollout, inference, learner, batcher, evaluator, runner",
-        ),
         (["capture", "run", "--components", ","], "give some of rollout"),
         (["capture", "run", "--workers", "one"], "'one': give numbers of rollout workers from 0 on"),
         (["capture", "run", "--workers", ""], "give numbers of rollout workers"),

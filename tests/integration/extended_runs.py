@@ -40,6 +40,9 @@ class Reporter(RunComponent):
 
     def on_start(self):
         self.heard = {}
+        while os.environ.get("STARTS_FOREVER"):
+            self.run.beat()
+            time.sleep(0.1)
 
     def commands(self):
         return {"fail": self.fail}
@@ -69,7 +72,8 @@ class Watching(RunObserver):
         self.told = []
 
     def on_connect_components(self, runner):
-        for name in ("Learner_0", runner.signals.started.sender):
+        own = ["Reporter"] if os.environ["WHICH"] == "reporter" else []
+        for name in ("Learner_0", *own, runner.signals.started.sender):
             for signal in (runner.component(name).started, runner.component(name).stopped):
                 signal.connect(self.hear)
         runner.signals.evaluation_finished.connect(self.hear)

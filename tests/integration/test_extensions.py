@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
-from harness.runs import run
+from harness.runs import command, run, running
 from sample_profiler import enjoy
+from sample_profiler.cli.main import main
 from sample_profiler.profiling import read_session
 from tests.integration import extended_runs as extended_runs  # registers the environments for `enjoy`
 from tests.integration.test_evaluation import read_scalars
@@ -40,12 +42,42 @@ def test_a_component_of_ones_own_hears_signals_and_is_recorded_as_all_others_are
     assert heard["CheckpointSaved"] >= 1 and heard["EpisodesFinished"] >= 1
     assert heard["Started"] == heard["Stopping"] == 1, "those of the Runner"
     told = heard_in(result.stdout, "TOLD")
-    assert told == ["Started Runner", "Started Learner_0", "Stopped Learner_0", "Stopped Runner"]
+    assert sorted(told[:3]) == ["Started Learner_0", "Started Reporter", "Started Runner"]
+    assert (sorted(told[3:5]), told[5:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
     assert "Reporter profile tree view:" in result.stdout
     assert re.search(r"^\S*Reporter +[\d.]+ s ", result.stdout, re.MULTILINE), "its row in the accounts"
     (tree,) = (p.trees["Reporter"] for p in read_session(tmp_path / "run").processes if "Reporter" in p.trees)
     assert "training_step" in {key for child in tree.children.values() for key in child.block_keys()}
     assert ("Started Reporter as process" in result.stdout) is not serial
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_the_end_of_one_that_had_not_begun_is_told_and_never_its_start(number: int, tmp_path: Path) -> None:
+    flags = (*TINY, "--train_for_seconds=90", "--save_every_sec=1")
+    words = command("tests.integration.extended_runs", *flags, folder=tmp_path)
+    own = {"WHICH": "reporter", "STARTS_FOREVER": "1"}
+    with running(words, tmp_path / "output.txt", tmp_path / "run", **own) as live:
+        live.wait_until_training()
+        live.process.send_signal(number)
+        assert live.wait(30) == 128 + number, live.output
+        assert live.left_over() == []
+    assert "Ended before they had begun: Reporter" in live.output
+    told = heard_in(live.output, "TOLD")
+    assert sorted(told[:2]) == ["Started Learner_0", "Started Runner"]
+    assert (sorted(told[2:4]), told[4:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
+
+
+def test_one_is_captured_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = (*TINY, "--train_for_seconds=90", "--save_every_sec=1")
+    words = command("tests.integration.extended_runs", *flags, folder=tmp_path)
+    with running(words, tmp_path / "output.txt", tmp_path / "run", WHICH="reporter") as live:
+        live.wait_until_training()
+        for tool, told in {"timeline": r"blocks of Reporter\n", "cprofile": r"\n  Reporter  1\.\d s\n"}.items():
+            words = ["capture", str(live.folder), f"--tool={tool}", "--seconds=1", "--components"]
+            assert main([*words, "Reporter"]) == 0, capsys.readouterr().err
+            assert re.search(told, capsys.readouterr().out), tool
+            assert main([*words, "reporter"]) == 2
+            assert re.search("unknown components reporter; .* the run has .*Reporter", capsys.readouterr().err), tool
 
 
 @WIRINGS

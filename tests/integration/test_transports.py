@@ -13,7 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.runs import CARTPOLE, COLLECTED, SMALL, left_shared_memory, live_run, run, unused_shared_memory
+from harness.runs import (
+    CARTPOLE,
+    COLLECTED,
+    SMALL,
+    command,
+    left_shared_memory,
+    live_run,
+    run,
+    running,
+    unused_shared_memory,
+)
 
 SCRIPT = Path(__file__).with_name("holding_runs.py")
 HOLDING = ("--env=holding", "--num_workers=2", "--num_envs_per_worker=2", *SMALL, "--use_rnn=False", "--transport=fifo")
@@ -53,16 +63,35 @@ def test_a_run_ends_with_the_same_trees_whatever_its_messages_travel_through(
     assert tree_names(result.stdout) == {*OF_ALL, *TREES.get(mode, OF_ONE_POLICY)}
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_every_process_has_queues_mapped_and_a_signal_ends_the_run_with_all_trees(number: int, tmp_path: Path) -> None:
+    before = unused_shared_memory()
+    flags = (*SMALL, "--num_workers=2", "--num_envs_per_worker=2", "--transport=fifo", "--train_for_seconds=100")
+    words = command(
+        "tests.integration.extended_runs", *flags, "--eval_every_steps=500", "--save_every_sec=1", folder=tmp_path
+    )
+    with running(words, tmp_path / "output.txt", tmp_path / "run", WHICH="reporter") as live:
+        live.wait_until_training()
+        components = ["Runner", *re.findall(r"Started (\S+) as process", live.output)]
+        assert {"Reporter", "Evaluator_0", "InferenceWorker_p0-w0", "RolloutWorker_w1"} < set(components)
+        for component in components:
+            mapped = {Path(area.path.split(" ")[0]).name for area in live.find(component).memory_maps(grouped=False)}
+            assert any(name.startswith("faster_fifo") for name in mapped), component
+            assert any(name.startswith("pym-") for name in mapped), component
+        live.process.send_signal(number)
+        assert live.wait(30) == 128 + number, live.output
+        assert live.left_over() == []
+    assert left_shared_memory(before) == set()
+    trees = {name.replace(" ", "_") for name in tree_names(live.output)}
+    assert trees == set(components), live.output
+
+
 def test_killed_workers_are_replaced_and_the_run_ends_in_order(tmp_path: Path) -> None:
     before = unused_shared_memory()
     with live_run(
         *CARTPOLE, *SMALL, "--transport=fifo", "--save_every_sec=1", "--train_for_seconds=100", folder=tmp_path
     ) as live:
         live.wait_until_training()
-        for component in ("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0"):
-            mapped = {Path(area.path.split(" ")[0]).name for area in live.find(component).memory_maps(grouped=False)}
-            assert any(name.startswith("faster_fifo") for name in mapped), component
-            assert any(name.startswith("pym-") for name in mapped), component
         for number in range(1, 4):
             pids = re.findall(r"Started RolloutWorker_w0 as process (\d+)", live.output)
             psutil.Process(int(pids[-1])).kill()

@@ -85,7 +85,7 @@ def make_data() -> Data:
 
 def cut(data: Data, sizes: list[int]) -> list[tuple[MicroBatch, Targets]]:
     """Cut a minibatch into micro-batches of so many chunks, whose observations come one chunk at a time."""
-    targets = data.targets.normalized()
+    targets = data.targets.normalized(data.targets.moments())
     batches, start = [], 0
     for size in sizes:
         chunks = np.arange(start, start + size)
@@ -103,7 +103,7 @@ def gradient(model: ActorCritic) -> torch.Tensor:
 @pytest.mark.parametrize("flags", [(), ("--kl_loss_coeff=0.3", "--exploration_loss=symmetric_kl")])
 def test_pieces_add_up_to_the_gradient_of_the_minibatch(sizes: list[int], flags: tuple[str, ...]) -> None:
     data = make_data()
-    num_valid = data.targets.num_valid()
+    num_valid = float(data.targets.moments()[0])
     gradients = []
     for pieces in ([NUM_CHUNKS], sizes):
         trainer = make_trainer(make_config(*flags))
@@ -118,10 +118,16 @@ def test_gradient_is_that_of_the_loss_written_out() -> None:
     trainer = make_trainer(config)
     model = copy.deepcopy(trainer.model)
     data = make_data()
-    num_valid = data.targets.num_valid()
+    num_valid = float(data.targets.moments()[0])
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), num_valid)
 
-    steps, targets, state, logits, values = data.steps, data.targets.normalized(), data.states, [], []
+    steps, targets, state, logits, values = (
+        data.steps,
+        data.targets.normalized(data.targets.moments()),
+        data.states,
+        [],
+        [],
+    )
     # Step by step through the network, and the formulas of the PPO paper with the lower bound 1 / (1 + e).
     for step in range(LENGTH):
         state = state * (~steps.starts_episode[:, step])[:, None]
@@ -147,7 +153,7 @@ def test_clipping_limits_the_norm_of_all_gradients_together() -> None:
     trainer = make_trainer(make_config())
     trainer._max_grad_norm = 0.01
     data = make_data()
-    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     assert float(gradient(trainer.model).norm()) == pytest.approx(0.01, rel=1e-3)
     assert trainer.statistics()["train/grad_norm"] > 0.01
 
@@ -157,14 +163,14 @@ def test_training_does_without_the_libraries_of_torchs_compiler(monkeypatch: pyt
         monkeypatch.setitem(sys.modules, name, None)  # importing it is an error; it took part of a second of each start
     data, trainer = make_data(), make_trainer(make_config())
 
-    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
 
     assert trainer.num_steps == 1
 
 
 def test_state_dict_continues_where_it_was_taken() -> None:
     data = make_data()
-    num_valid = data.targets.num_valid()
+    num_valid = float(data.targets.moments()[0])
     trainer = make_trainer(make_config())
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), num_valid)
     other = make_trainer(make_config())
@@ -178,7 +184,7 @@ def test_state_dict_continues_where_it_was_taken() -> None:
 
 def test_normalized_advantages_have_zero_mean_and_unit_deviation_over_valid_steps() -> None:
     data = make_data()
-    normalized = data.targets.normalized().advantages[data.targets.valid > 0]
+    normalized = data.targets.normalized(data.targets.moments()).advantages[data.targets.valid > 0]
     assert float(normalized.mean()) == pytest.approx(0, abs=1e-6)
     assert float(normalized.std()) == pytest.approx(1, abs=1e-5)
 
@@ -191,7 +197,7 @@ def test_options_for_speed_take_the_same_step_within_their_rounding(
     with contextlib.suppress(ImportError):  # its thread would outlive the test
         monkeypatch.setattr(importlib.import_module("tqdm").tqdm, "monitor_interval", 0)
     data = make_data()
-    num_valid = data.targets.num_valid()
+    num_valid = float(data.targets.moments()[0])
     gradients = []
     for flags in ((), (flag,)):
         trainer = make_trainer(make_config(*flags))

@@ -63,7 +63,10 @@ def add_parser(commands: Commands) -> None:
         "--tool", choices=CAPTURE_TOOLS, default=TIMELINE, metavar="TOOL", help="see below; default: timeline"
     )
     parser.add_argument(
-        "--components", type=_as_kinds, metavar="KIND,KIND", help=f"of {', '.join(KINDS)}; default: all"
+        "--components",
+        type=_as_components,
+        metavar="NAME,NAME",
+        help=f"of {', '.join(KINDS)}, and names such as Learner_0, also of components of your own; default: all",
     )
     parser.add_argument("--workers", type=_as_indices, metavar="N,N", help="of the rollout workers, only these")
     parser.add_argument("--seconds", type=as_seconds, default=5.0, help="how long, at most 3600; default: 5")
@@ -80,11 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _as_kinds(text: str) -> list[str]:
-    kinds = as_names(text)
-    if not kinds or set(kinds) - set(KINDS):
-        raise argparse.ArgumentTypeError(f"{text!r}: give some of {', '.join(KINDS)}, separated by commas")
-    return list(dict.fromkeys(kinds))
+def _as_components(text: str) -> list[str]:
+    names = as_names(text)  # which names there are, the run knows
+    if not names:
+        kinds = ", ".join(KINDS)
+        raise argparse.ArgumentTypeError(f"{text!r}: give some of {kinds}, or names of components, separated by commas")
+    return list(dict.fromkeys(names))
 
 
 def _as_indices(text: str) -> list[int]:

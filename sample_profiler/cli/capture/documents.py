@@ -81,7 +81,7 @@ def write_timeline(
     if obstacle := describe_obstacle(run_dir, session):
         raise CaptureError(obstacle)
     components = [component for record in session.processes for component in record.components]
-    chosen = choose_components(components, request.kinds, request.workers)
+    chosen = choose_components(components, request.components, request.workers)
     output.parent.mkdir(parents=True, exist_ok=True)
     timeline = capture_timeline(
         run_dir,

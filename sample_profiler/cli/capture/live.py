@@ -38,13 +38,13 @@ class CaptureRequest:
 
     Attributes:
         tool: `timeline`, or one of `captures.TOOLS`.
-        kinds: of components, from `selection.KINDS`; None: all.
+        components: kinds, of `selection.KINDS`, and names; None: all.
         workers: rollout workers by index; None: all.
         seconds: how long.
     """
 
     tool: str
-    kinds: Sequence[str] | None
+    components: Sequence[str] | None
     workers: Sequence[int] | None
     seconds: float
 
@@ -118,7 +118,7 @@ def capture_live(
                     "do": "capture",
                     "tool": request.tool,
                     "seconds": request.seconds,
-                    "components": None if request.kinds is None else list(request.kinds),
+                    "components": None if request.components is None else list(request.components),
                     "workers": None if request.workers is None else list(request.workers),
                 }
             )

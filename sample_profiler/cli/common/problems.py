@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from sample_profiler.errors import UsageError
 from sample_profiler.profiling.tree.render import printable_text
 
-__all__ = ["files_told_of", "note"]
+__all__ = ["describe_os_error", "files_told_of", "note"]
 
 
 def note(text: str) -> None:
     """Print on standard error: what went wrong, or what is to be known of what standard output says."""
     print(printable_text(text), file=sys.stderr, flush=True)
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the system refuses, and of which file if it says so."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 @contextlib.contextmanager
@@ -29,4 +35,4 @@ def files_told_of() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+        raise UsageError(describe_os_error(error)) from error

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sample_profiler.cli.common.problems import describe_os_error
 from sample_profiler.cli.common.program import Program
 from sample_profiler.cli.playing.playing import find_problems_of_run, load_played, told
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import ManyEpisodesOptions
 from sample_profiler.config.seeds import draw_seed
 from sample_profiler.errors import ConfigError
-from sample_profiler.files import expand_home, make_folder, written_whole
+from sample_profiler.files import expand_home, try_to_write, written_whole
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.many_episodes import ManyEpisodes, NumberedEpisode, play_many
 from sample_profiler.run_folder import RunFolder
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sample_profiler.components.evaluation import PlayedEpisode
 
 __all__ = ["evaluate_as_told"]
+
+_ENDINGS = (".csv", ".json")
 
 
 def evaluate_as_told(program: Program, episodes: list[PlayedEpisode]) -> int:
@@ -49,6 +52,7 @@ def _evaluate(program: Program, episodes: list[PlayedEpisode]) -> None:
     check_main_module()
     if problems := find_problems_of_run(config, options.policy_index):
         raise ConfigError(problems)
+    results = _find_place_of_results(config)
     spec = probe_env(config)
     state, path = load_played(config, spec, options.policy_index)
     many = ManyEpisodes(
@@ -67,19 +71,35 @@ def _evaluate(program: Program, episodes: list[PlayedEpisode]) -> None:
         reward, frames = played.episode.reward, played.episode.num_frames
         print(f"Episode {len(episodes)}: reward {reward:.3f}, {frames:,} frames", flush=True)
 
-    _write(config, many, play_many(many, tell))
+    _write(config, many, play_many(many, tell), results)
 
 
-def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode]) -> None:
-    """Write the results; they come in the same order whichever episode was over first."""
+def _find_place_of_results(config: Config) -> Path:
+    """Return what the files of the results are called, without their endings.
+
+    Raises:
+        ConfigError: they cannot be written; nobody shall play for hours for that.
+    """
     options = config.part(ManyEpisodesOptions)
     folder = config.run.folder
     if options.eval_folder:
         folder = expand_home(options.eval_folder, "--eval_folder", ConfigError).absolute()
-        make_folder(folder)
-    rows = [_row_of(number, each) for number, each in enumerate(played)]
     path = RunFolder(folder).evaluation(options.policy_index)
-    _write_table(rows, path.with_suffix(".csv"))
+    try:
+        for ending in _ENDINGS:
+            try_to_write(path.with_suffix(ending))
+    except OSError as error:
+        problem = f"the results cannot be written: {describe_os_error(error)}: give an --eval_folder where they can"
+        raise ConfigError([problem]) from error
+    return path
+
+
+def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode], path: Path) -> None:
+    """Write the results; they come in the same order whichever episode was over first."""
+    options = config.part(ManyEpisodesOptions)
+    rows = [_row_of(number, each) for number, each in enumerate(played)]
+    of_table, of_document = _ENDINGS
+    _write_table(rows, path.with_suffix(of_table))
     document = {
         "env": config.run.env,
         "run_folder": str(config.run.folder),
@@ -93,7 +113,7 @@ def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode]
         "stddevs": _figures_of(rows, _stddev),
         "episodes": rows,
     }
-    with written_whole(path.with_suffix(".json")) as partial_path:
+    with written_whole(path.with_suffix(of_document)) as partial_path:
         partial_path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     print(f"Results: {path}.csv and .json")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sample_profiler.cli.common.problems import note
+from sample_profiler.cli.common.problems import describe_os_error, note
 from sample_profiler.cli.common.program import Program
 from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.config import Config, parse_run_config
@@ -92,6 +92,8 @@ def _explain(error: Exception) -> str:
     Raises:
         RuntimeError: it is one of those of which somebody does.
     """
+    if isinstance(error, OSError):
+        return describe_os_error(error)
     if not isinstance(error, MemoryError | RuntimeError):
         return str(error)
     if not is_out_of_memory(error):

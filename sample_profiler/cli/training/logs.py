@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import logging.handlers
 import sys
@@ -106,6 +107,11 @@ class RunLog:
     def add_file(self, path: Path) -> None:
         """Append what comes from now on to a file, too."""
         self._handlers.append(log_to_file(path))
+
+    def keep_to_warnings(self) -> None:
+        """Leave the terminal to others but for what is worth their attention; the file has all."""
+        self.console = Console(file=io.StringIO())
+        self._handlers[0].setLevel(logging.WARNING)
 
     def close(self) -> None:
         """Leave the log of this process as it was."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.components.messages import ComponentSummaries, EvaluationFinished
 from sample_profiler.reports.sections.verdict import verdict_to_markdown
-from sample_profiler.reports.tensorboard import SummaryFile
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.statistics import RunStatus
 from sample_profiler.run.runner import Runner
 from sample_profiler.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from sample_profiler.reports.tensorboard import SummaryFile
 
 __all__ = ["TensorBoardSummaries", "write_verdict"]
 
@@ -28,7 +33,7 @@ def write_verdict(folder: RunFolder, verdict: Verdict, frames: Mapping[int, int]
         OSError: it cannot be written.
     """
     for policy, num_frames in frames.items():
-        file = SummaryFile(folder.summary_of(policy), flush_interval_s=1)
+        file = _open(folder.summary_of(policy), flush_interval_s=1)
         file.add_text("perf/verdict", verdict_to_markdown(verdict), num_frames)
         file.close()
 
@@ -43,12 +48,20 @@ class TensorBoardSummaries(RunObserver):
     """
 
     def __init__(self, folder: RunFolder, num_policies: int, flush_interval_s: float) -> None:
+        self._folder = folder
+        self._num_policies = num_policies
+        self._flush_interval_s = flush_interval_s
         self._runner: Runner | None = None
-        self._writers = [SummaryFile(folder.summary_of(policy), flush_interval_s) for policy in range(num_policies)]
+
+    @cached_property
+    def _writers(self) -> list[SummaryFile]:
+        folders = map(self._folder.summary_of, range(self._num_policies))
+        return [_open(folder, self._flush_interval_s) for folder in folders]
 
     def on_init(self, runner: Runner) -> None:
         """Remember who asks the others for figures of their own, and have every evaluation written."""
         self._runner = runner
+        _ = self._writers  # are there from the beginning
         runner.register_message_handler(EvaluationFinished, self._write_evaluation)
         runner.register_message_handler(ComponentSummaries, self._write_figures)
 
@@ -81,3 +94,10 @@ class TensorBoardSummaries(RunObserver):
 
 
 _EPISODE_TAGS = {"reward": "reward/reward", "len": "len/len"}
+
+
+def _open(folder: Path, flush_interval_s: float) -> SummaryFile:
+    # Not before: its import takes as long as that of all else of the Runner, and processes have been started now.
+    from sample_profiler.reports.tensorboard import SummaryFile
+
+    return SummaryFile(folder, flush_interval_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from sample_profiler.run.env_probe import EnvProbe, begin_probe
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
+from sample_profiler.runtime.machine.ranks import find_rank_place, take_share_of_machine
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.left_behind import LeftBehind
@@ -72,8 +74,12 @@ def _train(
     started_ns: int,
     components: Sequence[RunComponent],
 ) -> int:
+    place = find_rank_place(os.environ)
+    take_share_of_machine(place)
+    if not place.is_first:
+        log.keep_to_warnings()
     config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
-    config = _with_absolute_profile_dir(_with_seed(config))
+    config = place.name_run(_with_absolute_profile_dir(_with_seed(config)))
     if not config.sampling.serial_mode:
         check_main_module()
     folder = config.run.folder  # what is absolute stays where it is, whatever an environment does
@@ -88,7 +94,7 @@ def _train(
     from sample_profiler.cli.training.training_run import train_with
 
     left_behind.exit_status = train_with(
-        config, probe, observers, log, stack, started_ns, is_new=is_new, components=components
+        config, probe, observers, log, stack, started_ns, is_new=is_new, components=components, place=place
     )
     return left_behind.exit_status
 

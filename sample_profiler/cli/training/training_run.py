@@ -22,6 +22,7 @@ from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.run import allow_processes, check_spaces, choose_device, execute_run
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.machine import Machine
+from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.version import __version__
 
@@ -46,6 +47,7 @@ def train_with(
     *,
     is_new: bool,
     components: Sequence[RunComponent] = (),
+    place: RankPlace = ALONE,
 ) -> int:
     """Train in the run's folder, and return the exit status.
 
@@ -58,11 +60,13 @@ def train_with(
         started_ns: when the run began, on the clock of blocks.
         is_new: whether there was no folder when the environment began to be tried.
         components: of the user's own.
+        place: of this run among those that train the same policies.
     """
     folder = config.run.folder
+    share = place.share_of(config)
     device = choose_device(config)
     env_spec = probe.spec()
-    check_spaces(config, env_spec)
+    check_spaces(share, env_spec)
     allow_processes(config, len(components))
     if not config.sampling.serial_mode:
         check_portable(components)
@@ -74,7 +78,7 @@ def train_with(
     if config.machine.log_to_file:
         log.add_file(RunFolder(folder).log)
     replace_config(config, folder)
-    _log_start(config, folder)
+    _log_start(config, folder, place)
     progress = make_progress(log.console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
@@ -83,7 +87,7 @@ def train_with(
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
         told = [*observers, progress, summaries]
-        result = execute_run(config, env_spec, device, folder, told, started_ns, probe, components)
+        result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise
@@ -92,8 +96,13 @@ def train_with(
     return exit_status(result)
 
 
-def _log_start(config: Config, folder: Path) -> None:
+def _log_start(config: Config, folder: Path, place: RankPlace) -> None:
     logger.info("sample_profiler %s, run folder %s", __version__, folder)
+    if place.size > 1:
+        logger.info(
+            "Rank %d of %d: trains on its part of each minibatch; frames and throughput are those of all ranks",
+            *(place.rank, place.size),
+        )
     idle = [name for name in _OF_PROCESSES if name in config.origins and config.origin(name) == "command line"]
     if config.sampling.serial_mode and idle:
         logger.info(

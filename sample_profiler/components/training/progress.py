@@ -106,11 +106,13 @@ class TrainingProgress:
         self._best_metric = -math.inf  # of what is written
         self._unwritten_best: _Best | None = None
         self._steps_saved = self._reached_saved = -1
+        self._keeps_files = trainer.ranks.rank == 0
         self._stop = name_of_stop(options)
         with trainer.timing.add_time(LOAD_CHECKPOINT):
             checkpoints.remove_partials()
             self._load()
             self._best_metric = self._metric_of_best()
+            self._join_ranks()
 
     def join(self, course: RunCourse) -> dict[str, Any] | None:
         """Save the course of the whole run with the latest checkpoint from now on.
@@ -123,13 +125,15 @@ class TrainingProgress:
         Returns:
             The one that was saved with the loaded checkpoint, once; None: there was none.
         """
-        self._course = course
+        self._course = course if self._keeps_files else None
         loaded, self._loaded_course = self._loaded_course, None
         return loaded
 
     def timers(self) -> list[Timer]:
         """Save from time to time."""
         options = self._options
+        if not self._keeps_files:
+            return []
         timers = [Timer(options.save_every_sec, self._save_if_possible)]
         if options.save_milestones_sec > 0:
             timers.append(Timer(options.save_milestones_sec, self._save_milestone))
@@ -175,6 +179,8 @@ class TrainingProgress:
         self.on_saved("best", path, best.num_frames)
 
     def _save_latest(self) -> None:
+        if not self._keeps_files:
+            return
         num_reached = self._counters.goal_times.num_reached(self._policy)
         is_known = (self._trainer.num_steps, num_reached) == (self._steps_saved, self._reached_saved)
         if is_known or not self._is_worth_saving():
@@ -238,6 +244,18 @@ class TrainingProgress:
         self._trainer.set_progress(self.frames)
         self._steps_saved = self._trainer.num_steps
         self._reached_saved = self._counters.goal_times.num_reached(self._policy)
+
+    def _join_ranks(self) -> None:
+        """Begin as rank 0 does, which alone keeps checkpoints."""
+        ranks = self._trainer.ranks
+        if ranks.size == 1:
+            return
+        with self._pulse.beating(ranks.timeout_s):
+            state = ranks.share(self._trainer.state_dict() | {"frames": self.frames})
+        if ranks.rank > 0:
+            self._trainer.load_state_dict(state)
+            self.frames = int(state["frames"])
+            self._trainer.set_progress(self.frames)
 
     def _load_metrics(self, state: dict[str, Any]) -> None:
         """Go on with the best metric and the latest episodes, unless another statistic is asked for now."""

@@ -15,6 +15,7 @@ from sample_profiler.config.parts.model import ModelOptions
 from sample_profiler.config.parts.observations import ObservationOptions
 from sample_profiler.config.parts.optimizer import OptimizerOptions
 from sample_profiler.config.parts.profiling import ProfilingOptions
+from sample_profiler.config.parts.remote import RemoteOptions
 from sample_profiler.config.parts.run import RunOptions, is_surely_on_cpu
 from sample_profiler.config.parts.sampling import SamplingOptions, num_usable_cores
 from sample_profiler.config.parts.saving import SavingOptions
@@ -30,6 +31,7 @@ __all__ = [
     "ObservationOptions",
     "OptimizerOptions",
     "ProfilingOptions",
+    "RemoteOptions",
     "RunOptions",
     "SamplingOptions",
     "SavingOptions",

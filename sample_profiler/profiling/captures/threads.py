@@ -6,7 +6,6 @@ import contextlib
 import cProfile
 import functools
 import inspect
-import pstats
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +63,8 @@ class AllThreads:
         if not seen:
             cProfile.Profile().dump_stats(path)
             return False
+        import pstats  # takes long for every process of a run, and is needed here alone
+
         pstats.Stats(*seen).dump_stats(path)
         return True
 

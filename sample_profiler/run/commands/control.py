@@ -150,13 +150,14 @@ class Control:
         self._captures[identity] = _RunningCapture(tool, seconds, parts, members, "start", posted, until_s)
         return {"id": identity, "parts": {part: str(path) for part, path in parts.items()}}
 
-    def _choose(self, kinds: Any, workers: Any) -> dict[str, str]:
+    def _choose(self, components: Any, workers: Any) -> dict[str, str]:
         """Return who is asked, by the name of the process's part: components of one process make one part."""
-        if kinds is not None and not (kinds and _is_list_of(str, kinds)):
-            raise CaptureError(f"components is {kinds!r}; allowed is a list with some of {', '.join(KINDS)}")
+        if components is not None and not (components and _is_list_of(str, components)):
+            allowed = f"a list with some of {', '.join(KINDS)}, and names of components"
+            raise CaptureError(f"components is {components!r}; allowed is {allowed}")
         if workers is not None and not _is_list_of(int, workers):
             raise CaptureError(f"workers is {workers!r}; allowed is a list with indices of rollout workers")
-        wanted = choose_components(self._command_sender.names(), kinds, workers)
+        wanted = choose_components(self._command_sender.names(), components, workers)
         pids = [member.pid for member in self._command_sender.members]
         chosen: dict[str, str] = {}
         for member in self._command_sender.members:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.component_id import (
     BATCHER,
+    EVALUATION_WORKER,
     EVALUATOR,
     INFERENCE_WORKER,
     LEARNER,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RunComponent", "check_components", "name_of"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_TAKEN = (BATCHER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER)
+_TAKEN = (BATCHER, EVALUATION_WORKER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, RUNNER)
 _OF_PROCESSES = ("Serial", "timers")  # what record files and trees of something else are called
 
 

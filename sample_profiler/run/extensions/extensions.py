@@ -99,7 +99,7 @@ class Extensions:
         """
         match report:
             case Heartbeat():
-                if not report.is_starting and report.component not in self._begun:
+                if not (report.is_starting or report.component in self._begun or report.component in self._failures):
                     self._begun.add(report.component)
                     self.emit(Started(report.component))
             case Failure():

@@ -55,6 +55,7 @@ class ComponentHost:
         self.name = name
         self.timing = timing
         self._own = own
+        self._access = access
         self._mail = mail
         self._reports = reports
         self._clock = clock
@@ -85,6 +86,7 @@ class ComponentHost:
         with self.timing.add_time("on_start"):
             self._try(self._own.on_start)
         self._has_begun = not self._has_failed
+        self._access.is_starting = False
 
     def wait_block(self) -> str:
         """Tell that it waits for any component."""

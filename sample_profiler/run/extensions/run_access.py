@@ -35,6 +35,9 @@ class RunAccess:
         index: among all that are the user's own.
         blueprint: of the run.
         reports: to the Runner.
+
+    Attributes:
+        is_starting: whether the component still makes what it needs, in its `on_start`.
     """
 
     def __init__(self, name: str, index: int, blueprint: Blueprint, reports: Reports) -> None:
@@ -44,6 +47,7 @@ class RunAccess:
         self._reports = reports
         self._pulse = Pulse(name, reports)
         self._networks: dict[int, PolicyNetwork] = {}
+        self.is_starting = True
 
     @property
     def config(self) -> Config:
@@ -173,7 +177,7 @@ class RunAccess:
         Args:
             patience_s: that is to be had until the next one, if more than usual.
         """
-        self._pulse.beat(patience_s)
+        self._pulse.beat(patience_s, is_starting=self.is_starting)
 
     def _make_network(self, policy: int) -> PolicyNetwork:
         import torch

@@ -32,8 +32,9 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
 from sample_profiler.run.layout.precision import choose_precision
 from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport, Transport
+from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.messages.channels import Channel, LocalChannel, Sender
-from sample_profiler.storage.checkpoint_names import newest_steps
+from sample_profiler.storage.checkpoint_names import newest_frames, newest_steps
 from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan, make_sampling_plan
@@ -140,6 +141,8 @@ class Blueprint:
         run_folder: where the run's files are.
         device: "cpu" or "cuda".
         precision: in which networks compute.
+        place: of this run among those that train the same policies.
+        first_frames: by policy: that it has been trained on in earlier runs, by the checkpoint that is to be loaded.
     """
 
     config: Config
@@ -157,6 +160,8 @@ class Blueprint:
     run_folder: Path
     device: str
     precision: PrecisionName
+    first_frames: tuple[int, ...]
+    place: RankPlace = ALONE
 
 
 def choose_transport(sampling: SamplingOptions) -> Transport:
@@ -187,6 +192,7 @@ def make_blueprint(
     run_folder: Path,
     device: str,
     transport: Transport,
+    place: RankPlace = ALONE,
 ) -> Blueprint:
     """Lay out a run and allocate what its components share."""
     sampling = config.sampling
@@ -210,6 +216,11 @@ def make_blueprint(
         run_folder=run_folder,
         device=device,
         precision=choose_precision(config.run.precision, device),
+        place=place,
+        first_frames=tuple(
+            newest_frames(run_folder, policy, config.saving.load_checkpoint_kind)
+            for policy in range(sampling.num_policies)
+        ),
     )
 
 

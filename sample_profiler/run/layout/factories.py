@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
+from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ComponentId
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.rollout_worker.worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
 from sample_profiler.config.seeds import derive_seed
@@ -28,13 +28,15 @@ from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.runtime.machine.core_shares import choose_training_threads
 from sample_profiler.runtime.machine.libraries import keep_freed_memory
 from sample_profiler.runtime.messages.channels import Reports
+from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
-from sample_profiler.storage.checkpoint_names import newest_frames
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import torch
 
     from sample_profiler.components.evaluation import Evaluator
     from sample_profiler.components.inference_worker import InferenceWorker
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from sample_profiler.config import Config
     from sample_profiler.envs.contract import EnvSpec
     from sample_profiler.model import PolicyNetwork
+    from sample_profiler.ppo.ranks import Ranks
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
@@ -89,10 +92,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
             is_quick=bool(blueprint.counters.goal_times.names),
-            first_frames=tuple(
-                newest_frames(blueprint.run_folder, policy, config.saving.load_checkpoint_kind)
-                for policy in range(sampling.num_policies)
-            ),
+            first_frames=blueprint.first_frames,
         ),
         make_env=make_agents_env,
         trajectories=blueprint.trajectories,
@@ -232,10 +232,12 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints, added)
     # The threads of a program that goes on are its own, and it has no Learner that outlives its Runner.
     if not config.sampling.serial_mode:
-        _lock_checkpoints(checkpoints.path)
+        if blueprint.place.is_first:  # who alone writes checkpoints
+            _lock_checkpoints(checkpoints.path)
         torch.set_num_threads(min(num_useful_threads, torch.get_num_threads()))
     description = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *description)
+    timing = Timing(f"Learner {policy} profile")
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -248,7 +250,8 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             skips_bad_numbers=config.faults.on_bad_numbers == "skip",
         ),
         device=device,
-        timing=Timing(f"Learner {policy} profile"),
+        timing=timing,
+        ranks=_meet_ranks(blueprint, policy, device, timing, reports),
     )
     _measure_device(blueprint, trainer.timing)
     return Learner(
@@ -259,7 +262,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             sampling=config.sampling,
             loss=config.loss,
             saving=config.saving,
-            frames_per_step=frames_per_step(config),
+            frames_per_step=frames_per_step(config) * blueprint.place.size,
             micro_batch_steps=micro_batch_steps,
             encoder_steps=_choose_encoder_steps(blueprint),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
@@ -280,6 +283,16 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             reports=reports,
         ),
     )
+
+
+def _meet_ranks(blueprint: Blueprint, policy: int, device: torch.device, timing: Timing, reports: Reports) -> Ranks:
+    from sample_profiler.ppo.ranks import Ranks, connect_ranks
+
+    if blueprint.place.size == 1:
+        return Ranks()
+    timeout_s = blueprint.config.remote.rank_timeout
+    with Pulse(str(ComponentId(LEARNER, policy)), reports).beating(timeout_s):
+        return connect_ranks(blueprint.place, policy, device, timeout_s, timing)
 
 
 def _lock_checkpoints(folder: Path) -> None:

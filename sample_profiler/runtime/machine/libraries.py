@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 
-__all__ = ["keep_freed_memory", "tame_numerical_libraries"]
+__all__ = ["keep_freed_memory", "let_idle_threads_sleep", "tame_numerical_libraries"]
 
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -14,16 +14,23 @@ _MMAP_THRESHOLD = 32 << 20  # the most that glibc takes
 _TRIM_THRESHOLD = 1 << 30
 
 
+def let_idle_threads_sleep() -> None:
+    """Let OpenMP's threads sleep while they wait for each other, here and in processes that are started from here.
+
+    By default they spin. Where another process wants the core of one of them, the others spin for whole time slices: a
+    small network's step was measured to take a hundred times as long. OpenMP looks once, when PyTorch is imported, so
+    this comes before that: for processes that are started, before they import the main module, which may import it.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 def tame_numerical_libraries(num_threads: int | None = None) -> None:
     """Limit the threads of numerical libraries that this process has not loaded yet, and let idle ones sleep.
-
-    By default OpenMP's threads spin while they wait for each other. Where another process wants the core of one of
-    them, the others spin for whole time slices: a small network's step was measured to take a hundred times as long.
 
     Args:
         num_threads: at most; None leaves the libraries' own choice.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    let_idle_threads_sleep()
     if num_threads is not None:
         for library in ("OMP", "MKL", "OPENBLAS"):
             os.environ[f"{library}_NUM_THREADS"] = str(num_threads)

@@ -7,7 +7,10 @@ for ever, in C code, where no signal handler of Python runs. So whoever notices 
 - `release`: a sender was ended. If it held the mutex, nobody else was at the queue: what it had put there as a whole
   stays, the rest is dropped, and the mutex is opened. Whoever waits for the mutex is woken in any case: the system may
   have woken the one that is gone, which would have woken the next. Only where a sender was ended in the few
-  instructions in which it wakes the reader, within the C library, is there no way to go on, and that is an error.
+  instructions in which it wakes the reader, within the C library, is there no way to go on, and that is an error. And
+  one that was ended in the few between taking the mutex and writing its number there looks like one that is about to
+  write it: that mutex stays closed, its holder is -1, and the run learns of it by `--hang_timeout` alone, of whoever
+  waits for the mutex.
 - `renew`: the reader was ended, and its successor is to begin with an empty queue. The condition variables are made
   anew, too: they still count the lost reader as one that waits, and would in the end wait for it themselves.
 

@@ -10,7 +10,7 @@ from multiprocessing import spawn
 
 from sample_profiler.errors import ConfigError
 
-__all__ = ["IMPORTED_UNGUARDED", "NO_GUARD", "OWN_PROCESS", "check_main_module"]
+__all__ = ["IMPORTED_UNGUARDED", "NO_GUARD", "OWN_PROCESS", "check_main_module", "import_no_main_module"]
 
 OWN_PROCESS = "sample_profiler "
 """The names of processes that a run has started begin with it."""
@@ -44,6 +44,12 @@ def check_main_module() -> None:
         main.__spec__ = None  # as that of any script: debuggers leave it out, and multiprocessing asks for it
     if obstacle := _find_obstacle():
         raise ConfigError([f"{obstacle}: processes of their own cannot import it; {_CURE}"])
+
+
+def import_no_main_module() -> None:
+    """Let processes that are started from here import no main module: it is a foreign one that only hosts this code."""
+    main = sys.modules["__main__"]
+    main.__spec__ = main.__file__ = None
 
 
 def _find_obstacle() -> str:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import psutil
 
+from sample_profiler.runtime.machine.libraries import let_idle_threads_sleep
 from sample_profiler.runtime.machine.measured_process import MeasuredProcess
 from sample_profiler.runtime.machine.memory_watch import LackOfMemory, MemoryWatch
 from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, make_pipe
@@ -81,6 +82,7 @@ class Supervisor:
         self._existed_before = list_shared_memory()
         self._next_note_s = 0.0
         self._memory = MemoryWatch()
+        let_idle_threads_sleep()
 
     def spawn(self, settings: ChildSettings, make_component: MakeComponent) -> Child:
         """Start a process that builds and runs a component.

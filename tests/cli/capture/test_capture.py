@@ -105,13 +105,13 @@ def run(tmp_path):
 
 
 def request_of(**changes):
-    return CaptureRequest(**({"tool": "cprofile", "kinds": None, "workers": None, "seconds": 2.0} | changes))
+    return CaptureRequest(**({"tool": "cprofile", "components": None, "workers": None, "seconds": 2.0} | changes))
 
 
 def capture(run_dir, request, output=None):
     """Return the exit status of the command."""
     flags = [f"--tool={request.tool}", f"--seconds={request.seconds}"]
-    flags += [f"--components={','.join(request.kinds)}"] if request.kinds else []
+    flags += [f"--components={','.join(request.components)}"] if request.components else []
     flags += [f"--workers={','.join(map(str, request.workers))}"] if request.workers else []
     return main(["capture", str(run_dir), *flags, *([f"--output={output}"] if output else [])])
 
@@ -131,10 +131,10 @@ def test_a_capture_becomes_a_document_and_the_text_says_what_is_in_it(tmp_path, 
 
 
 def test_the_run_is_asked_for_what_the_user_wishes(tmp_path, run):
-    capture(tmp_path, request_of(tool="yappi", kinds=["rollout"], workers=[0, 1], seconds=0.5))
+    capture(tmp_path, request_of(tool="yappi", components=["rollout", "Mine"], workers=[0, 1], seconds=0.5))
     assert run.requests[0] == {
         **{"do": "capture", "tool": "yappi", "seconds": 0.5},
-        **{"components": ["rollout"], "workers": [0, 1]},
+        **{"components": ["rollout", "Mine"], "workers": [0, 1]},
     }
     assert run.requests[1:] == [{"do": "state", "id": NAME}] * 3
 

@@ -22,7 +22,7 @@ def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path):
 
 
 def test_what_the_system_refuses_of_no_file_in_particular_is_told_in_its_words():
-    with pytest.raises(UsageError, match=r"^\[Errno 28\] No space left on device$"), files_told_of():
+    with pytest.raises(UsageError, match=r"^No space left on device$"), files_told_of():
         raise OSError(28, "No space left on device")
 
 

@@ -113,6 +113,19 @@ def test_what_is_in_the_way_is_said_before_anything_is_played(run_flags, capsys,
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["file/results", "file", "/proc/none", "folder"])
+def test_results_that_cannot_be_written_are_told_before_anything_is_played(
+    run_flags, monkeypatch, capsys, tmp_path, name
+):
+    monkeypatch.setattr(evaluating, "probe_env", None)
+    (tmp_path / "file").touch()
+    (tmp_path / "folder" / "eval_p0.json").mkdir(parents=True)
+    assert evaluate([*run_flags, f"--eval_folder={tmp_path / name}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("the results cannot be written: /"), line
+    assert line.endswith(": give an --eval_folder where they can")
+
+
 def test_what_fails_meanwhile_is_said_and_what_was_played_is_returned(run_flags, monkeypatch, capsys, tmp_path):
     def play_many(many, on_episode):
         on_episode(EPISODES[0])

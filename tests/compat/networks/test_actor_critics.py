@@ -21,7 +21,7 @@ from sample_profiler.compat.networks.parts import Encoder, ModelCoreRNN, create_
 from sample_profiler.compat.settings.arguments import default_cfg
 from sample_profiler.config import parse_config
 from sample_profiler.envs import EnvSpec
-from sample_profiler.errors import ModelError
+from sample_profiler.errors import ConfigError, ModelError
 from sample_profiler.model import registry
 from sample_profiler.model.registry import export_model_parts, import_model_parts, recurrent_state_size
 from sample_profiler.run.layout.factories import make_network
@@ -181,12 +181,14 @@ def test_parts_that_a_network_asks_for_are_those_registered_in_any_process_of_th
     assert isinstance(network_of().own.actor_critic.encoder, OwnEncoder)
 
 
-def test_a_core_of_its_own_need_not_be_asked_for(factory):
+def test_a_core_need_not_be_asked_for_where_a_whole_network_chooses_its_own(factory):
     cfg = default_cfg()
     cfg.use_rnn = False
     factory.register_model_core_factory(ModelCoreRNN)
+    with pytest.raises(ConfigError, match="a core is registered"):
+        factory.check(cfg)
     factory.register_actor_critic_factory(make_own)
-    factory.check(cfg)
+    assert factory.check(cfg) is None, "it may have one that it does not use"
 
 
 class Normalizing(ActorCriticSharedWeights):

@@ -26,6 +26,20 @@ def test_without_a_wish_all_are_chosen_also_those_of_no_kind():
 
 
 @pytest.mark.parametrize(
+    ("wanted", "workers", "chosen"),
+    [
+        (["Mine"], None, ["Mine"]),
+        (["Mine", "learner"], None, ["Learner_0", "Learner_1", "Mine"]),
+        (["learner_rate", "Batcher_0"], None, ["Batcher_0", "learner_rate"]),
+        (["Mine", "rollout"], [1], ["RolloutWorker_w1", "Mine"]),
+        (["RolloutWorker_w1", "RolloutWorker_w10"], [1], ["RolloutWorker_w1"]),
+    ],
+)
+def test_components_are_also_chosen_by_name_among_them_those_of_the_user(wanted, workers, chosen):
+    assert choose_components([*RUN, "Mine", "Mine_2", "learner_rate"], wanted, workers) == chosen
+
+
+@pytest.mark.parametrize(
     ("kinds", "chosen"),
     [
         (["rollout"], ["RolloutWorker_w0", "RolloutWorker_w1", "RolloutWorker_w10"]),
@@ -51,8 +65,9 @@ def test_workers_narrow_the_rollout_workers_alone():
             RUN,
             ["rolout"],
             None,
-            "allowed are rollout, inference, learner, batcher, evaluator, runner",
+            "allowed are rollout, inference, learner, batcher, evaluator, runner and names of components; the run has",
         ),
+        ([], ["Mine"], None, "evaluator, runner and names of components$"),
         (RUN, None, [2, 0], "there is no rollout worker 2; allowed are 0, 1, 10"),
         (["main"], None, [0], "there is no rollout worker 0; the run has none"),
         (RUN, ["learner"], [0], "workers are chosen but components without rollout: add rollout"),

@@ -28,7 +28,7 @@ class Mine(RunComponent):
         ([Mine("x" * 41)], ValueError, "a name has up to 40 letters"),
         *(
             ([Mine(name)], ValueError, f"cannot be called {name}: it may not begin with")
-            for name in ("Evaluator", "Runner", "RolloutWorker_w0", "Learner_mine", "LearnerLog", "timers")
+            for name in ("Evaluator", "EvaluationWorker_0", "Runner", "RolloutWorker_w0", "LearnerLog", "timers")
         ),
     ],
 )

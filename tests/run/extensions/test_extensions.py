@@ -61,6 +61,15 @@ def test_begin_and_end_of_a_component_are_told_once_with_the_first_cause():
     assert run.owed == [Started(name), Stopping(name, "enough"), Stopped(name, "ValueError: x")]
 
 
+def test_who_fails_before_it_has_begun_has_not_started():
+    run = Connected()
+    learner = run.component("Learner_0")
+    learner.started.connect(lambda payload: None)
+    learner.stopped.connect(lambda payload: None)
+    run.take(Failure("Learner_0", "ValueError: x", ""), Heartbeat("Learner_0"), Finished("Learner_0"))
+    assert run.owed == [Stopped("Learner_0", "ValueError: x")]
+
+
 def test_a_slot_of_a_component_that_the_run_does_not_have_is_refused():
     run = Connected()
     with pytest.raises(ValueError, match=r"stopped is of Mine, which the run does not have: hand this very"):

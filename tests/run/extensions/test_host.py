@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from sample_profiler.profiling import Timing
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.extensions.host import ComponentHost
 from sample_profiler.run.extensions.mailboxes import LocalMailbox
+from sample_profiler.run.extensions.run_access import RunAccess
 from sample_profiler.runtime.messages.channels import LocalReports
+from sample_profiler.runtime.messages.heartbeats import Heartbeat
 
 
 class Mine(RunComponent):
@@ -39,7 +43,8 @@ class Mine(RunComponent):
 class Hosted:
     def __init__(self, own, clock=lambda: 0.0):
         self.own, self.reports, self.mailbox = own, LocalReports(), LocalMailbox("Mine", lambda: 0.0)
-        self.host = ComponentHost(own, "Mine", Timing("t"), None, self.mailbox.mail(), self.reports, clock)
+        self.access = SimpleNamespace(is_starting=True)
+        self.host = ComponentHost(own, "Mine", Timing("t"), self.access, self.mailbox.mail(), self.reports, clock)
 
     def hear(self, *payloads):
         for payload in payloads:
@@ -83,6 +88,22 @@ def test_one_that_may_be_lost_is_called_no_more_and_said_to_have_failed(where):
     assert "b" not in hosted.own.calls
     assert hosted.own.calls.index(where) >= len(hosted.own.calls) - 2
     assert ("stop" in hosted.own.calls) is (where != "start")
+
+
+def test_its_signs_of_life_are_of_a_beginner_until_it_has_what_it_needs():
+    reports, seen = LocalReports(), []
+    access = RunAccess("Mine", 0, None, reports)
+
+    class Beating(Mine):
+        def note(self, call):
+            self.run.beat(patience_s=len(seen))
+            seen.append(call)
+
+    host = ComponentHost(Beating(), "Mine", Timing("t"), access, LocalMailbox("Mine"), reports)
+    host.start()
+    host.timers()[0].callback()
+    assert seen == ["start", "timer"]
+    assert reports.receive() == [Heartbeat("Mine", 0, is_starting=True), Heartbeat("Mine", 1)]
 
 
 def test_others_raise_and_are_let_go_all_the_same():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import sys
 
 import pytest
@@ -13,6 +14,7 @@ from sample_profiler.run.layout.blueprint import choose_transport, frames_per_st
 from sample_profiler.runtime.loop.fifo_transport import FifoTransport
 from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport
 from sample_profiler.runtime.messages.channels import LocalChannel
+from tests.small_runs import Wandering
 
 
 def test_there_is_a_channel_for_every_arrow_and_none_twice(make_blueprint):
@@ -80,6 +82,23 @@ def test_without_the_libraries_of_queues_the_cure_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "sample_profiler.runtime.loop.fifo_transport", None)
     with pytest.raises(ConfigError, match=r"--transport=fifo: .*install faster-fifo and signal-slot-mp"):
         choose_transport(parse_config(["--env=none", "--transport=fifo"]).sampling)
+
+
+def test_how_far_earlier_runs_came_is_read_once_for_all_workers(make_blueprint, make_component, monkeypatch, tmp_path):
+    for name in ("checkpoint_p0/checkpoint_000000002_400.pth", "checkpoint_p1/best_000000001_300_reward_1.000.pth"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    flags = ("--num_policies=2", "--num_workers=2")
+    assert make_blueprint(*flags, "--load_checkpoint_kind=best").first_frames == (0, 300)
+    blueprint = make_blueprint(*flags)
+    assert blueprint.first_frames == (400, 0)
+    shutil.rmtree(tmp_path / "checkpoint_p0")
+    told = []
+    monkeypatch.setattr(Wandering, "set_training_info", lambda self, info: told.append(info), raising=False)
+    worker, _ = make_component(blueprint, "RolloutWorker_w1")
+    worker.start()
+    worker.finish()
+    assert [info["approx_total_training_steps"] for info in told] == [400, 0], "by policy"
 
 
 def test_a_frame_is_an_environment_step_unless_frameskip_is_to_be_ignored(make_blueprint):

@@ -1,0 +1,236 @@
+"""Owns what the processes have in common that train one policy together, each on trajectories of its own: its *ranks*.
+
+All of them hold the same weights. Each computes gradients of its part of a minibatch, they add these up, and take the
+same optimizer step: the one that a single process would have taken on all parts together (Li et al. 2020,
+arXiv:2006.15704, section 3). What a step depends on beside gradients is added up in the same way: how many steps count,
+the moments of advantages, the statistics of normalizers, the KL divergence that a schedule follows.
+
+Whoever exchanges something waits for all others. So they meet before each dataset, and one that comes to its end tells
+the others there: after that nobody waits for anybody any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import nn
+
+from sample_profiler.errors import RankError
+from sample_profiler.model.normalization import added_up
+from sample_profiler.profiling import Timing
+from sample_profiler.runtime.machine.ranks import RankPlace, RankState
+from sample_profiler.vocabulary import ALL_REDUCE
+
+__all__ = ["ConnectedRanks", "Meeting", "Ranks", "connect_ranks"]
+
+_Group = Any  # of torch.distributed, made directly: the default group of the process is its user's
+
+_RECENT = 0.1  # by which the latest wait counts in the mean of all before it
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What ranks have heard of each other.
+
+    Attributes:
+        state: of the one that ends most urgently; `GOES_ON`: none does.
+        rank: which that is.
+        slowest: the one that has waited least for the others lately.
+    """
+
+    state: RankState = RankState.GOES_ON
+    rank: int = 0
+    slowest: int = 0
+
+
+class Ranks:
+    """The ranks of a policy; this class: a single one, who has nobody to wait for.
+
+    Attributes:
+        rank: number of this process among them.
+        size: how many there are.
+        timeout_s: for which one waits for the others.
+    """
+
+    rank = 0
+    size = 1
+    timeout_s = 0.0
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Replace each of these tensors by its sum over all ranks; of the same shapes at each."""
+
+    def adding_up(self, normalizer: nn.Module) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """Let what a normalizer takes into account meanwhile be what it does at all ranks."""
+        return contextlib.nullcontext()
+
+    def share(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state that rank 0 has given: tensors and plain data alone."""
+        return state
+
+    def meet(self, state: RankState) -> Meeting:
+        """Wait until all ranks have come here, and hear how they are; `state` is what this one says of itself."""
+        return Meeting(state)
+
+
+class ConnectedRanks(Ranks):
+    """Several ranks, which exchange tensors through torch.distributed: gloo, and nccl between GPUs.
+
+    Args:
+        group: of all of them, for what is in the machine's memory.
+        device_group: the same for what is where the network is trained.
+        timeout_s: for which one waits for the others.
+        timing: where it is recorded what adding up takes.
+    """
+
+    def __init__(self, group: _Group, device_group: _Group, timeout_s: float, timing: Timing) -> None:
+        self.rank, self.size = group.rank(), group.size()
+        self._timing = timing
+        self.timeout_s = timeout_s
+        self._group = group
+        self._device_group = device_group
+        self._waited_s = 0.0  # for the others when all met, a mean of the latest times
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Add up in one message, whose length and not whose number of parts costs time.
+
+        Raises:
+            RankError: another rank is lost.
+        """
+        if not tensors:
+            return
+        with self._timing.add_time(ALL_REDUCE, device=True):
+            dtype = functools.reduce(torch.promote_types, (each.dtype for each in tensors))
+            flat = torch.cat([each.detach().reshape(-1).to(dtype) for each in tensors])
+            group = self._group if flat.is_cpu else self._device_group
+            self._wait(lambda: group.allreduce([flat]))
+            for each, total in zip(tensors, torch.split(flat, [each.numel() for each in tensors]), strict=True):
+                each.detach().copy_(total.view(each.shape))
+
+    def adding_up(self, normalizer: nn.Module) -> contextlib.AbstractContextManager[None]:
+        """Let the statistics be those of the samples of all ranks."""
+        return added_up(normalizer, self.add_up)
+
+    def share(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Send rank 0's state to all, as torch saves it: loading it executes nothing.
+
+        Raises:
+            RankError: another rank is lost.
+        """
+        stream = io.BytesIO()
+        if self.rank == 0:
+            torch.save(state, stream)
+        data = torch.frombuffer(bytearray(stream.getvalue()) or bytearray(1), dtype=torch.uint8)
+        length = torch.tensor([len(data)])
+        self._wait(lambda: self._group.broadcast([length]))
+        if self.rank > 0:
+            data = torch.empty(int(length), dtype=torch.uint8)
+        self._wait(lambda: self._group.broadcast([data]))
+        loaded: dict[str, Any] = torch.load(io.BytesIO(data.numpy().tobytes()), weights_only=True)
+        return loaded
+
+    def meet(self, state: RankState) -> Meeting:
+        """Wait until all ranks have come here, and hear how they are.
+
+        Raises:
+            RankError: another rank is lost, or does not come.
+        """
+        heard = self._gather(float(state), self._waited_s)
+        ending = max(range(self.size), key=lambda rank: heard[rank][0])
+        slowest = min(range(self.size), key=lambda rank: heard[rank][1])
+        return Meeting(RankState(int(heard[ending][0])), ending, slowest)
+
+    def check_devices(self, device: torch.device) -> None:
+        """See that all ranks train on devices of one kind.
+
+        Raises:
+            RankError: they do not.
+        """
+        on_gpu = [bool(entry[0]) for entry in self._gather(float(device.type != "cpu"), 0.0)]
+        if len(set(on_gpu)) > 1:
+            others = ", ".join(str(rank) for rank, is_on_gpu in enumerate(on_gpu) if not is_on_gpu)
+            raise RankError(
+                f"rank {others} would train on a processor and the rest on GPUs: give each rank a GPU, with "
+                "--nproc-per-node as many as each machine has, or all of them --device=cpu"
+            )
+
+    def _gather(self, *values: float) -> list[list[float]]:
+        mine = torch.tensor(values, dtype=torch.float64)
+        everybody = [torch.empty_like(mine) for _ in range(self.size)]
+        started_s = time.monotonic()
+        self._wait(lambda: self._group.allgather([everybody], [mine]))
+        self._waited_s += _RECENT * (time.monotonic() - started_s - self._waited_s)
+        return [entry.tolist() for entry in everybody]
+
+    def _wait(self, begin: Callable[[], Any]) -> None:
+        try:
+            begin().wait()
+        except RuntimeError as error:
+            raise RankError(
+                f"rank {self.rank} cannot go on: another rank is lost, or has not answered for {self.timeout_s:g} s "
+                f"({_first_line(error)}). The log of that one says more; torchrun with "
+                "--max-restarts starts all of them again, from the latest checkpoint"
+            ) from error
+
+
+def connect_ranks(
+    place: RankPlace, policy: int, device: torch.device, timeout_s: float, timing: Timing
+) -> ConnectedRanks:
+    """Connect several ranks that train a policy; wait until all of them are there.
+
+    Args:
+        place: of this process among them.
+        policy: whose Learners these are: each has connections of its own.
+        device: where the network is trained.
+        timeout_s: for which one waits for the others, now and later.
+        timing: of the Learner.
+
+    Raises:
+        RankError: they do not come, or train on other kinds of devices.
+    """
+    # Only now: who trains alone does without it.
+    from torch.distributed.distributed_c10d import PrefixStore, ProcessGroupGloo, TCPStore
+
+    timeout = timedelta(seconds=timeout_s)
+    try:
+        store = TCPStore(
+            place.address,
+            # Where rank 0 has to open it, each Learner of its does, in a process of its own.
+            place.port if place.is_served else place.port + policy,
+            place.size,
+            is_master=place.is_first and not place.is_served,
+            timeout=timeout,
+            wait_for_workers=False,
+        )
+        own = PrefixStore(f"policy_{policy}/start_{place.num_restarts}", store)
+        group = device_group = ProcessGroupGloo(own, place.rank, place.size, timeout)
+        if device.type != "cpu":
+            device_group = _make_device_group(own, place, timeout)
+    except (RuntimeError, ValueError) as error:
+        raise RankError(
+            f"rank {place.rank} of {place.size} cannot reach the others at {place.address}:{place.port} within "
+            f"{timeout_s:g} s ({_first_line(error)}): look whether all of them run, and whether ports are open "
+            "between their machines"
+        ) from error
+    ranks = ConnectedRanks(group, device_group, timeout_s, timing)
+    ranks.check_devices(device)
+    return ranks
+
+
+def _make_device_group(store: Any, place: RankPlace, timeout: timedelta) -> _Group:
+    from torch.distributed.distributed_c10d import PrefixStore, ProcessGroupNCCL
+
+    options = ProcessGroupNCCL.Options()
+    options._timeout = timeout
+    return ProcessGroupNCCL(PrefixStore("device", store), place.rank, place.size, options)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
