@@ -6,7 +6,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sample_profiler.cli import compare, diff, enjoy, import_checkpoint, report, status, trace, train, watch, whatif
+from sample_profiler.cli import (
+    compare,
+    diff,
+    enjoy,
+    import_checkpoint,
+    report,
+    status,
+    trace,
+    train,
+    verdict,
+    watch,
+    whatif,
+)
 from sample_profiler.cli.capture import capture
 from sample_profiler.cli.common.arguments import CommandParser
 from sample_profiler.cli.common.problems import note
@@ -30,6 +42,7 @@ _ADD_PARSERS = (
     status.add_parser,
     trace.add_parser,
     train.add_parser,
+    verdict.add_parser,
     watch.add_parser,
     whatif.add_parser,
 )
