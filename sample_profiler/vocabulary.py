@@ -54,12 +54,15 @@ SAVE_CHECKPOINT = "save_checkpoint"
 TRAIN = "train"
 
 # Gauges.
+AGENTS_PER_ENV = "agents_per_env"
+AVAILABLE_MEMORY_MIB = "available_memory_mib"
 BATCH_ROWS = "batch_rows"
 CHILDREN_CPU_S = "children_cpu_s"
 FINISHED_TRAJECTORIES = "finished_trajectories"
 FPS = "fps"
 FRAMES = "frames"
 FREE_SLOTS = "free_slots"
+GPU_MEMORY_MIB = "gpu_memory_mib"
 INFERENCE_BATCHES = "inference_batches"
 INFERENCE_ROWS = "inference_rows"
 LEFT_OUT_SHARE = "left_out_share"
@@ -87,6 +90,30 @@ TAIL_STEP_S = "tail_step_s"
 TAIL_STEPS_SHARE = "tail_steps_share"
 TRAJECTORIES_AT_LEARNER = "trajectories_at_learner"
 WAITING_GROUPS = "waiting_groups"
+
+# What Learners measure of how training goes. In TensorBoard these names follow `train/`.
+ADVANTAGE_SCALE = "advantage_scale"
+CLIP_SHARE = "clip_share"
+DEAD_INPUTS = "dead_inputs"
+ENTROPY = "entropy"
+ENTROPY_SHARE = "entropy_share"
+EXPLAINED_VARIANCE = "explained_variance"
+GRAD_NORM = "grad_norm"
+INPUT_SCALE = "input_scale"
+LAG_MEAN = "policy_lag_mean"
+NUM_DISTINCT_STARTS = "num_distinct_starts"
+NUM_STARTS = "num_starts"
+REWARD_CLIPPED = "reward_clipped"
+REWARD_LEFT = "reward_left"
+REWARD_NONZERO = "reward_nonzero"
+UNCHANGED_OBSERVATIONS = "unchanged_observations"
+UPDATE_KL = "update_kl"
+LEARNING_FIGURES = (
+    *(UPDATE_KL, CLIP_SHARE, ENTROPY, ENTROPY_SHARE, EXPLAINED_VARIANCE, ADVANTAGE_SCALE, GRAD_NORM, LAG_MEAN),
+    *(INPUT_SCALE, DEAD_INPUTS, UNCHANGED_OBSERVATIONS, REWARD_NONZERO, REWARD_CLIPPED, REWARD_LEFT),
+    *(NUM_STARTS, NUM_DISTINCT_STARTS),
+)
+"""What the second verdict, on learning, is made of."""
 
 # What the Runner has seen the main threads of components sleep for, in so many looks at each.
 LOOKS = "looks"

@@ -23,7 +23,7 @@ from sample_profiler.envs.registry import export_registration
 from tests.pages import PAGES, ROOT, commands
 
 COMMANDS = [pytest.param(words, id=shlex.join(words)[:80]) for page in PAGES for words in commands(page)]
-READING = {"diff", "report", "status", "trace"}  # what runs have left: quick
+READING = {"diff", "report", "status", "trace", "verdict"}  # what runs have left: quick
 RUNNING = {"enjoy", "eval", "train"}  # argparse leaves their flags to those who run something
 BIN = ".venv/bin/"
 

@@ -16,6 +16,7 @@ from sample_profiler.cli import (
     status,
     trace,
     train,
+    verdict,
     watch,
     whatif,
 )
@@ -43,6 +44,7 @@ _ADD_PARSERS = (
     status.add_parser,
     trace.add_parser,
     train.add_parser,
+    verdict.add_parser,
     watch.add_parser,
     whatif.add_parser,
 )

@@ -87,7 +87,8 @@ def load_report(run_dir: Path) -> RunReport:
     Raises:
         SessionError: the folder is no run's.
     """
-    session = read_session(run_dir, with_events=False)
+    # Of a run that goes on, these would be all that its processes hold: hundreds of megabytes where they are many.
+    session = read_session(run_dir, with_events=RunFolder(run_dir).session.exists())
     steady: Session | None = None
     if (path := RunFolder(run_dir).steady).exists():
         steady = Session.load(path, with_events=False)

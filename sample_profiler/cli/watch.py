@@ -14,6 +14,7 @@ from pathlib import Path
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.analysis.facts import RunFacts, run_facts
 from sample_profiler.analysis.rules.enough_data import MIN_DATASETS, MIN_SECONDS
+from sample_profiler.analysis.trends.trends import find_trends
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
 from sample_profiler.analysis.window import window
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_seconds
@@ -23,6 +24,7 @@ from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.sections.accounts import format_accounts
 from sample_profiler.reports.sections.distance import DistantRun, describe_distance, is_running
 from sample_profiler.reports.sections.tables import format_duration
+from sample_profiler.reports.sections.trends import format_trends
 from sample_profiler.reports.sections.verdict import format_verdict
 
 __all__ = ["add_parser", "run", "watch"]
@@ -126,7 +128,9 @@ def _describe(run_dir: Path, steady: Session, window_s: float, distance: str) ->
     if distance:
         parts.append(distance)
     verdict = format_verdict(_judge(facts, window_s))
-    return f"{', '.join(parts)}\n\nVerdict: {verdict}\n\n{format_accounts(accounts(steady))}"
+    trends = format_trends(find_trends(steady))
+    over_time = f"What changed over time: {trends}\n\n" if trends else ""
+    return f"{', '.join(parts)}\n\nVerdict: {verdict}\n\n{over_time}{format_accounts(accounts(steady))}"
 
 
 def _judge(facts: RunFacts, window_s: float) -> Verdict:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
+from sample_profiler.components.gpu_memory import gpu_memory
 from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
@@ -177,6 +178,7 @@ class InferenceWorker:
             INFERENCE_ROWS: self._num_rows,
             "policy_version": self._version,
             NUM_THREADS: torch.get_num_threads(),
+            **gpu_memory(self._device),
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:

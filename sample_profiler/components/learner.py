@@ -6,8 +6,9 @@ Runs in a process of its own (parallel wiring). Reads trajectories where they we
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import numpy as np
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
+from sample_profiler.components.gpu_memory import gpu_memory
+from sample_profiler.components.learning_figures import LearningFigures
 from sample_profiler.components.messages import (
     CheckpointSaved,
     Counters,
@@ -44,6 +47,7 @@ from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
     FOR_BATCHER,
+    LAG_MEAN,
     LEFT_OUT_SHARE,
     NUM_THREADS,
     NUM_USEFUL_THREADS,
@@ -157,6 +161,7 @@ class Learner:
         self._pending: list[int] = []
         self._latest_slots: list[int] = []  # that were trained on
         self._slowdown = Slowdown()
+        self._figures = LearningFigures(trainer, options.loss)
         self._next_statistics_s = 0.0
         self._latest_lag = 0.0
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
@@ -194,6 +199,7 @@ class Learner:
             LEFT_OUT_SHARE: self._left_out_share,
             NUM_THREADS: torch.get_num_threads(),
             NUM_USEFUL_THREADS: self._options.num_useful_threads,
+            **gpu_memory(self._trainer.device),
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
@@ -263,6 +269,11 @@ class Learner:
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
+        self._figures.note_starts(dataset)
+        figures: dict[str, float] = {}
+        if is_due := time.monotonic() >= self._next_statistics_s:
+            with self.timing.add_time(REPORT_STATISTICS):  # of observations that are overwritten once slots are free
+                figures = self._figures.measure(dataset, steps, targets, partial(self._micro_batches.of, dataset, steps))
         with self.timing.add_time("after_optimizer"):
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
             self._trainer.set_progress(self.progress.frames)
@@ -273,9 +284,9 @@ class Learner:
             if TrainingStep in self._options.told:
                 iteration = int(self._memory.counters.training_iterations[self._policy])
                 self._ports.reports.send(TrainingStep(self.name, self._policy, iteration, self.progress.frames))
-        if time.monotonic() >= self._next_statistics_s:
+        if is_due:
             with self.timing.add_time(REPORT_STATISTICS):
-                self._report_statistics(dataset, lag)
+                self._report_statistics(dataset, lag, figures)
 
     def _train_epochs(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
         for _ in range(self._options.sampling.num_epochs):
@@ -432,10 +443,11 @@ class Learner:
         if not counters.first_training_ns[policy]:
             counters.first_training_ns[policy] = time.monotonic_ns()
 
-    def _report_statistics(self, dataset: Dataset, lag: torch.Tensor) -> None:
+    def _report_statistics(self, dataset: Dataset, lag: torch.Tensor, figures: Mapping[str, float]) -> None:
         self._next_statistics_s = time.monotonic() + _STATISTICS_INTERVAL_S
         values = self._trainer.statistics() | {
-            "train/policy_lag_mean": float(lag.mean()),
+            **{f"train/{name}": value for name, value in figures.items()},
+            f"train/{LAG_MEAN}": float(lag.mean()),
             "train/policy_lag_max": float(lag.max()),
             "train/reward_mean": float(dataset.rewards.mean()),
         }

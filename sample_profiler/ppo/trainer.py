@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD
+from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD, GRAD_NORM
 
 __all__ = ["Trainer", "TrainerOptions"]
 
@@ -355,6 +356,30 @@ class Trainer:
         self.ranks.add_up([sums])
         return float(sums[0] / sums[1])
 
+    @torch.no_grad()
+    @profile_range("Trainer.measure_move")
+    def measure_move(self, sample: Iterable[MicroBatch], clip_ratio: float) -> tuple[float, float]:
+        """Return how far the policy is now from those that acted, and how often the loss is clipped for that.
+
+        Args:
+            sample: steps to measure that by.
+            clip_ratio: ``e`` in the bounds 1 / (1 + e) and 1 + e of the ratio of probabilities.
+
+        Returns:
+            The mean KL divergence, and the share of steps whose ratio is beyond the bounds.
+        """
+        divergences, ratios = [], []
+        with self._as_it_acts():
+            for batch in sample:
+                with computing_in(self._precision, self.device):
+                    heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
+                now, _ = self._forward(torch.cat(heads), batch)
+                steps = batch.steps.flat()
+                divergences.append(now.kl(self.model.action_distribution(steps.action_parameters)))
+                ratios.append(now.log_prob(steps.actions) - steps.log_probabilities)
+        is_beyond = torch.cat(ratios).abs() > math.log1p(clip_ratio)
+        return float(torch.cat(divergences).mean()), float(is_beyond.float().mean())
+
     @contextlib.contextmanager
     def _as_it_acts(self) -> Iterator[None]:
         """Look at the network without changing it: no dropout, which draws from generators."""
@@ -379,7 +404,7 @@ class Trainer:
         if self._latest_kl is not None:
             means["train/kl_divergence_after_update"] = self._latest_kl
         return means | {
-            "train/grad_norm": float(self._last_grad_norm),
+            f"train/{GRAD_NORM}": float(self._last_grad_norm),
             "train/learning_rate": self._schedule.learning_rate,
         }
 

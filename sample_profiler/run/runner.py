@@ -37,7 +37,7 @@ from sample_profiler.run.losses.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
 from sample_profiler.run.records.goals import Goals
 from sample_profiler.run.records.sleeps import SLEEP_INTERVAL_S, SleepCounts
-from sample_profiler.run.records.statistics import RunStatistics
+from sample_profiler.run.records.statistics import RunStatistics, learning_figures
 from sample_profiler.run.runner_links import RunnerLinks
 from sample_profiler.run.suspensions import Standstills
 from sample_profiler.runtime.commands.commands import CommandResult
@@ -279,6 +279,7 @@ class Runner(AsksComponents, HasSignals):
                         self._end(reached)
                 case TrainingStatistics():
                     self.statistics.add_training(report.policy, report.values)
+                    self.records.note(learning_figures(report.policy, report.values))
                 case EvaluationFinished():
                     self.statistics.add_evaluation(report)
                     logger.info("%s", report)
@@ -404,6 +405,8 @@ class Runner(AsksComponents, HasSignals):
         self._leave_out_standstill()
         self.statistics.sample()
         self.records.note(self.statistics.episode_figures())
+        if not self.reason:  # a run that ends has nothing to be slow at
+            self.records.take_reading({FRAMES: float(sum(self.statistics.trained_frames().values()))})
         status = self.statistics.status()
         iterations = int(self.counters.training_iterations.sum())
         if iterations:

@@ -6,6 +6,7 @@ of a dataset belongs to trajectory c // (T / recurrence).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ class Dataset:
         device: where tensors are wanted.
 
     Attributes:
+        recurrence: R.
         num_chunks: S * T / R.
         rewards, terminated, truncated, inactive, values, final_values, log_probabilities, policy_versions: `[S, T]`.
         absent: `[S, T]` bool: the agent had no part in the step; else it is inactive because of its numbers.
@@ -55,7 +57,7 @@ class Dataset:
         self._memory = memory = trajectories
         self._slots = index = np.asarray(slots)
         self._rollout = memory.layout.rollout
-        self._recurrence = recurrence
+        self.recurrence = self._recurrence = recurrence
         self._device = device
         self._chunks_per_trajectory = self._rollout // recurrence
         self.num_chunks = len(index) * self._chunks_per_trajectory
@@ -103,6 +105,16 @@ class Dataset:
             values: npt.NDArray[Any] = array[slots[:, None], steps]
             gathered[key] = self._tensor(values).flatten(0, 1)
         return gathered
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers an observation is."""
+        return max(1, sum(math.prod(array.shape[2:]) for array in self._memory.observations.values()))
+
+    def observation_bytes(self, trajectory: int, step: int) -> bytes:
+        """Return one observation, of all keys together, to be told from others."""
+        slot = self._slots[trajectory]
+        return b"".join(array[slot, step].tobytes() for array in self._memory.observations.values())
 
     @profile_range("Dataset.copy_states")
     def states(self, chunks: npt.NDArray[np.int64]) -> torch.Tensor:

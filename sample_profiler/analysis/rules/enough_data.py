@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sample_profiler.analysis.findings import Advice, Finding, JudgedRun, percent
 from sample_profiler.component_id import ROLLOUT_WORKER
+from sample_profiler.vocabulary import AGENTS_PER_ENV
 
 __all__ = [
     *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "mention_start", "never_steady", "no_records"),
@@ -56,7 +57,8 @@ def slow_start(run: JudgedRun) -> Finding | None:
         return None
     step_s = start.seconds / num_steps
     batch = int(facts.flag("batch_size", 1)) * int(facts.flag("num_batches_per_epoch", 1))
-    dataset_s = batch * step_s / len(run.workers)
+    agents = max(1.0, max(load.gauges.get(AGENTS_PER_ENV, 1.0) for load in run.workers))  # each has a step in each
+    dataset_s = batch / agents * step_s / len(run.workers)
     if start.first_s + _DATASETS_OF_START * dataset_s < _LONG_START_S:
         return None
     evidence = [

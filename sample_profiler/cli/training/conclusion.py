@@ -14,6 +14,8 @@ from sample_profiler.files import written_whole
 from sample_profiler.reports.run_report.report import RunReport, make_report
 from sample_profiler.reports.sections.accounts import format_accounts
 from sample_profiler.reports.sections.closing_trees import format_trees
+from sample_profiler.reports.sections.learning import format_learning
+from sample_profiler.reports.sections.trends import format_trends
 from sample_profiler.reports.sections.verdict import format_verdict
 from sample_profiler.run.run import RunResult
 from sample_profiler.run_folder import RunFolder
@@ -35,6 +37,10 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
     was_over = _was_over_before(config, result)
     if not was_over and (result.fps or not result.failure):  # advice about what has hardly begun misleads
         logger.info("Verdict: %s", format_verdict(report.verdict))
+        if report.trends:
+            logger.info("What changed over time: %s", format_trends(report.trends))
+        if report.learning:
+            logger.info("What keeps it from learning: %s", format_learning(report.learning))
     if result.keeps_earlier:
         logger.info("Nothing was trained: the recordings and the report of the earlier run stay as they were")
     else:

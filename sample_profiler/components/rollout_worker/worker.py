@@ -37,6 +37,7 @@ from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.slot_blocks import SlotBlocks
 from sample_profiler.storage.trajectories import Trajectories
 from sample_profiler.vocabulary import (
+    AGENTS_PER_ENV,
     CHILDREN_CPU_S,
     DECORRELATE,
     ENQUEUE_POLICY_REQUESTS,
@@ -191,6 +192,7 @@ class RolloutWorker:
     def gauges(self) -> dict[str, float]:
         """Measure how many slots are free, how many groups wait for some, and times of environments and games."""
         gauges = {FREE_SLOTS: float(sum(map(len, self._free))), WAITING_GROUPS: float(len(self._waiting))}
+        gauges[AGENTS_PER_ENV] = self._num_agents / len(self._envs)
         children_s = self._children_time.seconds()
         if children_s is not None:
             gauges[CHILDREN_CPU_S] = children_s
@@ -423,7 +425,11 @@ class RolloutWorker:
 
     def _steps_of_an_env(self) -> float:
         """Return how many steps an environment of this worker has taken, on average."""
-        return float(self._agent_steps.sum()) / sum(len(group.policies) for group in self._groups.values())
+        return float(self._agent_steps.sum()) / self._num_agents
+
+    @property
+    def _num_agents(self) -> int:
+        return sum(len(group.policies) for group in self._groups.values())
 
     def _close_envs(self) -> None:
         with self.timing.add_time("close_envs"):

@@ -15,19 +15,22 @@ _BYTES_PER_MIB = 1024 * _KIB_PER_MIB
 def process_gauges() -> dict[str, float]:
     """Return the memory of this process, its processor time, and how long it was ready and had no processor.
 
-    The memory is in MiB: what is resident now, or, where the system does not tell that, the most it ever was. Times
+    The memory is in MiB: what is resident now, or, where the system does not tell that, the most it ever was; and what
+    of it is the process's own, pages that were swapped out included, so that what it shares is the rest. Times
     are in seconds: of all threads, what of that was the system's, and those of the main thread by itself, where
     components work. What only the kernel's scheduler knows is missing where it does not tell it; of threads that have
     ended it is not known.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     # The kernel's own maximum is inherited at fork and exec: children would show at least what their parent had.
-    memory_mib = _resident_mib()
+    memory_mib = _memory_mib()
     gauges = {
-        "memory_mib": _most_mib(usage) if memory_mib is None else memory_mib,
+        "memory_mib": memory_mib.get("VmRSS", _most_mib(usage)),
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "system_s": usage.ru_stime,
     }
+    if "RssAnon" in memory_mib:
+        gauges["private_memory_mib"] = memory_mib["RssAnon"] + memory_mib.get("VmSwap", 0.0)
     times_s = {thread: times for thread in _threads() if (times := _scheduled_s(thread)) is not None}
     if times_s:
         gauges["run_delay_s"] = sum(delay_s for _, delay_s in times_s.values())
@@ -41,15 +44,14 @@ def _most_mib(usage: resource.struct_rusage) -> float:
     return usage.ru_maxrss / (_BYTES_PER_MIB if sys.platform == "darwin" else _KIB_PER_MIB)
 
 
-def _resident_mib() -> float | None:
+def _memory_mib() -> dict[str, float]:
+    """Return the figures of the memory of this process by the kernel's names; nothing where it does not tell them."""
     try:
         with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) / _KIB_PER_MIB
-    except (OSError, IndexError, ValueError):
-        pass
-    return None
+            fields = (line.split() for line in file)
+            return {each[0][:-1]: int(each[1]) / _KIB_PER_MIB for each in fields if each[2:] == ["kB"]}
+    except (OSError, ValueError):
+        return {}
 
 
 def _threads() -> list[str]:

@@ -27,7 +27,9 @@ __all__ = [
 
 TIMERS = "timers"
 """The tree with what code without a Timing at hand has recorded (`sample_profiler.timers`); no component."""
-PROCESS_GAUGES = ("memory_mib", "cpu_s", "system_s", "run_delay_s", "main_cpu_s", "main_run_delay_s")
+PROCESS_GAUGES = (
+    *("memory_mib", "private_memory_mib", "cpu_s", "system_s", "run_delay_s", "main_cpu_s", "main_run_delay_s"),
+)
 """Gauges that every process has, whoever its components are."""
 SILENT_S = 120.0
 """For how long a process that cannot be seen counts as alive without a sign of it: file systems of networks show late

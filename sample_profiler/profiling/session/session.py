@@ -266,7 +266,7 @@ def _read_history(path: Path) -> dict[str, Any]:
     """Return figures over the time of a run that goes on or was killed, as facts about it; none if they are no such."""
     try:
         document = json.loads(read_small_text(path))
-        facts = {name: document[name] for name in ("history_start_s", "history")}
+        facts = {name: document[name] for name in ("history_start_s", "history", "readings")}
         check_run(facts)
         return facts
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -9,7 +9,7 @@ from html import escape
 from sample_profiler.reports.sections.history import describe_figure, name_deviation
 from sample_profiler.reports.sections.tables import format_duration, format_value
 
-__all__ = ["COLORS", "UNACCOUNTED", "WAIT_COLORS", "assign_colors", "format_charts"]
+__all__ = ["COLORS", "UNACCOUNTED", "WAIT_COLORS", "assign_colors", "draw_line", "format_charts"]
 
 COLORS = ("#3b6ea8", "#d08c60", "#7fb069", "#9067a7", "#5b9bd5", "#c9a227", "#4e9f9f", "#a05195")
 WAIT_COLORS = ("#c8ccd2", "#d9dce1", "#b9bec6")
@@ -71,10 +71,17 @@ def _figure(name: str, points: Sequence[_Point], band: Sequence[_Point], span_s:
     lowest, highest, last = map(format_value, (min(values), max(values), values[-1]))
     values_told = f"from {lowest} to {highest}, last {last}{spread}"
     caption = f"{escape(describe_figure(name))} <span class=dim>{values_told}</span>"
-    return f"<figure>{_picture(points, band, span_s)}<figcaption>{caption}</figcaption></figure>"
+    return f"<figure>{draw_line(points, band, span_s)}<figcaption>{caption}</figcaption></figure>"
 
 
-def _picture(points: Sequence[_Point], band: Sequence[_Point], span_s: tuple[float, float]) -> str:
+def draw_line(points: Sequence[_Point], band: Sequence[_Point], span_s: tuple[float, float]) -> str:
+    """Return a picture of a figure over time, as SVG.
+
+    Args:
+        points: pairs of seconds and value.
+        band: corners of an area around them, or beside them.
+        span_s: from when to when the picture goes.
+    """
     first_s, last_s = span_s
     values = [value for _, value in (*points, *band)]
     lowest, highest = min(0.0, *values), max(0.0, *values)

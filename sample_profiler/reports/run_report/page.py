@@ -6,12 +6,24 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.learning.verdict import LearningProblem
+from sample_profiler.analysis.lives import Life
+from sample_profiler.analysis.trends.trend import Trend
 from sample_profiler.analysis.verdict import Verdict
 from sample_profiler.config import show_value
 from sample_profiler.profiling.tree.render import format_device
-from sample_profiler.reports.run_report.charts import COLORS, UNACCOUNTED, WAIT_COLORS, assign_colors, format_charts
+from sample_profiler.reports.run_report.charts import (
+    COLORS,
+    UNACCOUNTED,
+    WAIT_COLORS,
+    assign_colors,
+    draw_line,
+    format_charts,
+)
 from sample_profiler.reports.run_report.report import BlockFigures, RunReport, describe_run
 from sample_profiler.reports.sections.accounts import SPLIT_NOTE, SPLIT_TITLES, split_rows
+from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
+from sample_profiler.reports.sections.memory import MEMORY_TITLES, MemoryCourse, memory_rows
 from sample_profiler.reports.sections.tables import format_duration, format_percent, format_seconds
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
@@ -59,6 +71,8 @@ def format_html(report: RunReport) -> str:
         _section("Where the time went", _accounts(report.accounts)),
         _section("Blocks", _icicles(report.trees)),
         _section("Over time", format_charts(report.history)) if report.history else "",
+        _section("The life of a trajectory", _lives(report.lives)) if report.lives else "",
+        _section("Memory of each process", _memory(report.memory)) if report.memory else "",
         _section("Workers side by side", _workers(report.workers)) if report.workers else "",
         _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
         _section("Machine and configuration", _settings(report)),
@@ -68,6 +82,8 @@ def format_html(report: RunReport) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
         f"<h1>{title}</h1><div class=dim>{escape(describe_run(report))}</div>{_verdict(report.verdict)}"
+        f"{_section('What changed over time', _trends(report.trends)) if report.trends else ''}"
+        f"{_section('What keeps it from learning', _learning(report.learning)) if report.learning else ''}"
         f"{''.join(sections)}"
         "</body></html>\n"
     )
@@ -91,6 +107,20 @@ def _verdict(verdict: Verdict) -> str:
         f"<div class=verdict><div class=cause>Verdict: {escape(verdict.cause)}</div>"
         f"<p>{escape(verdict.headline)}{now}</p><ul>{evidence}</ul>{table}</div>"
     )
+
+
+def _trends(trends: Sequence[Trend]) -> str:
+    return "".join(_found(trend.cause, trend.headline, trend.evidence, trend.advice) for trend in trends)
+
+
+def _learning(problems: Sequence[LearningProblem]) -> str:
+    return "".join(_found(each.cause, each.headline, each.evidence, each.advice) for each in problems)
+
+
+def _found(cause: str, headline: str, evidence: Sequence[str], advice: str) -> str:
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in evidence)
+    told = f"<p class=dim>try {escape(advice)}</p>" if advice else ""
+    return f"<div class=cause>{escape(cause)}</div><b>{escape(headline)}</b><ul>{sentences}</ul>{told}"
 
 
 def _accounts(accounts: Sequence[ComponentAccount]) -> str:
@@ -209,6 +239,42 @@ def _block_table(tree: BlockFigures) -> str:
         rows = [[*row, device] for row, device in zip(rows, devices, strict=True)]
     table = _table(titles, rows, right=set(range(1, len(titles))))
     return f"<details><summary class=dim>all figures</summary>{table}</details>"
+
+
+def _lives(lives: Sequence[Life]) -> str:
+    stages = [list(map(escape, row)) for row in stage_rows(lives)]
+    worst = [list(map(escape, row)) for row in worst_rows(lives)]
+    return (
+        f'<p class="dim note">{describe_lag(lives)}</p>'
+        f"{_table(STAGE_TITLES, stages, right=set(range(1, len(STAGE_TITLES))))}"
+        f"<details><summary class=dim>the slowest</summary>{_table(WORST_TITLES, worst, right={1, 2, 4})}"
+        '<p class="dim note">A timeline of the same seconds (sample-profiler trace) has them as flows, by the name '
+        "trajectory.</p></details>"
+    )
+
+
+_MOST_MEMORY_CHARTS = 24
+
+
+def _memory(courses: Sequence[MemoryCourse]) -> str:
+    """Return a picture for each process, all over the same time: a line for its own memory, an area for the shared."""
+    times_s = [time_s for course in courses for time_s, _ in course.resident]
+    span_s = min(times_s), max(times_s)
+    pictures = []
+    for course in courses[:_MOST_MEMORY_CHARTS]:
+        own, (_, all_mib) = course.private[-1][1], course.resident[-1]
+        told = f"own {own:,.0f} MiB, shared {max(0.0, all_mib - own):,.0f} MiB at last"
+        caption = f"{escape(course.process)} <span class=dim>{told}</span>"
+        area = [*course.resident, *reversed(course.private)]
+        pictures.append(f"<figure>{draw_line(course.private, area, span_s)}<figcaption>{caption}</figcaption></figure>")
+        if len(course.gpu) > 1:
+            caption = f"{escape(course.process)} <span class=dim>GPU {course.gpu[-1][1]:,.0f} MiB at last</span>"
+            pictures.append(f"<figure>{draw_line(course.gpu, (), span_s)}<figcaption>{caption}</figcaption></figure>")
+    rows = [list(map(escape, row)) for row in memory_rows(courses)]
+    table = _table(MEMORY_TITLES, rows, right=set(range(1, len(MEMORY_TITLES))))
+    note = "MiB. Line: what is the process's own; area above it: what it shares with others, such as the trajectories."
+    details = f"<details><summary class=dim>all figures</summary>{table}</details>"
+    return f'<div class=charts>{"".join(pictures)}</div><p class="dim note">{note}</p>{details}'
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:

@@ -9,14 +9,22 @@ from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
 from sample_profiler.analysis.facts import RunFacts
+from sample_profiler.analysis.learning.verdict import LearningProblem, judge_learning
+from sample_profiler.analysis.lives import Life, find_lives
 from sample_profiler.analysis.steady import facts_of_run
+from sample_profiler.analysis.trends.trend import Trend
+from sample_profiler.analysis.trends.trends import find_trends
 from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S, DeviceStatistics, Statistics
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.reports.sections.distance import describe_distance, is_running
 from sample_profiler.reports.sections.history import read_history
+from sample_profiler.reports.sections.learning import learning_to_dicts
+from sample_profiler.reports.sections.lives import lives_to_dict
+from sample_profiler.reports.sections.memory import MemoryCourse, memory_courses, memory_to_dicts
 from sample_profiler.reports.sections.tables import format_duration
+from sample_profiler.reports.sections.trends import trends_to_dicts
 from sample_profiler.reports.sections.verdict import verdict_to_dict
 from sample_profiler.reports.sections.workers import WorkerFigures, worker_figures
 from sample_profiler.vocabulary import MAIN_LOOP, WAIT
@@ -108,6 +116,26 @@ class RunReport:
         return judge(self.facts)
 
     @cached_property
+    def trends(self) -> list[Trend]:
+        """What changed over the time of the whole run."""
+        return find_trends(self.session)
+
+    @cached_property
+    def learning(self) -> list[LearningProblem]:
+        """What keeps policies from learning."""
+        return judge_learning(self.session)
+
+    @cached_property
+    def lives(self) -> list[Life]:
+        """The trajectories of the latest seconds; none where the session was read without events."""
+        return find_lives(self.session)
+
+    @cached_property
+    def memory(self) -> list[MemoryCourse]:
+        """Of each process over time."""
+        return memory_courses(self.session)
+
+    @cached_property
     def accounts(self) -> list[ComponentAccount]:
         """Of the whole run."""
         return accounts(self.session)
@@ -155,7 +183,9 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
     return {
         "run": report.name,
         "verdict": verdict_to_dict(report.verdict),
-        "facts": {key: value for key, value in report.session.run.items() if key != "history"},
+        "trends": trends_to_dicts(report.trends),
+        "learning": learning_to_dicts(report.learning),
+        "facts": {key: value for key, value in report.session.run.items() if key not in ("history", "readings")},
         "machine": report.session.machine,
         "config": report.session.config,
         "accounts": [
@@ -174,6 +204,8 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
         "workers": [asdict(each) for each in report.workers],
         "slowest": [{"component": c, "block": path, "seconds": seconds} for c, path, seconds in report.slowest],
         "history": {name: [list(point) for point in points] for name, points in report.history.items()},
+        "memory": memory_to_dicts(report.memory),
+        "trajectories": lives_to_dict(report.lives),
         "problems": report.problems,
     }
 

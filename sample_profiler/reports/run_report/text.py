@@ -6,29 +6,36 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from sample_profiler.analysis.lives import Life
 from sample_profiler.config import show_value
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import format_tree, printable_text
 from sample_profiler.reports.run_report.report import RunReport, describe_run
 from sample_profiler.reports.sections.accounts import format_accounts, format_splits
 from sample_profiler.reports.sections.history import describe_figure
+from sample_profiler.reports.sections.learning import format_learning
+from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
+from sample_profiler.reports.sections.memory import MEMORY_TITLES, MemoryCourse, memory_rows
 from sample_profiler.reports.sections.tables import format_seconds, format_table, format_value
+from sample_profiler.reports.sections.trends import format_trends
 from sample_profiler.reports.sections.verdict import format_verdict
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 
-__all__ = ["format_text"]
+__all__ = ["format_text", "format_verdicts"]
 
 _WIDTH = 120
 
 
 def format_text(report: RunReport) -> str:
-    """Return verdict, accounts, what work was, figures over time, workers, slowest passes, trees, machine and flags."""
+    """Return verdict, changes, accounts, what work was, figures over time, workers, slowest passes, trees, flags."""
     sections = [
-        f"Verdict on {report.name}: {format_verdict(report.verdict)}",
+        format_verdicts(report),
         describe_run(report),
         format_accounts(report.accounts),
         _section("What work was", format_splits(report.accounts)),
         _section("Over time", _history(report.history)),
+        _section("The life of a trajectory", _lives(report.lives)),
+        _section("Memory of each process, MiB", _memory(report.memory)),
         _section("Workers side by side", _workers(report.workers)),
         _section("Slowest single passes", _slowest(report.slowest)),
         *_trees(report.session),
@@ -38,6 +45,16 @@ def format_text(report: RunReport) -> str:
     ]
     # What a session says of its machine, its end or its flags may come from anywhere.
     return printable_text("\n\n".join(filter(None, sections)))
+
+
+def format_verdicts(report: RunReport) -> str:
+    """Return what limits a run, what changed over its time, and what keeps it from learning; only what there is."""
+    parts = [
+        f"Verdict on {report.name}: {format_verdict(report.verdict)}",
+        _section("What changed over time", format_trends(report.trends)),
+        _section("What keeps it from learning", format_learning(report.learning)),
+    ]
+    return printable_text("\n\n".join(filter(None, parts)))
 
 
 def _section(title: str, content: str) -> str:
@@ -51,6 +68,19 @@ def _history(history: Mapping[str, Sequence[tuple[float, float]]]) -> str:
         figures = (min(values), median(values), max(values), values[-1])
         rows.append([describe_figure(name), *map(format_value, figures)])
     return format_table(["figure", "lowest", "median", "highest", "last"], rows, right={1, 2, 3, 4}) if rows else ""
+
+
+def _lives(lives: Sequence[Life]) -> str:
+    if not lives:
+        return ""
+    stages = format_table(STAGE_TITLES, stage_rows(lives), right=set(range(1, len(STAGE_TITLES))))
+    worst = format_table(WORST_TITLES, worst_rows(lives), right={1, 2, 4})
+    return f"{describe_lag(lives)}\n{stages}\n\n{worst}"
+
+
+def _memory(courses: Sequence[MemoryCourse]) -> str:
+    rows = memory_rows(courses)
+    return format_table(MEMORY_TITLES, rows, right=set(range(1, len(MEMORY_TITLES)))) if rows else ""
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:

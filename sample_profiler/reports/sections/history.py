@@ -8,12 +8,28 @@ import re
 from sample_profiler.profiling.session.checks import MAX_SECONDS
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import (
+    ADVANTAGE_SCALE,
     BATCH_ROWS,
+    CLIP_SHARE,
+    DEAD_INPUTS,
+    ENTROPY,
+    ENTROPY_SHARE,
+    EXPLAINED_VARIANCE,
     FINISHED_TRAJECTORIES,
     FPS,
     FREE_SLOTS,
+    GRAD_NORM,
+    INPUT_SCALE,
+    LAG_MEAN,
+    NUM_DISTINCT_STARTS,
+    NUM_STARTS,
     POLICY_LAG,
+    REWARD_CLIPPED,
+    REWARD_LEFT,
+    REWARD_NONZERO,
     TRAJECTORIES_AT_LEARNER,
+    UNCHANGED_OBSERVATIONS,
+    UPDATE_KL,
     WAITING_GROUPS,
 )
 
@@ -29,6 +45,20 @@ _MEANINGS = {
     EPISODE_RETURN: "episode return",
     EPISODE_LENGTH: "episode length, frames",
     POLICY_LAG: "policy lag, training steps",
+    UPDATE_KL: "KL divergence of the policy from the one that acted",
+    CLIP_SHARE: "share of steps whose ratio is clipped",
+    ENTROPY: "entropy of the policy",
+    ENTROPY_SHARE: "entropy of the policy, of the largest",
+    EXPLAINED_VARIANCE: "variance of returns that values explain",
+    ADVANTAGE_SCALE: "deviation of advantages, before scaling",
+    GRAD_NORM: "norm of the gradient, before its bound",
+    LAG_MEAN: "policy lag of a dataset, optimizer steps",
+    INPUT_SCALE: "largest input of the network (root mean square)",
+    DEAD_INPUTS: "share of inputs that never change",
+    UNCHANGED_OBSERVATIONS: "share of observations that are the one before",
+    REWARD_NONZERO: "share of rewards that are not 0",
+    REWARD_CLIPPED: "share of these that reward_clip changes",
+    REWARD_LEFT: "what reward_clip leaves of them",
     BATCH_ROWS: "steps in a batch of inference",
     FINISHED_TRAJECTORIES: "trajectories finished, on their way to a dataset",
     TRAJECTORIES_AT_LEARNER: "trajectories at the Learner",
@@ -37,6 +67,9 @@ _MEANINGS = {
     "memory_mib": "memory of all processes, MiB",
 }
 
+
+_COUNTS = (NUM_STARTS, NUM_DISTINCT_STARTS)
+"""How the names begin of what is noted for the verdict on learning alone, and is nothing to look at."""
 
 _OF_POLICY = re.compile(rf"(\w+?)_policy_([0-9]+)({_DEVIATION})?", re.ASCII)
 
@@ -68,7 +101,7 @@ def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:
     if not isinstance(history, dict):
         return {}
     found = {str(name): _points(points) for name, points in history.items() if isinstance(points, list | tuple)}
-    return {name: found[name] for name in sorted(found, key=_place) if found[name]}
+    return {name: found[name] for name in sorted(found, key=_place) if found[name] and not name.startswith(_COUNTS)}
 
 
 def _place(name: str) -> int:

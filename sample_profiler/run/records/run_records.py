@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline.follow import TimelineRecorder
 from sample_profiler.run.records.history import History
 from sample_profiler.run.records.lost_records import LostRecords
+from sample_profiler.run.records.readings import RunReadings
 from sample_profiler.run_folder import EARLIER, RunFolder
 from sample_profiler.storage.checkpoint_names import has_trained
 from sample_profiler.vocabulary import (
@@ -49,6 +51,9 @@ from sample_profiler.vocabulary import (
 __all__ = ["RunRecords"]
 
 logger = logging.getLogger(__name__)
+
+_READING_INTERVAL_S = 1.0
+_MOST_OF_A_CORE = 0.004  # for reading how the run goes; of many processes, so that is done less often
 
 _HISTORY: dict[str, Callable[[Sequence[float]], float]] = {
     FPS: max,
@@ -91,6 +96,8 @@ class RunRecords:
         self._warm_up: Session | None = None
         self._num_unreadable = 0
         self._history = History()
+        self._readings = RunReadings()
+        self._next_reading_s = -math.inf
         self._noted: dict[tuple[str, str, int, int], Mapping[str, GaugeNode]] = {}
         self._timeline: TimelineRecorder | None = None
         self._writing: threading.Thread | None = None
@@ -247,12 +254,33 @@ class RunRecords:
         told = {name: [value for gauges in recent for key, value in gauges if key == name] for name in _HISTORY}
         self.note({name: _HISTORY[name](values) for name, values in told.items() if values})
 
+    def take_reading(self, figures: Mapping[str, float]) -> None:
+        """Note what all processes have recorded by now, unless that was done a moment ago; call it once a second.
+
+        Args:
+            figures: of the whole run, which count up, by name.
+        """
+        begin_s, begin_cpu_s = time.monotonic(), time.thread_time()
+        if begin_s < self._next_reading_s:
+            return
+        try:
+            session = read_live(self._folder.path, with_events=False, with_histograms=False)
+        except SessionError:  # told of where figures are written
+            return
+        self._readings.add(time.time() - self._begun_wall_s, figures, _present(session))
+        cost_s = time.thread_time() - begin_cpu_s  # not how long it took: processors may be short
+        self._next_reading_s = begin_s + max(0.9 * _READING_INTERVAL_S, cost_s / _MOST_OF_A_CORE)
+
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep figures of this moment, by name, for the course of the run in its report."""
         self._history.add(time.time() - self._begun_wall_s, figures)
 
     def _history_facts(self) -> dict[str, Any]:
-        return {"history_start_s": self._begun_wall_s, "history": self._history.points()}
+        return {
+            "history_start_s": self._begun_wall_s,
+            "history": self._history.points(),
+            "readings": self._readings.to_dict(),
+        }
 
     def follow_timeline(self) -> None:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""

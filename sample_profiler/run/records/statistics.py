@@ -15,8 +15,9 @@ from typing import Any
 from sample_profiler.components.messages import Counters, EpisodeStatistics, EvaluationFinished
 from sample_profiler.config import SavingOptions
 from sample_profiler.reports.sections.history import EPISODE_LENGTH, EPISODE_RETURN, name_deviation, name_figure
+from sample_profiler.vocabulary import LEARNING_FIGURES
 
-__all__ = ["RunStatistics", "RunStatus", "Throughput"]
+__all__ = ["RunStatistics", "RunStatus", "Throughput", "learning_figures"]
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +158,12 @@ def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
     """Return y at x on the line through two points."""
     share = (x - xs[0]) / (xs[1] - xs[0]) if xs[1] > xs[0] else 1.0
     return ys[0] + share * (ys[1] - ys[0])
+
+
+def learning_figures(policy: int, values: Mapping[str, float]) -> dict[str, float]:
+    """Return of a Learner's statistics what the verdict on learning is made of, as in a run's history."""
+    found = {name: values.get(f"train/{name}", math.nan) for name in LEARNING_FIGURES}
+    return {name_figure(name, policy): value for name, value in found.items() if math.isfinite(value)}
 
 
 @dataclass

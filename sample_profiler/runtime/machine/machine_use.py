@@ -1,4 +1,4 @@
-"""Owns how much the machine has worked, for whomever, and how much of it this run may use."""
+"""Owns how much the machine has worked, for whomever, and how much of it, and of its memory, this run may use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import psutil
 
+from sample_profiler.profiling.process.control_groups import groups_of
 from sample_profiler.profiling.process.usable_cores import Quota, find_quota, num_usable_cores
 from sample_profiler.runtime.machine.machine import usable_cpus
+from sample_profiler.runtime.machine.memory_limits import available_bytes
 from sample_profiler.vocabulary import (
+    AVAILABLE_MEMORY_MIB,
     MACHINE_BUSY_S,
     MACHINE_CORES,
     QUOTA_CORES,
@@ -24,7 +27,7 @@ _COUNTED = (MACHINE_BUSY_S, QUOTA_PERIODS, QUOTA_PERIODS_HELD_UP)
 
 
 class MachineUse:
-    """How busy the usable cores were since this was made, how many the machine has, and what a quota allows."""
+    """How busy the usable cores were since this was made, how many there are, a quota of them, and free memory."""
 
     def __init__(self) -> None:
         self._before = _gauges_now()
@@ -38,6 +41,7 @@ class MachineUse:
 def _gauges_now() -> dict[str, float]:
     quota = find_quota()
     gauges = {MACHINE_CORES: float(os.cpu_count() or 1)}
+    gauges[AVAILABLE_MEMORY_MIB] = available_bytes(groups_of("memory")) / 2**20
     if (busy_s := _machine_busy_s(quota)) is not None:
         gauges[MACHINE_BUSY_S] = busy_s
     if quota is not None:

@@ -11,14 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from sample_profiler.profiling.process.control_groups import ControlGroup, read_number, read_quickly
 
-__all__ = ["MemoryLimit", "ProcessMemory", "count_kills", "find_limit", "format_bytes", "read_process_memory"]
+__all__ = [
+    *("MemoryLimit", "ProcessMemory", "available_bytes", "count_kills", "find_limit", "format_bytes"),
+    "read_process_memory",
+]
 
 _PROCESSES = Path("/proc")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _LIMITS = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
+_IDLE_FILES = {1: "total_inactive_file", 2: "inactive_file"}
 _RESIDENT, _ADDRESSES, _DATA = 1, 0, 5  # places in /proc/PID/statm, in pages
 _OWN_LIMITS = ((resource.RLIMIT_AS, _ADDRESSES, "addresses", "v"), (resource.RLIMIT_DATA, _DATA, "data", "d"))
 
@@ -94,6 +101,24 @@ def find_limit(groups: Iterable[ControlGroup]) -> MemoryLimit:
             owner = f"of the control group {group.folder} (a container, a service or a job)"
             limits.append(MemoryLimit(int(num_bytes), owner))
     return min(limits, key=lambda limit: limit.num_bytes)
+
+
+def available_bytes(groups: Iterable[ControlGroup]) -> float:
+    """Return how much more memory processes may have together before the kernel ends one.
+
+    Pages of files that nobody has used for a while are given up before that, so they count as free.
+
+    Args:
+        groups: that the processes are in.
+    """
+    left = [float(psutil.virtual_memory().available)]
+    for group in groups:
+        limit = read_number(group.folder / _LIMITS[group.version])  # "max" is no number
+        used = read_number(group.folder / _USED[group.version])
+        if limit is not None and used is not None:
+            idle = read_number(group.folder / "memory.stat", _IDLE_FILES[group.version]) or 0.0
+            left.append(limit - used + idle)
+    return max(0.0, min(left))
 
 
 def count_kills(groups: Iterable[ControlGroup]) -> dict[Path, int]:

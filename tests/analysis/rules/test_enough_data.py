@@ -66,6 +66,12 @@ def test_a_first_dataset_that_does_not_come_since_steps_are_slow_is_no_start_up(
     assert changes[:3] == ["--decorrelate_envs_on_one_worker=False", "a faster environment", "--num_workers=2"]
 
 
+def test_a_dataset_of_steps_of_several_agents_takes_fewer_steps_of_environments():
+    several = load("RolloutWorker_w0", 0.5, gauges={"agents_per_env": 4.0})
+    verdict = judge_short(stepping(0.7, 0.2, 120, 4), slow_worker=several)
+    assert "datasets that it trained on: 0; one is 512 steps, which take about 51 s" in verdict.evidence
+
+
 def test_random_steps_that_take_little_are_not_what_to_leave_out():
     changes = [advice.change for advice in judge_short(stepping(0.02, 0.9, 4, 40), machine_busy=1.0).advice]
     assert changes == ["a faster environment", "a longer run"]

@@ -37,7 +37,7 @@ def test_without_proc_there_is_the_maximum_of_the_system(monkeypatch):
 @pytest.mark.parametrize(("platform", "memory_mib"), [("linux", 3072), ("darwin", 3)])
 def test_the_maximum_is_in_the_unit_of_the_system(monkeypatch, platform, memory_mib):
     usage = types.SimpleNamespace(ru_maxrss=3 << 20, ru_utime=1.0, ru_stime=0.5)
-    monkeypatch.setattr(module, "_resident_mib", lambda: None)
+    monkeypatch.setattr(module, "_memory_mib", dict)
     monkeypatch.setattr(module.resource, "getrusage", lambda _: usage)
     monkeypatch.setattr(module.sys, "platform", platform)
     assert process_gauges()["memory_mib"] == memory_mib

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sample_profiler import timers
+from sample_profiler.analysis.trends.readings import read_readings
 from sample_profiler.cli.report import load_report
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
@@ -134,6 +135,31 @@ def test_figures_over_time_can_be_read_while_the_run_goes_on_and_are_in_its_sess
     records.write_timers()
     RunRecords(tmp_path, parse_config(["--env=e"]).profiling).set_earlier_aside()
     assert "history" not in read_live(tmp_path).run, "of an earlier run"
+
+
+def test_readings_over_time_are_in_the_session_and_are_taken_as_often_as_they_may_cost(tmp_path, monkeypatch):
+    RunFolder(tmp_path).live().path.mkdir(parents=True)
+    timing = Timing("Learner 0 profile")
+    file = RecordFile(RunFolder(tmp_path).live().record("Learner_0", 1), process_name="Learner_0", ring_bytes=0)
+    file.attach(timing, "Learner_0")
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    now_s = time.time()
+    for second in range(1, 5):
+        with timing.add_time("main_loop"), timing.add_time("train"):
+            time.sleep(0.01)
+        file.set_gauge("cpu_s", float(second))
+        file.flush()
+        monkeypatch.setattr(time, "time", lambda second=second: now_s + second)
+        records._next_reading_s = 0.0
+        records.take_reading({"frames": 100.0 * second})
+        records.take_reading({"frames": 0.0})  # a moment later: that is left out
+    file.close()
+    session = records.write_session({"reason": "enough"}, records.end_steady_part(), is_clean=True)
+    readings = read_readings(session)
+    assert readings.gauges[""]["frames"].tolist() == [100.0, 200.0, 300.0, 400.0]
+    assert readings.gauges["Learner_0"]["cpu_s"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert readings.blocks["Learner_0"]["train"].passes.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert read_session(tmp_path).run["readings"] == session.run["readings"]
 
 
 def test_the_mean_batch_over_time_is_that_of_the_batches_in_between(tmp_path):

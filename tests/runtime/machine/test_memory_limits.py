@@ -11,7 +11,13 @@ import pytest
 
 from sample_profiler.profiling.process.control_groups import ControlGroup
 from sample_profiler.runtime.machine import memory_limits
-from sample_profiler.runtime.machine.memory_limits import count_kills, find_limit, format_bytes, read_process_memory
+from sample_profiler.runtime.machine.memory_limits import (
+    available_bytes,
+    count_kills,
+    find_limit,
+    format_bytes,
+    read_process_memory,
+)
 
 OF_V1 = {"memory.limit_in_bytes": "1073741824\n", "memory.oom_control": "under_oom 0\noom_kill 2\n"}
 OF_V2 = {"memory.max": "1073741824\n", "memory.events": "oom 5\noom_kill 2\noom_group_kill 0\n"}
@@ -42,6 +48,25 @@ def test_a_group_without_a_limit_has_that_of_the_machine(tmp_path):
     assert find_limit([]).owner == "of this machine"
     huge = make_group(tmp_path / "old", 1, {"memory.limit_in_bytes": "9223372036854771712\n"})
     assert find_limit([huge]) == find_limit([])
+
+
+USED_OF_V1 = {
+    "memory.limit_in_bytes": "2000",
+    "memory.usage_in_bytes": "1500",
+    "memory.stat": "total_inactive_file 300",
+}
+USED_OF_V2 = {"memory.max": "2000", "memory.current": "1500", "memory.stat": "anon 7\ninactive_file 300"}
+
+
+@pytest.mark.parametrize(("version", "files"), [(1, USED_OF_V1), (2, USED_OF_V2)])
+def test_what_a_group_has_left_counts_files_that_nobody_uses_as_free(version, files, tmp_path):
+    assert available_bytes([make_group(tmp_path / "box", version, files)]) == 800
+
+
+def test_without_a_limit_the_memory_of_the_machine_is_available(tmp_path):
+    machine, group = available_bytes([]), make_group(tmp_path / "box", 2, {"memory.max": "max"})
+    assert machine > 1 << 20
+    assert available_bytes([group]) == pytest.approx(machine, rel=0.2)
 
 
 def test_a_process_has_memory_and_limits_of_its_own():

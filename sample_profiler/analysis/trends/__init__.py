@@ -1,0 +1,1 @@
+"""What changed over the time of a run: since when, by how much, and what changed with it."""
