@@ -272,8 +272,9 @@ class Learner:
         self._figures.note_starts(dataset)
         figures: dict[str, float] = {}
         if is_due := time.monotonic() >= self._next_statistics_s:
+            sample = partial(self._micro_batches.of, dataset, steps)
             with self.timing.add_time(REPORT_STATISTICS):  # of observations that are overwritten once slots are free
-                figures = self._figures.measure(dataset, steps, targets, partial(self._micro_batches.of, dataset, steps))
+                figures = self._figures.measure(dataset, steps, targets, sample)
         with self.timing.add_time("after_optimizer"):
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
             self._trainer.set_progress(self.progress.frames)

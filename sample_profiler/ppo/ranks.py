@@ -196,7 +196,7 @@ def connect_ranks(
         RankError: they do not come, or train on other kinds of devices.
     """
     # Only now: who trains alone does without it.
-    from torch.distributed import PrefixStore, TCPStore
+    from torch._C._distributed_c10d import PrefixStore, TCPStore
     from torch.distributed.distributed_c10d import ProcessGroupGloo
 
     timeout = timedelta(seconds=timeout_s)

@@ -53,6 +53,16 @@ RUNS = {
     "too many threads": lambda: judge_run(
         worker(0), worker(1), inference(), learner(0.9, cpu=1.5, starved=6.0), machine_busy=1.0
     ),
+    "ranks": lambda: judge_run(
+        *(worker(i, inference=0.1, learner=0.5, busy=0.4) for i in range(2)), inference(0.3),
+        load("Learner_0", 0.35, {"ranks": 0.6, "batcher": 0.05}, {"train": 0.35}, {"train": 100},
+             gauges={"slowest_rank": 3.0}),
+        machine_busy=0.5,
+    ),
+    "all-reduce": lambda: judge_run(
+        *(worker(i, inference=0.1, learner=0.6, busy=0.3) for i in range(2)), inference(0.3),
+        learner(0.97, {"train/update/all_reduce": 0.5}, {"train/update/all_reduce": 1000}),
+    ),
     "too few threads": lambda: judge_run(
         *(worker(i, learner=0.4) for i in range(2)), inference(),
         learner(0.97, cpu=0.95, gauges={"num_threads": 1}), machine_busy=0.5,

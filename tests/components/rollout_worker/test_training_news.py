@@ -39,7 +39,7 @@ class TwoAgents(Told):
 
 
 @pytest.fixture
-def make_worker(make_blueprint, make_component):
+def make_worker(make_blueprint, make_component, tmp_path):
     """Return a RolloutWorker of two environments, the counters, and what each environment notes."""
 
     def make(*flags, kind=Told, checkpoint=None):
@@ -50,12 +50,12 @@ def make_worker(make_blueprint, make_component):
             return kind(notes[-1])
 
         register_env("wandering", make_env)
-        blueprint = make_blueprint(*flags, env=kind([]))
         if checkpoint:
-            folder = blueprint.run_folder / "checkpoint_p0"
+            folder = tmp_path / "checkpoint_p0"
             folder.mkdir()
             for name in checkpoint:
                 (folder / name).touch()
+        blueprint = make_blueprint(*flags, env=kind([]))
         worker, _ = make_component(blueprint, "RolloutWorker_w0")
         return worker, blueprint, notes
 
