@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ __all__ = ["EARLIER", "LiveFolder", "RunFolder", "read_config_file"]
 EARLIER = ".earlier"
 """Ends the names of an earlier run's files while it is open whether the run that goes on with it will train."""
 
+_RANK = ".rank"
+_MOST_DIGITS = 9  # of the number of a rank
 _RECORD = ".rec"
 _BEING_MADE = ".new"
 
@@ -54,11 +57,28 @@ class RunFolder:
           eval_p{policy}                    results of `sample-profiler eval`, with .csv or .json behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
 
+    Where several ranks train together, that is the first one's; the others have such folders, without checkpoints,
+    beside it: ``{experiment}.rank1`` and so on.
+
     Args:
         path: of the folder, which need not exist.
     """
 
     path: Path
+
+    @staticmethod
+    def name_of_rank(experiment: str, rank: int) -> str:
+        """Return what the run of another rank is called that trains together with this one; its folder is beside."""
+        return f"{experiment}{_RANK}{rank}"
+
+    def other_ranks(self) -> list[tuple[int, RunFolder]]:
+        """Return the ranks that train together with this first one, and their folders, as far as they are here."""
+        path = self.path.absolute()
+        numbers = [
+            each.name.removeprefix(path.name + _RANK) for each in path.parent.glob(f"{escape(path.name)}{_RANK}*")
+        ]
+        ranks = sorted(int(number) for number in numbers if number.isdecimal() and len(number) <= _MOST_DIGITS)
+        return [(rank, RunFolder(path.parent / self.name_of_rank(path.name, rank))) for rank in ranks]
 
     @property
     def config(self) -> Path:

@@ -56,6 +56,8 @@ TRAIN = "train"
 # Gauges.
 BATCH_ROWS = "batch_rows"
 CHILDREN_CPU_S = "children_cpu_s"
+CLOCK_ERROR_S = "clock_error_s"
+CLOCK_OFFSET_S = "clock_offset_s"
 FINISHED_TRAJECTORIES = "finished_trajectories"
 FPS = "fps"
 FRAMES = "frames"

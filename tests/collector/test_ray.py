@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from sample_profiler.collector.collector import Collector
-from sample_profiler.collector.ray_cluster import as_remote
 from sample_profiler.errors import ConfigError
+from sample_profiler.runtime.machine.ray_cluster import as_remote
 from sample_profiler.switches import RANGES_VARIABLE
 
 pytestmark = pytest.mark.whole_run
