@@ -5,6 +5,7 @@ SECONDS_OF_RUN ?= 90
 RUN_FLAGS ?=
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 2
+RUNS_AT_ONCE ?= 3
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
 BIN := $(VENV)/bin
@@ -48,11 +49,13 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
 		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
 
-# What starts whole runs has the machine for itself, one at a time: some of them look at what is done in a second.
+# Whole runs wait more than they compute, so several share the machine; tests that share a run stay together. What looks
+# at how much is done in a while has the machine for itself.
 test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 ifeq ($(strip $(TEST_FLAGS)),)
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES); status=$$?; \
-	$(BIN)/python -m pytest -m whole_run && exit $$status
+	$(BIN)/python -m pytest -m "whole_run and not alone" -n $(RUNS_AT_ONCE) --dist=loadscope || status=1; \
+	$(BIN)/python -m pytest -m alone && exit $$status
 else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 endif

@@ -35,11 +35,31 @@ PATIENCE_FOR_NAMES_S = 60.0
 WHOLE_RUNS = tuple(Path(__file__).parent / name for name in ("faults", "integration"))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no module in which nothing has the mark that is asked for: each of several processes would load them all."""
+    mark = next((mark for mark in ("whole_run", "alone") if config.option.markexpr.startswith(mark)), "")
+    if not mark or collection_path.suffix != ".py" or (mark == "whole_run" and starts_whole_runs(collection_path)):
+        return None
+    return None if f"pytest.mark.{mark}" in collection_path.read_text(encoding="utf-8") else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what starts whole runs by its folder; elsewhere tests say so themselves."""
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in WHOLE_RUNS):
+        if starts_whole_runs(item.path):
             item.add_marker("whole_run")
+
+
+def starts_whole_runs(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in WHOLE_RUNS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist=loadscope`` keep together only what shares something."""
+    from tests.scheduling import SharedScheduling
+
+    return SharedScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)

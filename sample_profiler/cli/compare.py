@@ -20,8 +20,8 @@ from sample_profiler.analysis.cost_changes import (
 from sample_profiler.analysis.costs import RunCosts, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
 from sample_profiler.cli.common.problems import files_told_of
-from sample_profiler.cli.compared_runs import ComparedRun, ComparedRuns, CompareRequest
-from sample_profiler.cli.compared_times import ComparedTimes
+from sample_profiler.cli.comparing.runs import ComparedRun, ComparedRuns, CompareRequest
+from sample_profiler.cli.comparing.times import ComparedTimes
 from sample_profiler.config import parse_conditions
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import try_to_write, written_whole

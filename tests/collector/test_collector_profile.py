@@ -33,6 +33,8 @@ from pathlib import Path
 import sample_profiler
 
 NUM_WORKERS = 2
+# Of a worker: the warm-up, one of its other group, which began before the capture did, and some that count.
+ENOUGH = 6
 
 
 def make(name, cfg, placement, *, render_mode=None):
@@ -76,9 +78,13 @@ def main():
     logging.getLogger().setLevel(logging.INFO)
     results = {}
 
-    def collect(collector, *paths, at_least=0):
+    def count_rollouts(worker):
+        return len((folder / f"hook_{worker}").read_text().splitlines())
+
+    def collect(collector, *paths, of_worker=0, num_rollouts=0):
+        until = count_rollouts(of_worker) + num_rollouts if num_rollouts else 0
         for number, _ in enumerate(collector, 1):
-            if number >= at_least and all(Path(path).exists() for path in paths):
+            if all(Path(path).exists() for path in paths) and (not until or count_rollouts(of_worker) >= until):
                 return
             assert number < 300, f"no trace: {messages.texts}"
 
@@ -104,7 +110,7 @@ def main():
         collector.map_fn("set_profiling_enabled", [(True,)] * collector.num_workers)
         # 4. Ended early, twice; the trace is where it is by default.
         collector.enable_profile(num_rollouts=1000, with_stack=False)
-        collect(collector, at_least=8)
+        collect(collector, num_rollouts=ENOUGH)
         results["early"] = [str(path) for path in collector.disable_profile()]
         results["again"] = [str(path) for path in collector.disable_profile()]
         next(collector)
@@ -122,7 +128,7 @@ def main():
                 errors[name] = f"{type(error).__name__}: {error}"
         results["errors"] = errors
         # 6. Shut down before the end.
-        collect(collector, at_least=8)
+        collect(collector, of_worker=1, num_rollouts=ENOUGH)
     results["messages"] = messages.texts
     (folder / "results.json").write_text(json.dumps(results))
 

@@ -82,10 +82,10 @@ def test_one_is_captured_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @WIRINGS
 def test_one_that_raises_ends_the_run_unless_it_may_be_lost(serial: bool, tmp_path: Path) -> None:
-    result = train("reporter", *TINY, "--train_for_env_steps=20000", folder=tmp_path, serial=serial, FAILS="raise")
+    result = train("reporter", *TINY, "--train_for_env_steps=8192", folder=tmp_path, serial=serial, FAILS="raise")
     assert result.returncode == 1
     assert "The run failed: Reporter: ValueError: mine alone" in result.stdout
-    flags = (*TINY, "--train_for_env_steps=20000", "--experiment=other")
+    flags = (*TINY, "--train_for_env_steps=8192", "--experiment=other")
     result = train("dispensable", *flags, folder=tmp_path, serial=serial, FAILS="raise")
     assert result.returncode == 0, result.stdout
     assert "Dispensable failed: ValueError: mine alone" in result.stdout
@@ -94,11 +94,11 @@ def test_one_that_raises_ends_the_run_unless_it_may_be_lost(serial: bool, tmp_pa
 
 
 def test_one_that_is_killed_ends_the_run_unless_it_may_be_lost_and_its_tree_stands(tmp_path: Path) -> None:
-    result = train("reporter", *TINY, "--train_for_env_steps=20000", folder=tmp_path, FAILS="kill")
+    result = train("reporter", *TINY, "--train_for_env_steps=8192", folder=tmp_path, FAILS="kill")
     assert result.returncode == 1
     assert "The run failed: Reporter: its process was killed by signal 9 (SIGKILL)" in result.stdout
     assert "Reporter profile tree view:" in result.stdout
-    flags = (*TINY, "--train_for_env_steps=20000", "--experiment=other")
+    flags = (*TINY, "--train_for_env_steps=8192", "--experiment=other")
     result = train("dispensable", *flags, folder=tmp_path, FAILS="kill")
     assert result.returncode == 0, result.stdout
     assert "Dispensable is lost: the run goes on without it" in result.stdout
@@ -108,10 +108,11 @@ def test_one_that_is_killed_ends_the_run_unless_it_may_be_lost_and_its_tree_stan
 
 @WIRINGS
 def test_difficulty_rises_as_episodes_get_better(serial: bool, tmp_path: Path) -> None:
-    flags = (*SMALL, "--batch_size=256", "--train_for_seconds=80", "--train_for_env_steps=60000")
+    flags = (*SMALL, "--batch_size=256", "--train_for_seconds=80", "--stop_at=difficulty>=2", "--stats_avg=20")
     flags = (*flags, "--experiment_summaries_interval=1")
     result = train("curriculum", *flags, folder=tmp_path, serial=serial)
     assert result.returncode == 0, result.stdout
+    assert "The run has ended: difficulty>=2" in result.stdout
     raised = [int(level) for level in re.findall(r"difficulty (\d) from now on", result.stdout)]
     assert raised == list(range(1, len(raised) + 1))
     assert len(raised) >= 2

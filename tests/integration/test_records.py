@@ -55,6 +55,7 @@ def status(folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
+@pytest.mark.alone  # a worker that waits for a core for a second has done nothing in it
 def test_ml13_a_killed_worker_loses_no_closed_block_and_its_last_seconds_are_in_its_events(tmp_path, counts):
     with live_run(*COUNTING, *FLAGS, *ENDLESS, "--on_worker_failure=stop", folder=tmp_path) as live:
         live.wait_until_training()
@@ -92,6 +93,7 @@ def test_what_a_replaced_worker_has_recorded_is_in_the_session_beside_its_succes
     assert lost.events
 
 
+@pytest.mark.alone
 def test_a_run_that_was_killed_as_a_whole_leaves_every_process_s_blocks_and_last_seconds(tmp_path, counts):
     with live_run(*COUNTING, *FLAGS, *ENDLESS, folder=tmp_path) as live:
         live.wait_until_training()
@@ -141,7 +143,7 @@ def test_the_status_of_a_component_that_hangs_names_the_block_it_sits_in(tmp_pat
 
 @pytest.mark.parametrize("serial_mode", [False, True], ids=["parallel", "serial"])
 def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_count(tmp_path, counts, serial_mode):
-    result = run(*COUNTING, *FLAGS, "--train_for_seconds=9", f"--serial_mode={serial_mode}", folder=tmp_path)
+    result = run(*COUNTING, *FLAGS, "--train_for_seconds=6", f"--serial_mode={serial_mode}", folder=tmp_path)
     assert result.returncode == 0, result.stdout
     assert "Where the time went:" in result.stdout
     session = read_session(tmp_path / "run")
@@ -151,7 +153,7 @@ def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_c
         assert (
             account.wall_ns == sum(account.work_ns.values()) + sum(account.waits_ns.values()) + account.unaccounted_ns
         )
-        assert account.wall_ns > 5 * S
+        assert account.wall_ns > 2 * S
     trees = {name: tree for record in session.processes for name, tree in record.trees.items()}
     for worker in range(2):
         num_steps, inside_ns = counted(counts, worker)

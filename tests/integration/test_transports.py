@@ -34,27 +34,33 @@ MODES = {
     "own inference": ("--inference=worker",),
     "two inference workers": ("--policy_workers_per_policy=2",),
 }
+OF_ALL = {"Runner", "Learner 0", "Batcher 0", "RolloutWorker_w0", "RolloutWorker_w1", "RolloutWorker (all 2)"}
+OF_ONE_POLICY = {"InferenceWorker_p0-w0"}
+TREES = {
+    "two policies": {"InferenceWorker_p0-w0", "InferenceWorker_p1-w0", "Learner 1", "Batcher 1"},
+    "own inference": set(),
+    "two inference workers": {"InferenceWorker_p0-w0", "InferenceWorker_p0-w1"},
+}
 
 
 def tree_names(output: str) -> set[str]:
-    return set(re.findall(r"(\S+(?: \d)?) profile tree view:", output))
+    return set(re.findall(r"([\w-]+(?: \d| \(all \d\))?) profile tree view:", output))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_run_ends_with_the_same_trees_whatever_its_messages_travel_through(mode: str, tmp_path: Path) -> None:
-    outputs = {}
-    for transport in ("pipe", "fifo"):
-        folder = tmp_path / transport
-        folder.mkdir()
-        flags = (*CARTPOLE, *SMALL, *MODES[mode], f"--transport={transport}", "--train_for_env_steps=3000")
-        result = run(*flags, folder=folder)
-        outputs[transport] = result.stdout
-        assert result.returncode == 0, result.stdout
-        assert COLLECTED.search(result.stdout)
-        assert f"transport: {transport}" in result.stdout
-        assert json.loads((folder / "run" / "config.json").read_text())["flags"]["transport"]["value"] == transport
-    assert tree_names(outputs["fifo"]) == tree_names(outputs["pipe"])
-    assert {"Runner", "Learner 0", "Batcher 0", "RolloutWorker_w1"} < tree_names(outputs["fifo"])
+@pytest.mark.parametrize(
+    ("mode", "transport"),
+    [*((mode, "fifo") for mode in MODES), ("own inference", "pipe"), ("two inference workers", "pipe")],
+)
+def test_a_run_ends_with_the_same_trees_whatever_its_messages_travel_through(
+    mode: str, transport: str, tmp_path: Path
+) -> None:
+    flags = (*CARTPOLE, *SMALL, *MODES[mode], f"--transport={transport}", "--train_for_env_steps=3000")
+    result = run(*flags, folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert COLLECTED.search(result.stdout)
+    assert f"transport: {transport}" in result.stdout
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["flags"]["transport"]["value"] == transport
+    assert tree_names(result.stdout) == {*OF_ALL, *TREES.get(mode, OF_ONE_POLICY)}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
