@@ -17,7 +17,7 @@ from typing import Any
 from sample_profiler.errors import SessionError
 from sample_profiler.files import expand_home, read_small_text
 
-__all__ = ["EARLIER", "LiveFolder", "RunFolder", "read_config_file"]
+__all__ = ["EARLIER", "LiveFolder", "RunFolder", "name_of_rank", "other_ranks", "read_config_file"]
 
 EARLIER = ".earlier"
 """Ends the names of an earlier run's files while it is open whether the run that goes on with it will train."""
@@ -65,20 +65,6 @@ class RunFolder:
     """
 
     path: Path
-
-    @staticmethod
-    def name_of_rank(experiment: str, rank: int) -> str:
-        """Return what the run of another rank is called that trains together with this one; its folder is beside."""
-        return f"{experiment}{_RANK}{rank}"
-
-    def other_ranks(self) -> list[tuple[int, RunFolder]]:
-        """Return the ranks that train together with this first one, and their folders, as far as they are here."""
-        path = self.path.absolute()
-        numbers = [
-            each.name.removeprefix(path.name + _RANK) for each in path.parent.glob(f"{escape(path.name)}{_RANK}*")
-        ]
-        ranks = sorted(int(number) for number in numbers if number.isdecimal() and len(number) <= _MOST_DIGITS)
-        return [(rank, RunFolder(path.parent / self.name_of_rank(path.name, rank))) for rank in ranks]
 
     @property
     def config(self) -> Path:
@@ -273,6 +259,20 @@ class LiveFolder:
     def records_aside(self) -> list[Path]:
         """Return the record files of an earlier run that have names of `RunFolder.aside`."""
         return list(self.path.glob(f"*{_RECORD}{EARLIER}"))
+
+
+def name_of_rank(experiment: str, rank: int) -> str:
+    """Return what the run of another rank is called that trains together with this one; its folder is beside."""
+    return f"{experiment}{_RANK}{rank}"
+
+
+def other_ranks(first: RunFolder) -> list[tuple[int, RunFolder]]:
+    """Return the ranks that train together with the first one, and their folders, as far as they are here."""
+    path = first.path.absolute()
+    found = path.parent.glob(f"{escape(path.name)}{_RANK}*")
+    numbers = [each.name.removeprefix(path.name + _RANK) for each in found]
+    ranks = sorted(int(number) for number in numbers if number.isdecimal() and len(number) <= _MOST_DIGITS)
+    return [(rank, RunFolder(path.parent / name_of_rank(path.name, rank))) for rank in ranks]
 
 
 def read_config_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.run_folder import RunFolder
+from sample_profiler.run_folder import RunFolder, other_ranks
 from sample_profiler.vocabulary import CLOCK_ERROR_S, CLOCK_OFFSET_S
 
 __all__ = ["read_all_ranks"]
@@ -38,7 +38,7 @@ def read_all_ranks(
     """
     session = read_session(run_dir, with_events=with_events, with_histograms=with_histograms)
     host = session.processes[0].host if session.processes else ""
-    for rank, folder in RunFolder(Path(run_dir)).other_ranks():
+    for rank, folder in other_ranks(RunFolder(Path(run_dir))):
         try:
             other = read_session(folder.path, with_events=with_events, with_histograms=with_histograms)
         except SessionError as error:

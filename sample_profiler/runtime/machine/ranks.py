@@ -16,7 +16,7 @@ from sample_profiler.config import Config
 from sample_profiler.config.seeds import derive_seed
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
-from sample_profiler.run_folder import RunFolder
+from sample_profiler.run_folder import name_of_rank
 from sample_profiler.runtime.machine.core_shares import choose_cpus
 
 __all__ = ["ALONE", "RankPlace", "RankState", "find_rank_place", "take_share_of_machine"]
@@ -78,7 +78,7 @@ class RankPlace:
         drawn = None if seed is None else derive_seed(seed, self.rank, self.num_restarts, *steps_done)
         return replace(
             config,
-            run=replace(config.run, experiment=RunFolder.name_of_rank(config.run.experiment, self.rank), seed=drawn),
+            run=replace(config.run, experiment=name_of_rank(config.run.experiment, self.rank), seed=drawn),
         )
 
     def share_of(self, config: Config) -> Config:
