@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sample_profiler.cli.playing.evaluate import evaluate
     from sample_profiler.cli.train import train
     from sample_profiler.collector.collector import Collector
-    from sample_profiler.collector.ray_cluster import as_remote
     from sample_profiler.envs import register_env
     from sample_profiler.model.policy import Policy, PolicyEvaluation
     from sample_profiler.model.registry import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
     from sample_profiler.run.extensions.component import RunComponent
     from sample_profiler.run.observers import RunObserver
+    from sample_profiler.runtime.machine.ray_cluster import as_remote
     from sample_profiler.storage.sampling_plan import register_policy_mapping
     from sample_profiler.timers import (
         GaugeNode,
@@ -99,7 +99,7 @@ _MODULE_OF_NAME = {
     "TimerStack": "sample_profiler.timers",
     "Timing": "sample_profiler.profiling",
     "add_metadata": "sample_profiler.timers",
-    "as_remote": "sample_profiler.collector.ray_cluster",
+    "as_remote": "sample_profiler.runtime.machine.ray_cluster",
     "enjoy": "sample_profiler.cli.enjoy",
     "evaluate": "sample_profiler.cli.playing.evaluate",
     "get_timer_root": "sample_profiler.timers",

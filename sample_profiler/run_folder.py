@@ -10,17 +10,20 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from sample_profiler.errors import SessionError
 from sample_profiler.files import expand_home, read_small_text
 
-__all__ = ["EARLIER", "LiveFolder", "RunFolder", "read_config_file"]
+__all__ = ["EARLIER", "LiveFolder", "RunFolder", "name_of_rank", "other_ranks", "read_config_file"]
 
 EARLIER = ".earlier"
 """Ends the names of an earlier run's files while it is open whether the run that goes on with it will train."""
 
+_RANK = ".rank"
+_MOST_DIGITS = 9  # of the number of a rank
 _RECORD = ".rec"
 _BEING_MADE = ".new"
 
@@ -53,6 +56,9 @@ class RunFolder:
           replay                            the video of --save_video, with .mp4 or .gif behind it
           eval_p{policy}                    results of `sample-profiler eval`, with .csv or .json behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
+
+    Where several ranks train together, that is the first one's; the others have such folders, without checkpoints,
+    beside it: ``{experiment}.rank1`` and so on.
 
     Args:
         path: of the folder, which need not exist.
@@ -253,6 +259,20 @@ class LiveFolder:
     def records_aside(self) -> list[Path]:
         """Return the record files of an earlier run that have names of `RunFolder.aside`."""
         return list(self.path.glob(f"*{_RECORD}{EARLIER}"))
+
+
+def name_of_rank(experiment: str, rank: int) -> str:
+    """Return what the run of another rank is called that trains together with this one; its folder is beside."""
+    return f"{experiment}{_RANK}{rank}"
+
+
+def other_ranks(first: RunFolder) -> list[tuple[int, RunFolder]]:
+    """Return the ranks that train together with the first one, and their folders, as far as they are here."""
+    path = first.path.absolute()
+    found = path.parent.glob(f"{escape(path.name)}{_RANK}*")
+    numbers = [each.name.removeprefix(path.name + _RANK) for each in found]
+    ranks = sorted(int(number) for number in numbers if number.isdecimal() and len(number) <= _MOST_DIGITS)
+    return [(rank, RunFolder(path.parent / name_of_rank(path.name, rank))) for rank in ranks]
 
 
 def read_config_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_outpu
 from sample_profiler.cli.common.problems import files_told_of, note
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.record.events import Events
-from sample_profiler.profiling.session.session import read_session
 from sample_profiler.profiling.tree.render import printable
+from sample_profiler.reports.all_ranks import read_all_ranks
 from sample_profiler.reports.sections.distance import describe_distance
 from sample_profiler.reports.timeline.captured_operators import find_captures
 from sample_profiler.reports.timeline.counters import run_counters
@@ -60,7 +60,7 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> None:
     """
     output = RunFolder(run_dir).trace if output is None else output
     with files_told_of():
-        session = read_session(run_dir)
+        session = read_all_ranks(run_dir)
         last_ns = max((Events.of(record.events).latest_ns() for record in session.processes), default=0)
         if not last_ns:
             raise SessionError(f"the processes of {run_dir} kept no events: was it run with --flight_recorder_mb=0?")

@@ -16,7 +16,6 @@ from sample_profiler.collector.backends import CollectorBackend
 from sample_profiler.collector.batch import Batch
 from sample_profiler.collector.layout import lay_out, make_local_backend
 from sample_profiler.collector.ray_backend import RayBackend
-from sample_profiler.collector.ray_cluster import import_ray
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import CommandError, ConfigError
@@ -28,6 +27,7 @@ from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.run.layout.factories import make_model
 from sample_profiler.run.run import allow_processes, check_spaces
+from sample_profiler.runtime.machine.ray_cluster import import_ray
 from sample_profiler.runtime.processes.main_module import check_main_module
 
 __all__ = ["Collector"]

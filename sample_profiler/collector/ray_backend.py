@@ -16,7 +16,6 @@ import torch
 
 from sample_profiler.collector.batch import Batch
 from sample_profiler.collector.caller import MAX_EPISODES, CollectorError
-from sample_profiler.collector.ray_cluster import as_remote, import_ray, join_cluster, num_reserved_cpus
 from sample_profiler.collector.sampling_group import GroupAnswer, GroupOrder, SamplingGroup
 from sample_profiler.component_id import INFERENCE_WORKER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import EpisodeStatistics
@@ -26,6 +25,7 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.files import written_whole
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.machine.ray_cluster import as_remote, import_ray, join_cluster, num_reserved_cpus
 
 __all__ = ["RayBackend"]
 
@@ -148,7 +148,7 @@ class RayBackend:
             for name, result in self._take_in(self._get(group, answer, timeout_s + _LOOK_S)).results.items():
                 everywhere = self._global_name(name, group.index)
                 results[everywhere] = replace(result, component=everywhere)
-        return results
+        return {name: results[name] for name in arguments}
 
     def shutdown(self) -> None:
         """Let all groups finish; doing so again does nothing, nor does it in a forked copy of this process."""

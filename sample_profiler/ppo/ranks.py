@@ -26,6 +26,7 @@ from torch import nn
 from sample_profiler.errors import RankError
 from sample_profiler.model.normalization import added_up
 from sample_profiler.profiling import Timing
+from sample_profiler.runtime.machine.clock_bounds import ClockBounds
 from sample_profiler.runtime.machine.ranks import RankPlace, RankState
 from sample_profiler.vocabulary import ALL_REDUCE
 
@@ -58,11 +59,13 @@ class Ranks:
         rank: number of this process among them.
         size: how many there are.
         timeout_s: for which one waits for the others.
+        clock: by how much this one's is ahead of rank 0's; None: it is that one.
     """
 
     rank = 0
     size = 1
     timeout_s = 0.0
+    clock: ClockBounds | None = None
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replace each of these tensors by its sum over all ranks; of the same shapes at each."""
@@ -96,6 +99,8 @@ class ConnectedRanks(Ranks):
         self.timeout_s = timeout_s
         self._group = group
         self._device_group = device_group
+        self._left_s = 0.0  # the latest meeting
+        self.clock = ClockBounds() if self.rank else None
         self._waited_s = 0.0  # for the others when all met, a mean of the latest times
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -142,7 +147,12 @@ class ConnectedRanks(Ranks):
         Raises:
             RankError: another rank is lost, or does not come.
         """
-        heard = self._gather(float(state), self._waited_s)
+        came_s = time.perf_counter()
+        heard = self._gather(float(state), self._waited_s, came_s, self._left_s)
+        self._left_s = left_s = time.perf_counter()
+        self._waited_s += _RECENT * (left_s - came_s - self._waited_s)
+        if self.clock is not None:
+            self.clock.meet(came_s, left_s, *heard[0][2:])
         ending = max(range(self.size), key=lambda rank: heard[rank][0])
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
         return Meeting(RankState(int(heard[ending][0])), ending, slowest)
@@ -153,7 +163,7 @@ class ConnectedRanks(Ranks):
         Raises:
             RankError: they do not.
         """
-        on_gpu = [bool(entry[0]) for entry in self._gather(float(device.type != "cpu"), 0.0)]
+        on_gpu = [bool(entry[0]) for entry in self._gather(float(device.type != "cpu"))]
         if len(set(on_gpu)) > 1:
             others = ", ".join(str(rank) for rank, is_on_gpu in enumerate(on_gpu) if not is_on_gpu)
             raise RankError(
@@ -164,9 +174,7 @@ class ConnectedRanks(Ranks):
     def _gather(self, *values: float) -> list[list[float]]:
         mine = torch.tensor(values, dtype=torch.float64)
         everybody = [torch.empty_like(mine) for _ in range(self.size)]
-        started_s = time.monotonic()
         self._wait(lambda: self._group.allgather([everybody], [mine]))
-        self._waited_s += _RECENT * (time.monotonic() - started_s - self._waited_s)
         return [entry.tolist() for entry in everybody]
 
     def _wait(self, begin: Callable[[], Any]) -> None:
@@ -196,8 +204,7 @@ def connect_ranks(
         RankError: they do not come, or train on other kinds of devices.
     """
     # Only now: who trains alone does without it.
-    from torch._C._distributed_c10d import PrefixStore, TCPStore
-    from torch.distributed.distributed_c10d import ProcessGroupGloo
+    from torch.distributed import PrefixStore, ProcessGroupGloo, TCPStore  # type: ignore[attr-defined]
 
     timeout = timedelta(seconds=timeout_s)
     try:
@@ -226,7 +233,7 @@ def connect_ranks(
 
 
 def _make_device_group(store: Any, place: RankPlace, timeout: timedelta) -> _Group:
-    from torch.distributed.distributed_c10d import PrefixStore, ProcessGroupNCCL
+    from torch.distributed import PrefixStore, ProcessGroupNCCL  # type: ignore[attr-defined]
 
     options = ProcessGroupNCCL.Options()
     options._timeout = timeout

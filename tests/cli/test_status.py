@@ -46,7 +46,7 @@ def test_a_run_that_has_ended_is_shown_from_its_session(tmp_path, capsys):
 def test_watching_goes_on_until_the_run_is_over(tmp_path, capsys, monkeypatch):
     sessions = [make_session("alive"), make_session("stopped"), make_session("ended")]
     naps = []
-    monkeypatch.setattr(status_module, "read_session", lambda folder, **_: sessions.pop(0))
+    monkeypatch.setattr(status_module, "read_all_ranks", lambda folder, **_: sessions.pop(0))
     monkeypatch.setattr(status_module.time, "sleep", naps.append)
     assert main(["status", str(tmp_path), "--watch"]) == 0
     printed = capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_ctrl_c_ends_watching_in_order(tmp_path, monkeypatch):
     def interrupt(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(status_module, "read_session", lambda folder, **_: make_session("alive"))
+    monkeypatch.setattr(status_module, "read_all_ranks", lambda folder, **_: make_session("alive"))
     monkeypatch.setattr(status_module.time, "sleep", interrupt)
     assert main(["status", str(tmp_path), "--watch"]) == 0
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from sample_profiler.collector.collector import Collector
-from sample_profiler.collector.ray_cluster import as_remote
 from sample_profiler.errors import ConfigError
+from sample_profiler.runtime.machine.ray_cluster import as_remote
 from sample_profiler.switches import RANGES_VARIABLE
 
 pytestmark = pytest.mark.whole_run
@@ -83,8 +83,14 @@ with sample_profiler.Collector([*flags, f"--train_dir={folder}"]) as collector:
     versions, workers, shapes = set(), set(), set()
     end_s = time.monotonic() + 60
     traces = [folder / "traces" / f"worker_{index}.json" for index in (0, 3)]
-    while time.monotonic() < end_s and not (all(map(Path.exists, traces)) and max(versions) > 2 and len(workers) == 4):
+
+    def has_seen_all():
+        return all(map(Path.exists, traces)) and max(versions) > 2 and len(workers) == 4 and results["num_episodes"]
+
+    results["num_episodes"] = 0
+    while time.monotonic() < end_s and not has_seen_all():
         batch = next(collector)
+        results["num_episodes"] += len(collector.take_episodes())
         versions |= set(batch["policy_versions"].flatten().tolist())
         workers |= set(batch["workers"].tolist())
         shapes.add((*batch["rewards"].shape, *batch["observations"]["obs"].shape))
@@ -100,7 +106,6 @@ with sample_profiler.Collector([*flags, f"--train_dir={folder}"]) as collector:
         collector.map_fn("nothing_of_that_name", [()] * 4)
     except sample_profiler.errors.CommandError as error:
         results["error"] = str(error)
-    results["num_episodes"] = len(collector.take_episodes())
     capture = {"num_rollouts": 100_000, "warmup_rollouts": 0, "with_stack": False}
 
     def collect_of(worker):

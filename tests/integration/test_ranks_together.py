@@ -101,6 +101,7 @@ def test_an_interrupted_rank_ends_all_in_order(tmp_path: Path) -> None:
             (),
             "--batch_size=128 cannot be divided among 3 ranks",
         ),
+        ({}, ("--backend=ray",), "it is for the workers of a Collector"),
     ],
 )
 def test_what_cannot_be_begun_is_said_before_anything_is_made(

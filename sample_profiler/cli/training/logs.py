@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import logging.handlers
 import sys
@@ -110,7 +109,7 @@ class RunLog:
 
     def keep_to_warnings(self) -> None:
         """Leave the terminal to others but for what is worth their attention; the file has all."""
-        self.console = Console(file=io.StringIO())
+        self.console = Console(quiet=True)
         self._handlers[0].setLevel(logging.WARNING)
 
     def close(self) -> None:

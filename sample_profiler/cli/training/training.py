@@ -26,6 +26,7 @@ from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.left_behind import LeftBehind
 from sample_profiler.runtime.surroundings.outputs import outputs_kept
 from sample_profiler.runtime.surroundings.process_settings import alarms_survived
+from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["train_as_told"]
 
@@ -79,7 +80,15 @@ def _train(
     if not place.is_first:
         log.keep_to_warnings()
     config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
-    config = place.name_run(_with_absolute_profile_dir(_with_seed(config)))
+    if config.remote.backend == "ray":
+        raise ConfigError(
+            [
+                "--backend=ray: it is for the workers of a Collector: leave it out, and train on several machines with "
+                "torchrun, which starts a rank on each"
+            ]
+        )
+    config = _with_absolute_profile_dir(_with_seed(config))
+    config = place.name_run(config, newest_steps(config.run.folder, config.sampling.num_policies))
     if not config.sampling.serial_mode:
         check_main_module()
     folder = config.run.folder  # what is absolute stays where it is, whatever an environment does

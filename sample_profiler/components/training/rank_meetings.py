@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from sample_profiler.components.messages import Counters, RankEnded
 from sample_profiler.errors import RankError
@@ -12,7 +13,7 @@ from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import is_runner_gone
-from sample_profiler.vocabulary import FOR_RANKS, SLOWEST_RANK, WAIT
+from sample_profiler.vocabulary import CLOCK_ERROR_S, CLOCK_OFFSET_S, FOR_RANKS, SLOWEST_RANK, WAIT
 
 __all__ = ["RankMeetings"]
 
@@ -69,8 +70,13 @@ class RankMeetings:
             logger.info("Nobody could be told of the end: %s", error)
 
     def gauges(self) -> dict[str, float]:
-        """Measure for whom the others wait."""
-        return {} if self._ranks.size == 1 else {SLOWEST_RANK: self._slowest}
+        """Measure for whom the others wait, and by how much this one's clock is ahead of rank 0's."""
+        if self._ranks.size == 1:
+            return {}
+        clock, gauges = self._ranks.clock, {SLOWEST_RANK: float(self._slowest)}
+        if clock is not None and math.isfinite(clock.error_s):
+            gauges |= {CLOCK_OFFSET_S: clock.offset_s, CLOCK_ERROR_S: clock.error_s}
+        return gauges
 
     def _meet(self, state: RankState) -> None:
         if self._ranks.size == 1:

@@ -102,6 +102,14 @@ class Events(Sequence[Event]):
             self._column("Q", _FLOW, _WORDS),
         )
 
+    def moved(self, by_ns: int) -> Events:
+        """Return the same at other moments."""
+        if not by_ns or not self.data:
+            return self
+        starts, *others = self.columns()
+        starts[0] += by_ns  # all others count from there
+        return Events.from_columns(starts, *others)
+
     def latest_ns(self) -> int:
         """Return the latest moment there is in them; 0 if there are none."""
         words = self.data.cast("B").cast("q")

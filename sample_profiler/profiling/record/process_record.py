@@ -115,6 +115,7 @@ class ProcessRecord:
         num_nodes_dropped: blocks for which there was no room.
         open_blocks: outer ones first.
         silent_s: of a process that cannot be seen: for how long nothing has come into its file; else None.
+        rank: of the run that it belongs to, where several that train together are looked at as one.
     """
 
     name: str
@@ -138,6 +139,7 @@ class ProcessRecord:
     num_nodes_dropped: int = 0
     open_blocks: list[OpenBlock] = field(default_factory=list)
     silent_s: float | None = None
+    rank: int = 0
 
     @property
     def seems_alive(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import count
 
 import numpy as np
 
@@ -41,9 +40,13 @@ class FlowPoints:
         self._pids.append(pid)
         self._tids.append(tid)
 
-    def arrows(self, zero_ns: int) -> Iterator[str]:
-        """Yield the arrows of all chains of at least two points; a number that begins anew is another chain."""
-        arrow_numbers = count(1)
+    def arrows(self, zero_ns: int, arrow_numbers: Iterator[int]) -> Iterator[str]:
+        """Yield the arrows of all chains of at least two points; a number that begins anew is another chain.
+
+        Args:
+            zero_ns: the moment that is 0.
+            arrow_numbers: for one chain after the other.
+        """
         chains: dict[tuple[int, int], list[_Place]] = {}
         for time_ns, number, pid, tid in self._in_order():
             point = read_flow_point(number)

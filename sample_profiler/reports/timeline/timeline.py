@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,16 @@ class Timeline:
             yield from map(to_json, tracks.begin_process(RUN, rank=-1))
             for counter in self._counters:
                 yield from map(to_json, counter.events(tracks, self._window[1]))
-        points = FlowPoints()
+        # Numbers of slots and groups are those of one run.
+        points = {record.rank: FlowPoints() for record in self._records}
         for record in self._records:
             for component in record.components:
                 yield from map(to_json, tracks.begin_process(component))
-            yield from self._passes(record, tracks, points)
+            yield from self._passes(record, tracks, points[record.rank])
             yield from map(to_json, gauge_events(record, tracks))
-        yield from points.arrows(tracks.zero_ns)
+        arrow_numbers = count(1)
+        for of_rank in points.values():
+            yield from of_rank.arrows(tracks.zero_ns, arrow_numbers)
         yield from self._captures.lines(tracks, first_block_ns, self._window[1])
 
     def _zero_ns(self, firsts_ns: Any) -> int:

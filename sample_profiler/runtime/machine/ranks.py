@@ -16,6 +16,7 @@ from sample_profiler.config import Config
 from sample_profiler.config.seeds import derive_seed
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
+from sample_profiler.run_folder import name_of_rank
 from sample_profiler.runtime.machine.core_shares import choose_cpus
 
 __all__ = ["ALONE", "RankPlace", "RankState", "find_rank_place", "take_share_of_machine"]
@@ -62,17 +63,22 @@ class RankPlace:
         """Whether the run's files, and what is said in the terminal, are this one's affair."""
         return self.rank == 0
 
-    def name_run(self, config: Config) -> Config:
+    def name_run(self, config: Config, steps_done: tuple[int, ...]) -> Config:
         """Return the configuration with a folder for this rank alone beside the run's, unless it is the first.
 
-        Seeds differ, too: no two ranks are to sample the same episodes.
+        Seeds differ, too: no two ranks are to sample the same episodes, nor those of the run that they go on with.
+
+        Args:
+            config: of the run.
+            steps_done: optimizer steps of its policies, as far as that can be seen from here.
         """
         if self.is_first:
             return config
         seed = config.run.seed
-        drawn = None if seed is None else derive_seed(seed, self.rank, self.num_restarts)
+        drawn = None if seed is None else derive_seed(seed, self.rank, self.num_restarts, *steps_done)
         return replace(
-            config, run=replace(config.run, experiment=f"{config.run.experiment}.rank{self.rank}", seed=drawn)
+            config,
+            run=replace(config.run, experiment=name_of_rank(config.run.experiment, self.rank), seed=drawn),
         )
 
     def share_of(self, config: Config) -> Config:

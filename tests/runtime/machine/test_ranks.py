@@ -69,12 +69,13 @@ def test_minibatches_are_divided_and_nothing_else_is():
 
 def test_each_but_the_first_has_a_folder_and_episodes_of_its_own():
     config = parse_config(["--env=any", "--experiment=mine", "--seed=3"])
-    assert RankPlace(0, 3).name_run(config) is config
-    named = [RankPlace(rank, 3).name_run(config) for rank in (1, 2)]
+    assert RankPlace(0, 3).name_run(config, (0,)) is config
+    named = [RankPlace(rank, 3).name_run(config, (0,)) for rank in (1, 2)]
     assert [each.run.folder.name for each in named] == ["mine.rank1", "mine.rank2"]
-    again = RankPlace(1, 3, num_restarts=1).name_run(config)
-    assert len({each.run.seed for each in (config, *named, again)}) == 4
-    assert RankPlace(1, 3).name_run(parse_config(["--env=any"])).run.seed is None
+    again = RankPlace(1, 3, num_restarts=1).name_run(config, (0,))
+    resumed = RankPlace(1, 3).name_run(config, (500,))
+    assert len({each.run.seed for each in (config, *named, again, resumed)}) == 5
+    assert RankPlace(1, 3).name_run(parse_config(["--env=any"]), ()).run.seed is None
 
 
 @pytest.mark.parametrize(

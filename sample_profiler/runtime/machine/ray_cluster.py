@@ -47,7 +47,7 @@ def import_ray() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ConfigError(
-            [f"--backend=ray needs Ray, which cannot be imported ({error}): pip install 'sample_profiler[ray]'"]
+            [f"this needs Ray, which cannot be imported ({error}): pip install 'sample_profiler[ray]'"]
         ) from error
 
 
