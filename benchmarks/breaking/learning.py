@@ -52,8 +52,8 @@ LEARNING = (
     Breakage(
         "advantages are normalized over steps that do not count, too",
         "sample_profiler/ppo/training_data.py",
-        "selected = self.advantages[self.valid > 0]",
-        "selected = self.advantages.flatten()",
+        "advantages = self.advantages.double() * self.valid",
+        "advantages = self.advantages.double()",
         ("tests/ppo/test_trainer.py",),
     ),
     Breakage(
@@ -185,8 +185,8 @@ LEARNING = (
     Breakage(
         "a resumed training counts its frames from 0",
         "sample_profiler/components/training/progress.py",
-        '            self.frames = int(state["frames"])\n',
-        "",
+        '            self.frames = int(state["frames"])\n            self._load_metrics(state)\n',
+        "            self._load_metrics(state)\n",
         ("tests/components/training/test_progress.py",),
     ),
     Breakage(
