@@ -185,8 +185,8 @@ LEARNING = (
     Breakage(
         "a resumed training counts its frames from 0",
         "sample_profiler/components/training/progress.py",
-        '            self.frames = int(state["frames"])\n            self._load_metrics',
-        "            self._load_metrics",
+        '            self.frames = int(state["frames"])\n            self._load_metrics(state)\n',
+        "            self._load_metrics(state)\n",
         ("tests/components/training/test_progress.py",),
     ),
     Breakage(
