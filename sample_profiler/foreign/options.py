@@ -49,7 +49,8 @@ def read_options(folder: Path) -> dict[str, Any]:
     try:
         options = json.loads(read_small_text(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{path} cannot be read: {reason}") from error
     if not isinstance(options, dict) or "env" not in options:
         is_own = isinstance(options, dict) and "flags" in options
         what = (

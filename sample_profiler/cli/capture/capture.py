@@ -17,7 +17,7 @@ from sample_profiler.cli.capture.live import (
     interruption,
 )
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_names, as_output_file, as_seconds
-from sample_profiler.cli.common.problems import note
+from sample_profiler.cli.common.problems import describe_os_error, note
 from sample_profiler.errors import CaptureError, UsageError
 from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS
 from sample_profiler.profiling.tree.render import printable, printable_text
@@ -137,7 +137,7 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         note("\n".join(error.lines))
         raise
     except OSError as error:
-        raise UsageError(f"cannot write the document: {error}") from error
+        raise UsageError(f"cannot write the document: {describe_os_error(error)}") from error
     except ValueError as error:  # a part is not what its tool writes
         raise CaptureError(str(error)) from error
     print(f"{printable(str(document))} ({document.stat().st_size / _MIB:,.1f} MiB)")
