@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sample_profiler.analysis.trends.change_points import Values, find_change_points
+from sample_profiler.analysis.trends.change_points import MAD, Values, find_change_points
 
 __all__ = ["Change", "Series", "Span", "find_changes"]
 
 _LEAST_RATIO = 1.15  # of two levels: less is not worth telling
+_LEAST_DEVIATIONS = 2.0  # of single values: what hangs together wanders by one or two
 _SLOPING = 0.3  # of the change beside it: what a level itself moves by that is on its way
+_SHORT = 0.2  # of the time: a level between two others that is no more is on its way
 _FEWEST = 5
 _START_SHARE, _START_S = 0.1, 10.0  # how long the level that a run begins with lasts if it is a part of its start
 _QUICK_START_SHARE = 0.25  # the same of a level that is worse than what follows: caches and clocks warm up
@@ -95,7 +97,7 @@ def find_changes(series: Series, *, more_is_better: bool = True) -> list[Change]
     while groups := _groups(levels, logs):
         sizes = [abs(_middle(logs, levels[last]) - _middle(logs, levels[first - 1])) for first, last in groups]
         least = min(range(len(sizes)), key=sizes.__getitem__)
-        if sizes[least] >= math.log(_LEAST_RATIO):
+        if sizes[least] >= max(math.log(_LEAST_RATIO), _LEAST_DEVIATIONS * _deviation(logs, levels)):
             break
         first, last = groups[least]
         levels[first - 1 : last + 1] = [replace(levels[first - 1], end=levels[last].end)]
@@ -120,7 +122,9 @@ def _groups(levels: Sequence[_Level], logs: Values) -> list[tuple[int, int]]:
         jump = _middle(logs, levels[number]) - _middle(logs, levels[number - 1])
         if groups:
             before = _middle(logs, levels[number - 1]) - _middle(logs, levels[number - 2])
-            if before * jump > 0 and _moves(logs, levels[number - 1], (before + jump) / 2):
+            between = levels[number - 1]
+            is_short = between.end - between.begin <= _SHORT * len(logs)
+            if before * jump > 0 and (is_short or _moves(logs, between, (before + jump) / 2)):
                 groups[-1] = (groups[-1][0], number)
                 continue
         groups.append((number, number))
@@ -151,6 +155,12 @@ def _change(series: Series, logs: Values, levels: Sequence[_Level]) -> Change:
 def _span(series: Series, begin: int, end: int) -> Span:
     level = float(np.median(series.values[begin:end]))
     return Span(float(series.edges_s[begin]), float(series.edges_s[end]), level)
+
+
+def _deviation(logs: Values, levels: Sequence[_Level]) -> float:
+    """Return the standard deviation of values around their levels, which outliers have no part in."""
+    apart = [np.abs(logs[level.begin : level.end] - _middle(logs, level)) for level in levels]
+    return MAD * float(np.median(np.concatenate(apart)))
 
 
 def _middle(logs: Values, level: _Level) -> float:

@@ -25,6 +25,7 @@ _EXPLAINS = 0.3  # of the time that a frame takes more
 _OTHERS = 0.1  # of the cores, and
 _OTHERS_CORES = 0.25
 _SHORT = 0.7  # of the cores busy: below that nobody takes them from anybody
+_GETS_LESS = 0.8  # of the share of processor time that it wants
 _HELD_UP = 0.15  # of the periods of a quota
 _ALIKE, _CHANGED = 1.4, 1.15  # ratios of costs
 _MOST_OF_IT = 0.6  # of a component's change, for a block to be named for it
@@ -102,7 +103,11 @@ def _another_program(parts: _Parts) -> Explanation | None:
         return None
     grown = parts.growth(lambda part: part.others or 0.0)
     slow = parts.after if parts.falls else parts.before
-    if grown < max(_OTHERS_CORES, _OTHERS * parts.num_cores) or (slow.busy or 0.0) < _SHORT * parts.num_cores:
+    if grown <= 0 or (slow.busy or 0.0) < _SHORT * parts.num_cores:
+        return None
+    # Where they had used all of the processors before, they take hardly more, and the run gets less of what it wants.
+    is_displaced = parts.ratio(_got) < _GETS_LESS and parts.ratio(_cpu_of_frame) < _ALIKE
+    if grown < max(_OTHERS_CORES, _OTHERS * parts.num_cores) and not is_displaced:
         return None
     headline = f"other programs on this machine {'use' if parts.falls else 'leave'} the processors"
     evidence = (
@@ -115,11 +120,11 @@ def _another_program(parts: _Parts) -> Explanation | None:
 def _slower_processors(parts: _Parts) -> Explanation | None:
     """All components need longer for the same, alike, and so does the processor time of a frame."""
     costs = [_cost_ratio(parts, kind) for kind in (LEARNER, INFERENCE_WORKER, ROLLOUT_WORKER) if _names(parts, kind)]
-    cpu_ratio = parts.ratio(lambda part: part.cpu / part.fps if part.fps else 0.0)
+    cpu_ratio = parts.ratio(_cpu_of_frame)
     if len(costs) < 2 or min(*costs, cpu_ratio) < _CHANGED or max(costs) > _ALIKE * min(costs):
         return None
     headline = "everything takes " + ("longer" if parts.falls else "less time") + ": the processors changed their speed"
-    told = parts.told(lambda part: 1000 * part.cpu / part.fps if part.fps else 0.0, ".2f")
+    told = parts.told(lambda part: 1000 * _cpu_of_frame(part), ".2f")
     evidence = (
         f"a frame takes {told} ms of processor time; components need alike more or less for the same",
         "clock and heat of the processors, or what shares caches and memory with them, are not told to a run",
@@ -173,6 +178,16 @@ def _of_others(parts: _Parts, kind: str) -> Explanation:
         evidence.append(_describe_block(parts, name, block))
     causes: dict[str, TrendCause] = {LEARNER: "learner", INFERENCE_WORKER: "inference", BATCHER: "batching"}
     return Explanation(causes[kind], (name,), f"{name} works {longer} for each frame{where}", tuple(evidence), block)
+
+
+def _got(part: PartFigures) -> float:
+    """Return the share of the processor time that the run wanted which it had."""
+    wanted = part.cpu + part.waiting
+    return part.cpu / wanted if wanted > 0 else 1.0
+
+
+def _cpu_of_frame(part: PartFigures) -> float:
+    return part.cpu / part.fps if part.fps > 0 else 0.0
 
 
 def _names(parts: _Parts, kind: str) -> list[str]:

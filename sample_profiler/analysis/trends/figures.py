@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sample_profiler.analysis.trends.change_points import Values
 from sample_profiler.analysis.trends.changes import Series
-from sample_profiler.analysis.trends.readings import MACHINE, Readings
-from sample_profiler.component_id import LEARNER, RUNNER, ComponentId
+from sample_profiler.analysis.trends.readings import MACHINE, Column, Readings
+from sample_profiler.component_id import LEARNER, RUNNER, ComponentId, rollout_worker_index
 from sample_profiler.vocabulary import (
     CHILDREN_CPU_S,
+    ENV_STEP,
     FRAMES,
     MACHINE_BUSY_S,
     QUOTA_PERIODS,
@@ -27,6 +29,7 @@ _NO_BLOCK = ""  # in the place of a path
 
 _DATASETS_OF_START = 3.0  # of each Learner: what was sampled before the first of them had the processors for itself
 _DATASETS_OF_WINDOW = 4.0  # frames come a dataset at a time
+_DATASETS_OF_STEPS = 2.0  # and workers may wait for each dataset
 _FEWEST_WINDOWS, _MOST_WINDOWS = 12, 120
 _LEAST = 1e-3  # of the median: a window without frames has a logarithm, too
 
@@ -69,7 +72,11 @@ def begin_of_training(readings: Readings) -> float | None:
 
 
 def throughput(readings: Readings) -> Series | None:
-    """Return frames trained on per second over the time of a run; None: there is too little of it."""
+    """Return frames trained on per second over the time of a run; None: there is too little of it.
+
+    Frames are counted a dataset at a time. Steps of workers come as evenly as they can, and are as many in the long
+    run, so where they are known it is they that tell how the frames are spread over the time.
+    """
     frames, begin_s = readings.gauge(MACHINE, FRAMES), begin_of_training(readings)
     if frames is None or begin_s is None:
         return None
@@ -79,15 +86,38 @@ def throughput(readings: Readings) -> Series | None:
     spacing_s = float(np.median(np.diff(readings.times_s)))
     if not datasets > 0 or not end_s > begin_s:
         return None
-    window_s = max(spacing_s, _DATASETS_OF_WINDOW * len(learners) * (end_s - begin_s) / datasets)
+    steps = _sampled(readings, begin_s, end_s)
+    datasets_of_window = _DATASETS_OF_WINDOW if steps is None else _DATASETS_OF_STEPS
+    window_s = max(spacing_s, datasets_of_window * len(learners) * (end_s - begin_s) / datasets)
     num_windows = min(_MOST_WINDOWS, int((end_s - begin_s) / window_s))
     if num_windows < _FEWEST_WINDOWS:
         return None
     edges_s = np.linspace(begin_s, end_s, num_windows + 1)
-    known = np.isfinite(frames)
-    rates = np.diff(np.interp(edges_s, readings.times_s[known], frames[known])) / np.diff(edges_s)
+    if steps is None:
+        rates = np.diff(_at(readings, frames, edges_s)) / np.diff(edges_s)
+    else:
+        rates = np.diff(_at(readings, steps, edges_s)) / np.diff(edges_s)
+        rates *= readings.rate(frames, begin_s, end_s) / readings.rate(steps, begin_s, end_s)
     middle = float(np.median(rates))
     return Series(edges_s, np.maximum(rates, _LEAST * middle)) if middle > 0 else None
+
+
+def _sampled(readings: Readings, begin_s: float, end_s: float) -> Column | None:
+    """Return the steps that groups of all workers had taken; None: it is not known of all the time."""
+    workers = [
+        blocks[ENV_STEP].passes
+        for name, blocks in readings.blocks.items()
+        if rollout_worker_index(name) is not None and ENV_STEP in blocks
+    ]
+    if not workers or not all(readings.rise(passes, begin_s, end_s) > 0 for passes in workers):
+        return None
+    steps: Column = np.sum(workers, axis=0)
+    return steps
+
+
+def _at(readings: Readings, column: Column, times_s: Values) -> Values:
+    known = np.isfinite(column)
+    return np.interp(times_s, readings.times_s[known], column[known])
 
 
 def figures_of(readings: Readings, begin_s: float, end_s: float) -> PartFigures:

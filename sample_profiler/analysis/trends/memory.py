@@ -22,6 +22,7 @@ _MEMORY = "private_memory_mib"
 _NUM_PARTS = 5
 _STEADY = 0.5  # of its mean rise: by what it rises in each part at least
 _LEAST_MIB, _LEAST_SHARE = 3.0, 0.02  # of what it had: allocators round up, and caches fill
+_LEAST_OF_RUNNER_MIB = 24.0  # its books, of which these readings are a part, grow until they have their size
 _FEWEST, _SHORTEST_S = 15, 20.0
 _START_SHARE = 0.2  # of the time after the first datasets: pools and caches have filled by then
 _SOON_S = 30 * 24 * 3600.0  # later than that is not worth telling
@@ -69,7 +70,8 @@ def _leak(process: str, times_s: Column, memory_mib: Column, begin_s: float) -> 
         return None
     parts = [float(np.median(part)) for part in np.array_split(memory_mib, _NUM_PARTS)]
     rises = np.diff(parts)
-    if rises.min() < _STEADY * rises.mean() or parts[-1] - parts[0] < max(_LEAST_MIB, _LEAST_SHARE * parts[0]):
+    least = max(_LEAST_OF_RUNNER_MIB if process == RUNNER else _LEAST_MIB, _LEAST_SHARE * parts[0])
+    if rises.min() < _STEADY * rises.mean() or parts[-1] - parts[0] < least:
         return None
     middles_s = [float(np.median(part)) for part in np.array_split(times_s, _NUM_PARTS)]
     slope = (parts[-1] - parts[0]) / (middles_s[-1] - middles_s[0])

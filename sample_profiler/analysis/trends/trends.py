@@ -11,6 +11,7 @@ from sample_profiler.analysis.trends.figures import figures_of, throughput
 from sample_profiler.analysis.trends.memory import memory_trends
 from sample_profiler.analysis.trends.readings import Readings, read_readings
 from sample_profiler.analysis.trends.trend import Trend
+from sample_profiler.analysis.trends.workers import slower_worker
 from sample_profiler.component_id import RUNNER
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import STOOD_STILL_S
@@ -30,7 +31,7 @@ _CURES: dict[str, str] = {
 
 
 def find_trends(session: Session) -> list[Trend]:
-    """Return what changed over the time of a run: throughput in the order of time, then memory; nothing: nothing did.
+    """Return what changed over the time of a run: in throughput, workers and memory; nothing: nothing did.
 
     A session without readings, or of a run that was short, has none.
     """
@@ -41,6 +42,9 @@ def find_trends(session: Session) -> list[Trend]:
     changes = [] if series is None else find_changes(series)
     largest = sorted(changes, key=lambda change: -abs(np.log(change.ratio)))[:_MOST_CHANGES]
     trends = [_trend(session, readings, change) for change in sorted(largest, key=lambda change: change.begin_s)]
+    slower = slower_worker(readings)
+    if slower is not None and all(trend.cause != "slow worker" for trend in trends):
+        trends.append(slower)
     return trends + memory_trends(readings, session.config)
 
 

@@ -51,6 +51,19 @@ def test_one_of_four_workers_that_becomes_slow_is_named():
     assert "the other 3 take 1.00 times what they took" in trend.evidence
 
 
+@pytest.mark.parametrize("others", [lambda _: 0.0, lambda time_s: 4.0 * (time_s % 30 > 15)])
+def test_a_worker_that_becomes_slow_is_named_where_the_learner_sets_the_pace_and_others_use_the_processors(others):
+    run = MadeRun(step_s=lambda time_s, worker: 0.03 if worker == 3 and time_s >= 60 else 0.01, others=others)
+    trends = [trend for trend in find_trends(run.session()) if trend.cause != "another program"]
+    assert [(trend.cause, trend.component) for trend in trends] == [("slow worker", "RolloutWorker_w3")]
+    assert trends[0].headline == "RolloutWorker_w3 became 3.0 times as slow beside the other workers at 60 s"
+
+
+def test_workers_that_all_become_slow_are_not_slow_beside_each_other():
+    run = MadeRun(step_s=after(70, 0.015, 0.01), frame_s=lambda _: 0.005)
+    assert find_trends(run.session()) == []
+
+
 def test_a_learner_that_becomes_slower_is_named_with_its_block():
     trend = the_trend(MadeRun(frame_s=lambda time_s: 0.0005 * (1 + time_s / 40)))
     assert (trend.cause, trend.component) == ("learner", "Learner_0")

@@ -1,0 +1,35 @@
+"""Who is named where the throughput changes, of figures before and after."""
+
+from __future__ import annotations
+
+from sample_profiler.analysis.trends.explanations import explain
+from sample_profiler.analysis.trends.figures import PartFigures
+
+
+def part(fps, *, others=0.0, busy=2.0, cpu=0.5, waiting=0.5, learner=1.0, passes=1.0):
+    """A Learner that works for so much of the time, all of it in one block."""
+    return PartFigures(
+        fps, others, busy, cpu, waiting, 0.0,
+        {"Learner_0": learner}, {"Learner_0": {"train": learner, "": 0.0}}, {"Learner_0": {"train": passes}},
+    )  # fmt: skip
+
+
+def test_a_run_that_gets_less_of_the_processors_is_displaced_although_others_had_them_all_before():
+    before, after = part(4700, others=1.5, cpu=0.5, waiting=2.0), part(2300, others=1.7, cpu=0.25, waiting=2.5)
+    assert explain(before, after, 2).cause == "another program"
+    assert explain(after, before, 2).headline == "other programs on this machine leave the processors"
+
+
+def test_a_run_that_has_more_to_do_for_a_frame_is_not():
+    before, after = part(4700, others=1.5, cpu=0.5, waiting=2.0), part(1200, others=1.6, cpu=0.4, waiting=2.5)
+    found = explain(before, after, 2)
+    assert (found.cause, found.components, found.block) == ("learner", ("Learner_0",), "train")
+
+
+def test_where_processors_are_left_nobody_takes_them_from_anybody():
+    assert explain(part(4700, busy=0.5), part(2300, others=0.5, busy=1.0), 2).cause == "learner"
+
+
+def test_a_change_that_nobody_explains_is_unknown():
+    idle = {"learner": 0.1, "busy": 0.5}
+    assert explain(part(4700, **idle), part(2300, cpu=0.25, waiting=0.25, learner=0.05, busy=0.5), 2).cause == "unknown"
