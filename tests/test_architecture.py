@@ -39,6 +39,7 @@ ROWS = {
     "reports": 2,
     "ppo": 3,
     "storage": 3,
+    "doctor": 3,
     "components": 4,
     "foreign": 4,
     "policies": 4,
@@ -57,7 +58,7 @@ ALLOWED_IN_A_ROW = {
 # Packages have rooms: folders, and modules that folders need, in rows. What is in none may import all of them.
 ROOMS = {
     "analysis": (("work_split",), ("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
-    "cli": (("common",), ("report",), ("capture", "playing", "training")),
+    "cli": (("common",), ("report",), ("capture", "doctor", "playing", "training", "tune")),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
