@@ -12,7 +12,7 @@ __all__ = ["judge"]
 
 _MIB = 2**20
 _MS = 1e6
-_LEAST_TAIL_SHARE = 0.2
+_LEAST_TAIL_SHARE = 0.12
 _LEAST_SLOW = 3
 _MOST_SLOW_SHARE = 0.05  # of the calls; more of them are no tail
 _LEAST_ASLEEP_SHARE = 0.2

@@ -125,7 +125,7 @@ class LongPlay:
         finally:
             self._measured.num_steps = self._subject.num_steps
             self._measured.steps = self._steps.summary(_NUM_WARM)
-            self._measured.resets = self._resets.summary(0)
+            self._measured.resets = self._resets.summary(1)  # the first one starts games, and loads what they need
             self._looks.tell(self._measured)
             self._measured.info_bytes = self._num_info_bytes / max(1, self._num_infos)
 
@@ -161,7 +161,7 @@ class LongPlay:
     def _note(self, step: Step) -> None:
         self._steps.add(*step.took_ns)
         self._length += 1
-        self._return += step.reward
+        self._return += step.reward if math.isfinite(step.reward) else 0.0
         num = self._subject.num_steps
         if math.isfinite(step.reward):
             lowest, highest, size = self._rewards
