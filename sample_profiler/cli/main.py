@@ -25,7 +25,9 @@ from sample_profiler.cli.capture import capture
 from sample_profiler.cli.common.arguments import CommandParser
 from sample_profiler.cli.common.problems import note
 from sample_profiler.cli.common.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
+from sample_profiler.cli.doctor import doctor
 from sample_profiler.cli.playing import evaluate
+from sample_profiler.cli.tune import tune
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
 from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
@@ -37,6 +39,7 @@ _ADD_PARSERS = (
     capture.add_parser,
     compare.add_parser,
     diff.add_parser,
+    doctor.add_parser,
     enjoy.add_parser,
     evaluate.add_parser,
     forecast.add_parser,
@@ -46,6 +49,7 @@ _ADD_PARSERS = (
     status.add_parser,
     trace.add_parser,
     train.add_parser,
+    tune.add_parser,
     verdict.add_parser,
     watch.add_parser,
     whatif.add_parser,

@@ -6,6 +6,7 @@ begins to train.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from sample_profiler.cli.common.program import Program, add_gymnasium_parser, gy
 from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.run.extensions.component import RunComponent, check_components
 from sample_profiler.run.observers import RunObserver, check_observers
+from sample_profiler.switches import DOCTOR_VARIABLE
 
 if TYPE_CHECKING:
     import argparse
@@ -84,6 +86,10 @@ def _train(
 ) -> int:
     if program.has_shown_help():
         return 0
+    if DOCTOR_VARIABLE in os.environ:
+        from sample_profiler.cli.doctor.program import examine_instead
+
+        return examine_instead(program)
     from sample_profiler.cli.training.training import train_as_told
 
     return train_as_told(program, observers, started_ns, components)

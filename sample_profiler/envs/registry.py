@@ -65,6 +65,17 @@ class _Fallback:
     names: Callable[[], Iterable[str]]
 
 
+@dataclass(frozen=True)
+class _Renamed:
+    """Makes an environment that is asked for as module:name, and knows itself by its name alone."""
+
+    make: MakeEnv
+    name: str
+
+    def __call__(self, _: str, cfg: Any, env_config: EnvPlacement | None, /, *, render_mode: str | None = None) -> Any:
+        return self.make(self.name, cfg, env_config, render_mode=render_mode)
+
+
 _makers: dict[str, MakeEnv] = {}
 _fallbacks: list[_Fallback] = []
 
@@ -162,6 +173,9 @@ def _find_maker(name: str) -> MakeEnv:
         make = fallback.find(name)
         if make is not None:
             return make
+    own_name = name.rpartition(":")[2]
+    if own_name in _makers:  # a fallback has imported the module in front of it, which has registered it
+        return _Renamed(_makers[own_name], own_name)
     raise UnknownEnvError(_describe_unknown(name))
 
 

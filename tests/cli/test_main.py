@@ -13,7 +13,20 @@ from sample_profiler.cli.main import main
 from sample_profiler.errors import ConfigError, SessionError, TooSlowError, UsageError
 from sample_profiler.version import __version__
 
-COMMANDS = ("capture", "compare", "diff", "enjoy", "report", "status", "trace", "train", "watch", "whatif")
+COMMANDS = (
+    "capture",
+    "compare",
+    "diff",
+    "doctor",
+    "enjoy",
+    "report",
+    "status",
+    "trace",
+    "train",
+    "tune",
+    "watch",
+    "whatif",
+)
 
 
 @pytest.fixture
@@ -136,7 +149,7 @@ def test_the_examples_of_the_help_are_understood(asked, capsys):
         assert len(examples) >= 2
         for _, *arguments in examples:
             assert main(arguments) == 0
-    assert len(asked) == 5
+    assert len(asked) == 7
 
 
 def test_the_package_is_a_command_and_knows_its_version():

@@ -88,6 +88,16 @@ def test_fallback_is_asked_only_for_names_that_are_not_registered():
     assert registry.make_env("Known-v1", None, None) == "mine"
 
 
+def test_a_fallback_may_import_the_module_that_registers_a_name():
+    def import_it(name):
+        registry.register_env("mine", make_module_level)
+
+    registry.register_env_fallback(import_it, lambda: [])
+    assert registry.make_env("my_module:mine", None, None)[0] == "mine"
+    with pytest.raises(UnknownEnvError):
+        registry.make_env("my_module:yours", None, None)
+
+
 def test_export_of_an_unknown_name_suggests_the_nearest():
     registry.register_env("doom_basic", make_module_level)
     with pytest.raises(UnknownEnvError, match="did you mean 'doom_basic'"):

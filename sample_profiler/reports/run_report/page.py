@@ -28,7 +28,7 @@ from sample_profiler.reports.sections.tables import format_duration, format_perc
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
 
-__all__ = ["format_html"]
+__all__ = ["format_html", "format_page"]
 
 _NARROWEST = 0.002  # of the wall: what is narrower cannot be seen
 _MIN_LABEL = 0.06
@@ -68,6 +68,9 @@ details { margin: 8px 0; } summary { cursor: pointer; }
 def format_html(report: RunReport) -> str:
     """Return the page."""
     sections = [
+        _verdict(report.verdict),
+        _section("What changed over time", _trends(report.trends)) if report.trends else "",
+        _section("What keeps it from learning", _learning(report.learning)) if report.learning else "",
         _section("Where the time went", _accounts(report.accounts)),
         _section("Blocks", _icicles(report.trees)),
         _section("Over time", format_charts(report.history)) if report.history else "",
@@ -77,15 +80,22 @@ def format_html(report: RunReport) -> str:
         _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
         _section("Machine and configuration", _settings(report)),
     ]
-    title = escape(report.name)
+    return format_page(report.name, describe_run(report), "".join(sections))
+
+
+def format_page(title: str, subtitle: str, content: str) -> str:
+    """Return a whole page in the look of all reports.
+
+    Args:
+        title: of the page.
+        subtitle: a line below it.
+        content: in HTML.
+    """
+    title = escape(title)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f"<h1>{title}</h1><div class=dim>{escape(describe_run(report))}</div>{_verdict(report.verdict)}"
-        f"{_section('What changed over time', _trends(report.trends)) if report.trends else ''}"
-        f"{_section('What keeps it from learning', _learning(report.learning)) if report.learning else ''}"
-        f"{''.join(sections)}"
-        "</body></html>\n"
+        f"<h1>{title}</h1><div class=dim>{escape(subtitle)}</div>{content}</body></html>\n"
     )
 
 

@@ -11,7 +11,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 
-__all__ = ["ChildrenTime"]
+__all__ = ["ChildrenTime", "list_descendants"]
 
 _LOOK_INTERVAL_S = 10.0  # looking for new ones takes as many files as they have threads, reading their times one each
 
@@ -37,7 +37,7 @@ class ChildrenTime:
         """
         now_s = self._clock_s()
         if now_s - self._looked_s >= _LOOK_INTERVAL_S:
-            self._looked_s, self._pids = now_s, _descendants()
+            self._looked_s, self._pids = now_s, list_descendants()
         if self._pids is None:
             return None
         # What has ended is in these figures of whoever waited for it.
@@ -48,7 +48,7 @@ class ChildrenTime:
         return self._most_s
 
 
-def _descendants() -> list[int] | None:
+def list_descendants() -> list[int] | None:
     """Return the numbers of all processes below this one; None: the system does not tell."""
     try:
         pending = list(_children_of(os.getpid()))

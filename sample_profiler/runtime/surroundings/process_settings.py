@@ -103,6 +103,15 @@ class ProcessSettings:
             self._urgent = [setting for setting in added if setting.name in _URGENT]
         self._before = {setting.name: setting.read() for setting in self._settings}
 
+    def changes(self) -> dict[str, str]:
+        """Return what differs by now, by its name, in words; all of it stays as it is."""
+        differing = [
+            (setting, before, now)
+            for setting in self._settings
+            if not setting.is_kept(before := self._before[setting.name], now := setting.read())
+        ]
+        return {setting.name: setting.name + setting.describe(before, now) for setting, before, now in differing}
+
     def is_kept_where_it_hurts(self) -> bool:
         """Tell, within a microsecond, whether what others in this process need next is as it was."""
         if time.monotonic is not self._clock:  # no timer would be due any more

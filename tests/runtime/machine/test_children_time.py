@@ -51,7 +51,7 @@ def test_a_thread_that_has_ended_hides_no_other(monkeypatch):
     process.stdout.readline()
     listed = os.listdir
     monkeypatch.setattr(module.os, "listdir", lambda path: ["999999999", *listed(path)])
-    assert process.pid in module._descendants()
+    assert process.pid in module.list_descendants()
     process.communicate()
 
 
@@ -79,7 +79,7 @@ def test_without_the_kernels_list_nothing_is_told(monkeypatch):
 
 def test_time_that_ends_unnoticed_does_not_go_back(monkeypatch):
     ticks = [500]
-    monkeypatch.setattr(module, "_descendants", lambda: [1])
+    monkeypatch.setattr(module, "list_descendants", lambda: [1])
     monkeypatch.setattr(module, "_ticks_of", lambda _pid: ticks[0])
     children = ChildrenTime()
     most_s = children.seconds()

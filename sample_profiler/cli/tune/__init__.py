@@ -1,0 +1,1 @@
+"""`sample-profiler tune`: the best settings for a machine, from short runs in turn."""
