@@ -38,6 +38,7 @@ ROWS = {
     "model": 2,
     "reports": 2,
     "ppo": 3,
+    "recorded_run": 3,
     "storage": 3,
     "components": 4,
     "foreign": 4,
@@ -57,11 +58,14 @@ ALLOWED_IN_A_ROW = {
 # Packages have rooms: folders, and modules that folders need, in rows. What is in none may import all of them.
 ROOMS = {
     "analysis": (("work_split",), ("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
-    "cli": (("common",), ("report",), ("capture", "playing", "training")),
+    "cli": (("common",), ("report",), ("capture", "exporting", "playing", "training"), ("serving",)),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
-    "model": (("kernels",),),
+    "model": (
+        *(("kernels",), ("distributions", "normalization"), ("policy_network",)),
+        *(("policy",), ("exported",)),
+    ),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),
         *(("captures", "timers"), ("recording",), ("session",)),

@@ -247,6 +247,11 @@ class RunRecords:
         told = {name: [value for gauges in recent for key, value in gauges if key == name] for name in _HISTORY}
         self.note({name: _HISTORY[name](values) for name, values in told.items() if values})
 
+    def latest(self, figure: str) -> float | None:
+        """Return the last point of a figure over time; None: there is none."""
+        points = self._history.points().get(figure)
+        return points[-1][1] if points else None
+
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep figures of this moment, by name, for the course of the run in its report."""
         self._history.add(time.time() - self._begun_wall_s, figures)
