@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.measuring.drifting_run import BEGIN_S
 from benchmarks.measuring.kept_runs import KeptRuns
-from sample_profiler.cli.report import load_report
+from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.run_report.text import format_verdicts
 
 RESULTS = Path(__file__).parent / "results"

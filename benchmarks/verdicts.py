@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.measuring.kept_runs import KeptRuns
 from sample_profiler.analysis.verdict import Verdict
-from sample_profiler.cli.report import load_report
+from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.run_report.report import RunReport
 from sample_profiler.reports.sections.verdict import format_verdict, verdict_to_dict
 

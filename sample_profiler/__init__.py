@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sample_profiler.policies import load_policy
     from sample_profiler.profiling import Timing, get_timing, profile_session, read_session
     from sample_profiler.profiling.ranges import profile_range, set_profiling_enabled
+    from sample_profiler.recorded_run import Run
     from sample_profiler.run.extensions.component import RunComponent
     from sample_profiler.run.observers import RunObserver
     from sample_profiler.runtime.machine.ray_cluster import as_remote
@@ -54,6 +55,7 @@ __all__ = [
     "GaugeNode",
     "Policy",
     "PolicyEvaluation",
+    "Run",
     "RunComponent",
     "RunObserver",
     "TimerNode",
@@ -93,6 +95,7 @@ _MODULE_OF_NAME = {
     "GaugeNode": "sample_profiler.timers",
     "Policy": "sample_profiler.model.policy",
     "PolicyEvaluation": "sample_profiler.model.policy",
+    "Run": "sample_profiler.recorded_run",
     "RunComponent": "sample_profiler.run.extensions.component",
     "RunObserver": "sample_profiler.run.observers",
     "TimerNode": "sample_profiler.timers",

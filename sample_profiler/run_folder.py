@@ -54,6 +54,7 @@ class RunFolder:
           profile/trace.json.gz             the timeline of `sample-profiler trace`
           benchmark.json                    throughput and machine, with --benchmark; with --thresholds times to them
           replay                            the video of --save_video, with .mp4 or .gif behind it
+          policy_p{policy}                  a policy for other programs, with .onnx, .pt or .safetensors behind it
           eval_p{policy}                    results of `sample-profiler eval`, with .csv or .json behind it
           compared.json                     the command of a run that `sample-profiler compare` has made
 
@@ -130,6 +131,10 @@ class RunFolder:
     def evaluation(self, policy: int) -> Path:
         """Return where the results of evaluating a policy are, but for the end of the name, which says what it is."""
         return self.path / f"eval_p{policy}"
+
+    def exported(self, policy: int) -> Path:
+        """Return where a policy for other programs is, but for the end of its name, which says what it is."""
+        return self.path / f"policy_p{policy}"
 
     @property
     def compared(self) -> Path:

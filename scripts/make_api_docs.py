@@ -98,7 +98,7 @@ def make_sections() -> list[Section]:
             "Reading what was recorded",
             "Of a run that goes on, hangs, was killed or has ended.",
             [
-                *_names(PACKAGE, "read_session"),
+                *_names(PACKAGE, "Run Run>Picture read_session"),
                 *_names(f"{PACKAGE}.profiling", "Session Session>ProcessRecord Session>ProcessRecord>TreeNode"),
                 *_names(f"{PACKAGE}.profiling", "Session>ProcessRecord>TreeNode>Statistics"),
             ],

@@ -38,6 +38,7 @@ ROWS = {
     "model": 2,
     "reports": 2,
     "ppo": 3,
+    "recorded_run": 3,
     "storage": 3,
     "doctor": 3,
     "components": 4,
@@ -65,12 +66,18 @@ ROOMS = {
         ("core_shares",),
         ("learning", "rules", "trends"),
     ),
-    "cli": (("common",), ("report",), ("capture", "comparing", "doctor", "playing", "training", "tune")),
+    "cli": (
+        *(("common",), ("report",)),
+        *(("capture", "comparing", "doctor", "exporting", "playing", "training", "tune"), ("serving",)),
+    ),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("gpu_memory",), ("inference_worker",), ("rollout_worker", "training")),
     "config": (("limits",), ("conditions",), ("parts",)),
     "envs": (("images",),),
-    "model": (("kernels",),),
+    "model": (
+        *(("kernels",), ("distributions", "normalization"), ("policy_network",)),
+        *(("policy",), ("exported",)),
+    ),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),
         *(("captures", "timers"), ("recording",), ("session",)),

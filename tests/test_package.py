@@ -57,7 +57,7 @@ def test_every_public_name_is_listed_and_exists():
         *("Collector", "Timing", "__version__", "enjoy", "evaluate", "get_timing", "register_env", "train"),
         *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
         *(
-            *("RunComponent", "RunObserver", "register_actor_critic", "register_core", "register_decoder"),
+            *("Run", "RunComponent", "RunObserver", "register_actor_critic", "register_core", "register_decoder"),
             *("Policy", "PolicyEvaluation", "load_policy"),
         ),
         "register_encoder",

@@ -108,6 +108,7 @@ USES = {  # by what is in the program and in no other
         leaves={"train_dir/watched/summary/watched_timers.json": ('"Watched.find_position"', '"Runner/position"')},
     ),
     '@profile_range("Simulator': Use(leaves={"ranges.json": ('"Simulator.step"', '"Simulator.collide"')}),
+    "run.picture(": Use(prints="make_run has ended", leaves={"curves.html": ("<style>",)}),
     "with profile_session(": Use(leaves={"runs/mine/profile/session.json": ('"backward"',)}),
     "def my_update(": Use(prints="mean reward of a step: 1.0"),
     "collector.enable_profile(": Use(leaves=dict.fromkeys(TRACES, ("RolloutProfiler.rollout_end",))),

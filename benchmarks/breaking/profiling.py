@@ -136,8 +136,8 @@ PROFILING = (
     Breakage(
         "a figure's name is HTML in the page",
         "sample_profiler/reports/run_report/charts.py",
-        'caption = f"{escape(describe_figure(name))} ',
-        'caption = f"{describe_figure(name)} ',
+        'caption = f"{escape(describe_figure(name))} {told}"',
+        'caption = f"{describe_figure(name)} {told}"',
         ("tests/reports/run_report/test_report.py",),
     ),
     Breakage(

@@ -26,7 +26,9 @@ from sample_profiler.cli.common.arguments import CommandParser
 from sample_profiler.cli.common.problems import note
 from sample_profiler.cli.common.statuses import BAD_USAGE, TOO_SLOW, status_of_interrupt
 from sample_profiler.cli.doctor import doctor
+from sample_profiler.cli.exporting import export, query
 from sample_profiler.cli.playing import evaluate
+from sample_profiler.cli.serving import serve
 from sample_profiler.cli.tune import tune
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
@@ -42,10 +44,13 @@ _ADD_PARSERS = (
     doctor.add_parser,
     enjoy.add_parser,
     evaluate.add_parser,
+    export.add_parser,
     forecast.add_parser,
     import_checkpoint.add_parser,
     launch.add_parser,
+    query.add_parser,
     report.add_parser,
+    serve.add_parser,
     status.add_parser,
     trace.add_parser,
     train.add_parser,

@@ -11,14 +11,14 @@ from sample_profiler.cli.common.arguments import Commands, as_output_file
 from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
-from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.render import printable
+from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.run_report.page import format_html
-from sample_profiler.reports.run_report.report import RunReport, make_report, report_to_dict
+from sample_profiler.reports.run_report.report import RunReport, report_to_dict
 from sample_profiler.reports.run_report.text import format_text
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["add_parser", "load_report", "report", "run", "write_page"]
+__all__ = ["add_parser", "report", "run", "write_page"]
 
 _FORMATS = ("html", "text", "json")
 
@@ -79,20 +79,6 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> N
         with files_told_of():
             told = _make(part, format_name, output)
         print(told)
-
-
-def load_report(run_dir: Path) -> RunReport:
-    """Read a run's report from its files.
-
-    Raises:
-        SessionError: the folder is no run's.
-    """
-    # Of a run that goes on, these would be all that its processes hold: hundreds of megabytes where they are many.
-    session = read_session(run_dir, with_events=RunFolder(run_dir).session.exists())
-    steady: Session | None = None
-    if (path := RunFolder(run_dir).steady).exists():
-        steady = Session.load(path, with_events=False)
-    return make_report(run_dir.resolve().name, session, steady)
 
 
 def write_page(loaded: RunReport, path: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from sample_profiler.cli.common.arguments import Commands, add_run_dir
-from sample_profiler.cli.report import load_report
+from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.run_report.text import format_verdicts
 
 __all__ = ["add_parser", "run", "verdict"]

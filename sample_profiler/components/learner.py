@@ -203,8 +203,11 @@ class Learner:
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer to be made slower."""
-        return {"set_slowdown": slowdown_command({"learner": self._slowdown})}
+        """Offer to save now, and to be made slower."""
+        return {
+            "save_checkpoint": self.progress.save,
+            "set_slowdown": slowdown_command({"learner": self._slowdown}),
+        }
 
     def start(self) -> None:
         """Publish the first weights, and save them: whatever happens from here on, there is a checkpoint."""

@@ -29,8 +29,9 @@ from sample_profiler.runtime.messages.channels import PipeEnd, Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.messages.shared_memory import make_anonymous_file
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
+from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure
-from sample_profiler.runtime.processes.supervisor import Child, Supervisor
+from sample_profiler.runtime.processes.supervisor import Supervisor
 
 __all__ = ["Diagnosis", "diagnose"]
 

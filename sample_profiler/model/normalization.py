@@ -20,7 +20,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.model.kernels.kernels import scale, sum_bytes
+from sample_profiler.model.kernels.kernels import is_traced, scale, sum_bytes
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd", "added_up"]
@@ -202,7 +202,8 @@ class _AffineEntry(nn.Module):
         limit = math.inf if self.statistics is None else CLIP
         if (scaled := scale(values, self.factor, self.offset, limit)) is not None:
             return scaled
-        if values.numel() <= _PIECE_SIZE or not values.is_cpu:
+        # A graph is made for any number of rows.
+        if is_traced() or values.numel() <= _PIECE_SIZE or not values.is_cpu:
             scaled = torch.addcmul(self.offset, values.float(), self.factor)
             return scaled if self.statistics is None else scaled.clamp_(-CLIP, CLIP)
         normalized = torch.empty(values.shape, dtype=torch.float32)

@@ -90,6 +90,16 @@ class Policy:
         self._to_action = action_converter(action_space)
         self.refresh()
 
+    @property
+    def network(self) -> PolicyNetwork:
+        """What computes it: `refresh` after changing its weights."""
+        return self._model
+
+    @property
+    def has_normalized_values(self) -> bool:
+        """Whether its values are in units of normalized returns."""
+        return self._has_normalized_values
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the weights by name: `refresh` after changing them."""
         return self._model.state_dict()

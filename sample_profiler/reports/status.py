@@ -14,7 +14,7 @@ from sample_profiler.reports.sections.distance import describe_distance, is_runn
 from sample_profiler.reports.sections.tables import format_duration, format_percent, format_table, shorten
 from sample_profiler.vocabulary import MAIN_LOOP
 
-__all__ = ["format_status"]
+__all__ = ["describe_state", "format_status"]
 
 _COMPONENT_WIDTH = 21
 _BLOCK_WIDTH = 22
@@ -35,26 +35,29 @@ def format_status(session: Session) -> str:
     return printable_text("\n\n".join(parts))  # reasons and problems are whatever a file says
 
 
+def describe_state(session: Session) -> str:
+    """Return how a run is, in words that come after its name: "is running", "was killed"."""
+    states = {_shown_state(record) for record in session.processes}
+    if is_running(session):
+        return " ".join(filter(None, ("is running" if "alive" in states else "is stopped", describe_distance(session))))
+    if "unknown" in states:
+        distance = describe_distance(session) or "on another machine"
+        return f"is {distance}; its processes cannot be seen from here"
+    if "gone" in states and not session.run.get("reason"):
+        return "was killed"  # nobody was left to say why it ended
+    return "has ended"
+
+
 def _headline(session: Session) -> str:
     records = session.processes
     states = [_shown_state(record) for record in records]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     wall_ns = max((tree.statistics.total_ns for record in records for tree in record.trees.values()), default=0)
-    if is_running(session):
-        is_hung = "alive" not in states
-        state = "is stopped" if is_hung else "is running"
-        state = " ".join(filter(None, (state, describe_distance(session))))
-    elif "unknown" in states:
-        distance = describe_distance(session) or "on another machine"
-        state = f"is {distance}; its processes cannot be seen from here"
-    elif "gone" in states and not session.run.get("reason"):
-        state = "was killed"  # nobody was left to say why it ended
-    else:
-        state = "has ended"
     reason = f" ({session.run['reason']})" if session.run.get("reason") else ""
     lasted = format_duration(wall_ns / NS_PER_S)
     recorders = " and ".join(dict.fromkeys("compiled" if record.is_compiled else "pure Python" for record in records))
-    return f"The run {state}{reason}; {lasted}; processes: {counts}" + (recorders and f"; recorder: {recorders}")
+    told = f"The run {describe_state(session)}{reason}; {lasted}; processes: {counts}"
+    return told + (recorders and f"; recorder: {recorders}")
 
 
 def _shown_state(record: ProcessRecord) -> str:

@@ -51,7 +51,7 @@ from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
 from sample_profiler.runtime.signals.suspension import StoodStill
-from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, STOOD_STILL_S, WAIT
+from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, PROGRESS, STOOD_STILL_S, WAIT
 
 __all__ = ["Runner"]
 
@@ -183,6 +183,7 @@ class Runner(AsksComponents, HasSignals):
         """Measure throughput, how busy the machine is, and what the components sleep for."""
         gauges = {FPS: self.statistics.throughput.rate(10)}
         gauges[FRAMES] = float(sum(self.statistics.trained_frames().values()))
+        gauges[PROGRESS] = self.statistics.progress()
         gauges[STOOD_STILL_S] = self.statistics.throughput.left_out_s
         return gauges | self._machine_use.gauges() | self._sleeps.gauges()
 
@@ -233,7 +234,7 @@ class Runner(AsksComponents, HasSignals):
         """
         self._answers = answers
         self.command_sender = CommandSender(members, self.take_reports, lambda: self.reason, self.timing)
-        self._control = Control(self._run_folder, self.command_sender)
+        self._control = Control(self._run_folder, self.command_sender, self.interrupt)
 
     def register_message_handler(self, message_type: type[Message], handler: Callable[[Runner, Message], None]) -> None:
         """Have a function called with every message of a type that components report.

@@ -22,6 +22,7 @@ def make_status():
             "num_episodes": {0: 4, 1: 0},
             "policy_lag": {0: (1.25, 4.0), 1: (0.0, 0.0)},
             "training": {0: {"train/loss": 0.5}},
+            "progress": 0.125,
         }
         return RunStatus(**(values | changes))
 

@@ -56,6 +56,18 @@ def test_it_tells_how_many_threads_it_has(make_learner):
     assert make_learner().learner.gauges()["num_threads"] == torch.get_num_threads()
 
 
+def test_it_saves_when_it_is_asked_to_and_not_twice_the_same(make_learner):
+    run = make_learner("--save_every_sec=100000").start()
+    run.hand_over(3, 1)
+    assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
+    save = run.learner.commands()["save_checkpoint"]
+    assert save() is None
+    saved = run.checkpoints()
+    assert len(saved) == 2
+    save()
+    assert run.checkpoints() == saved
+
+
 def test_half_a_dataset_waits_for_the_rest_and_two_are_two(make_learner):
     run = make_learner().start()
     run.hand_over(3)

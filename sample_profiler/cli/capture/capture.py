@@ -25,7 +25,7 @@ from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.run.commands.selection import KINDS
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "run"]
+__all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "make_document", "run"]
 
 TIMELINE = "timeline"
 CAPTURE_TOOLS = (TIMELINE, *TOOLS)
@@ -132,7 +132,7 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
         if output is not None and output.is_dir():
             raise CaptureError(f"--output={output} is a folder: name a file in it")
         with interruption() as interrupted, progress_shown(request) as on_progress:
-            document, lines = _capture(run_dir, request, output, interrupted, on_progress)
+            document, lines = make_document(run_dir, request, output, interrupted, on_progress)
     except _NothingCapturedError as error:
         note("\n".join(error.lines))
         raise
@@ -145,14 +145,21 @@ def capture(run_dir: Path, request: CaptureRequest, output: Path | None = None) 
     print(HOW_TO_OPEN[request.tool].format(path=printable(str(document))))
 
 
-def _capture(
+def make_document(
     run_dir: Path,
     request: CaptureRequest,
     output: Path | None,
     interrupted: Interruption,
     on_progress: Callable[[str], None],
 ) -> tuple[Path, list[str]]:
-    """Return the document and, line by line, what is in it.
+    """Capture a running run; return where the document is and, line by line, what is in it.
+
+    Args:
+        run_dir: the run's folder.
+        request: what to capture.
+        output: the document; None: in the run's folder.
+        interrupted: ends the capture early once it is wanted.
+        on_progress: is told the step that the capture is in, again and again: ``start``, ``run``, ``stop``.
 
     Raises:
         CaptureError: the run cannot be asked, or no process has written a part.

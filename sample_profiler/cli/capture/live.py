@@ -22,7 +22,8 @@ from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.commands.control_socket import ControlClient, foreign_answer
 
 __all__ = [
-    *("CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "describe_obstacle", "interruption"),
+    *("CaptureOutcome", "CaptureRequest", "Interruption", "capture_live", "connected", "describe_obstacle"),
+    "interruption",
 ]
 
 _POLL_S = 0.1
@@ -93,6 +94,27 @@ def interruption() -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, previous)
 
 
+@contextlib.contextmanager
+def connected(run_dir: Path) -> Iterator[ControlClient]:
+    """Connect to a run that goes on.
+
+    Args:
+        run_dir: the run's folder.
+
+    Raises:
+        CaptureError: the run cannot be asked; or an OSError of the talk with it, which has ended or hangs.
+    """
+    try:
+        client = ControlClient(RunFolder(run_dir).control_socket)
+    except OSError as error:
+        raise CaptureError(_explain(run_dir, error)) from error
+    with contextlib.closing(client):
+        try:
+            yield client
+        except OSError as error:
+            raise CaptureError(f"the run in {run_dir} ended, or hangs: {error}; see sample-profiler status") from error
+
+
 def capture_live(
     run_dir: Path, request: CaptureRequest, interrupted: Interruption, on_progress: Callable[[str], None]
 ) -> CaptureOutcome:
@@ -107,23 +129,16 @@ def capture_live(
     Raises:
         CaptureError: the run cannot be asked, or the request makes no sense.
     """
-    try:
-        client = ControlClient(RunFolder(run_dir).control_socket)
-    except OSError as error:
-        raise CaptureError(_explain(run_dir, error)) from error
-    with contextlib.closing(client):
-        try:
-            answer = client.ask(
-                {
-                    "do": "capture",
-                    "tool": request.tool,
-                    "seconds": request.seconds,
-                    "components": None if request.components is None else list(request.components),
-                    "workers": None if request.workers is None else list(request.workers),
-                }
-            )
-        except OSError as error:
-            raise CaptureError(f"the run in {run_dir} ended, or hangs: {error}; see sample-profiler status") from error
+    with connected(run_dir) as client:
+        answer = client.ask(
+            {
+                "do": "capture",
+                "tool": request.tool,
+                "seconds": request.seconds,
+                "components": None if request.components is None else list(request.components),
+                "workers": None if request.workers is None else list(request.workers),
+            }
+        )
         if "error" in answer:
             raise CaptureError(str(answer["error"]))
         name, planned = _read_plan(run_dir, answer)

@@ -6,14 +6,18 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sample_profiler.cli.training.alerts import Alerts, Caller
 from sample_profiler.cli.training.conclusion import conclude, exit_status
 from sample_profiler.cli.training.folder_checks import check_links
 from sample_profiler.cli.training.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.training.logs import RunLog
-from sample_profiler.cli.training.progress import make_progress
+from sample_profiler.cli.training.metrics import MetricsServer
+from sample_profiler.cli.training.progress import LogProgress, TerminalProgress, make_progress
 from sample_profiler.cli.training.summaries import TensorBoardSummaries
 from sample_profiler.config import Config
+from sample_profiler.errors import ConfigError
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.extensions.own_components import check_portable
@@ -25,6 +29,9 @@ from sample_profiler.runtime.machine.machine import Machine
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.storage.checkpoint_names import newest_steps
 from sample_profiler.version import __version__
+
+if TYPE_CHECKING:
+    from sample_profiler.cli.training.notebook import NotebookProgress
 
 __all__ = ["train_with"]
 
@@ -72,6 +79,7 @@ def train_with(
         check_portable(components)
     if not is_new:
         check_own_parts(config, env_spec)
+    callers = _make_callers(config, stack)
     take_folder(config, stack, is_new=is_new)
     check_links(folder)
     remove_unfinished(folder)
@@ -79,14 +87,14 @@ def train_with(
         log.add_file(RunFolder(folder).log)
     replace_config(config, folder)
     _log_start(config, folder, place)
-    progress = make_progress(log.console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
+    progress = _make_progress(log, config)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
         RunFolder(folder), config.sampling.num_policies, config.machine.flush_summaries_interval
     )
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
-        told = [*observers, progress, summaries]
+        told = [*observers, progress, summaries, *callers]
         result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
@@ -94,6 +102,46 @@ def train_with(
     end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     conclude(config, folder, result)
     return exit_status(result)
+
+
+def _make_callers(config: Config, stack: contextlib.ExitStack) -> list[RunObserver]:
+    """Return who tells others than the terminal of the run.
+
+    Raises:
+        ConfigError: nobody can listen at the port, or the command line of alerts is none.
+    """
+    folder = config.run.folder
+    callers: list[RunObserver] = []
+    if port := config.machine.metrics_port:
+        try:
+            server = MetricsServer(folder.name, port)
+        except OSError as error:
+            cure = "give another one, or leave it out"
+            raise ConfigError([f"--metrics_port={port}: {error.strerror or error}: {cure}"]) from None
+        stack.callback(server.close)
+        callers.append(server)
+    # A config.json that came from another machine starts no programs, and calls nobody, on this one.
+    command, webhook = (
+        "" if config.origin(name) == "saved" else getattr(config.machine, name)
+        for name in ("alert_command", "alert_webhook")
+    )
+    if command or webhook:
+        try:
+            caller = Caller(command, webhook)
+        except ValueError as error:
+            raise ConfigError([f"--alert_command={command!r}: {error}"]) from None
+        stack.callback(caller.close)
+        callers.append(Alerts(folder, caller))
+    return callers
+
+
+def _make_progress(log: RunLog, config: Config) -> TerminalProgress | LogProgress | NotebookProgress:
+    """Return what shows how the run goes, by where it is shown."""
+    if log.console.is_jupyter:
+        from sample_profiler.cli.training.notebook import NotebookProgress
+
+        return NotebookProgress()
+    return make_progress(log.console, config.saving.train_for_env_steps, config.saving.train_for_seconds)
 
 
 def _log_start(config: Config, folder: Path, place: RankPlace) -> None:

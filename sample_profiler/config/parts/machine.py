@@ -32,6 +32,18 @@ class MachineOptions:
     stats_avg: int = option(100, minimum=1, maximum=1_000_000)
     """Number of latest episodes over which statistics such as the reward are averaged."""
 
+    metrics_port: int = option(0, minimum=0, maximum=65_535)
+    """Port of this machine (127.0.0.1) at which the run's figures are told to Prometheus, in the form of OpenMetrics;
+    0: none."""
+
+    alert_command: str = ""
+    """Command line that is run when the run fails, stalls, leaks memory, becomes slow or has a new best policy, without
+    a shell; the alert is JSON on its standard input. A resumed run takes it from its own command line alone."""
+
+    alert_webhook: str = ""
+    """Address that the same alerts are sent to as JSON, by POST. A resumed run takes it from its own command line
+    alone."""
+
     summaries_use_frameskip: bool = True
     """Count steps in environment frames (agent steps times env_frameskip) wherever steps are shown or given."""
 

@@ -21,6 +21,7 @@ from sample_profiler.reports.run_report.charts import (
     format_charts,
 )
 from sample_profiler.reports.run_report.report import BlockFigures, RunReport, describe_run
+from sample_profiler.reports.run_report.style import STYLE
 from sample_profiler.reports.sections.accounts import SPLIT_NOTE, SPLIT_TITLES, split_rows
 from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
 from sample_profiler.reports.sections.memory import MEMORY_TITLES, MemoryCourse, memory_rows
@@ -28,82 +29,52 @@ from sample_profiler.reports.sections.tables import format_duration, format_perc
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
 
-__all__ = ["format_html", "format_page"]
+__all__ = ["format_html", "page_html", "report_sections", "section_html", "table_html", "verdict_html"]
 
 _NARROWEST = 0.002  # of the wall: what is narrower cannot be seen
 _MIN_LABEL = 0.06
 
-_STYLE = """
-:root { color-scheme: light; font: 15px/1.5 system-ui, sans-serif; color: #1d2530; background: #f4f6f8; }
-body { max-width: 1100px; margin: 0 auto; padding: 24px; overflow-wrap: anywhere; }
-h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 14px 0 8px; }
-section, .verdict { background: #fff; border-radius: 8px; padding: 4px 20px 16px; margin: 16px 0;
-  box-shadow: 0 1px 3px #0002; }
-.verdict { border-left: 6px solid #3b6ea8; padding-top: 14px; }
-.verdict p { font-size: 19px; font-weight: 600; margin: 0; }
-.cause { text-transform: uppercase; letter-spacing: .06em; font-size: 12px; color: #5a6675; }
-.dim { color: #5a6675; } code { background: #eef1f4; border-radius: 4px; padding: 1px 5px; }
-table { border-collapse: collapse; width: 100%; overflow-wrap: normal; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid #e8ebee; vertical-align: top; }
-.wide { overflow-x: auto; } td.n, th.n { text-align: right; } td.n, td code { white-space: nowrap; }
-.row { display: flex; align-items: center; margin: 5px 0; } .row > b { width: 190px; flex: none; font-weight: 500; }
-.bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: #eef1f4; }
-.bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
-  text-overflow: ellipsis; box-sizing: border-box; } .bar span + span { border-left: 1px solid #fff; }
-.bars { margin-bottom: 14px; } .note { font-size: 13px; margin: 8px 0 0; }
-.icicle { position: relative; } .icicle div { position: absolute; height: 19px; font-size: 11px; line-height: 19px;
-  overflow: hidden; white-space: nowrap; text-overflow: ellipsis; padding-left: 3px; box-sizing: border-box;
-  border-right: 1px solid #fff;
-  border-radius: 2px; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; }
-.charts figure { margin: 0; } figcaption { font-size: 13px; } .charts text { font-size: 10px; fill: #5a6675; }
-details { margin: 8px 0; } summary { cursor: pointer; }
-.key:first-child { margin-left: 0; }
-.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
-@media (max-width: 600px) { body { padding: 8px; } section, .verdict { padding: 4px 12px 12px; }
-  .row { flex-wrap: wrap; } .row > b, .bar { flex: 0 0 100%; } .bar { margin-bottom: 4px; } }
-"""
-
 
 def format_html(report: RunReport) -> str:
     """Return the page."""
-    sections = [
-        _verdict(report.verdict),
-        _section("What changed over time", _trends(report.trends)) if report.trends else "",
-        _section("What keeps it from learning", _learning(report.learning)) if report.learning else "",
-        _section("Where the time went", _accounts(report.accounts)),
-        _section("Blocks", _icicles(report.trees)),
-        _section("Over time", format_charts(report.history)) if report.history else "",
-        _section("The life of a trajectory", _lives(report.lives)) if report.lives else "",
-        _section("Memory of each process", _memory(report.memory)) if report.memory else "",
-        _section("Workers side by side", _workers(report.workers)) if report.workers else "",
-        _section("Slowest single passes", _slowest(report.slowest)) if report.slowest else "",
-        _section("Machine and configuration", _settings(report)),
-    ]
-    return format_page(report.name, describe_run(report), "".join(sections))
+    head = f"<h1>{escape(report.name)}</h1><div class=dim>{escape(describe_run(report))}</div>"
+    sections = "".join(section_html(title, content) for title, content in report_sections(report).items())
+    return page_html(report.name, head + verdict_html(report.verdict) + sections)
 
 
-def format_page(title: str, subtitle: str, content: str) -> str:
-    """Return a whole page in the look of all reports.
-
-    Args:
-        title: of the page.
-        subtitle: a line below it.
-        content: in HTML.
-    """
-    title = escape(title)
+def page_html(title: str, content: str) -> str:
+    """Return a page that needs nothing else; its content is HTML already."""
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f"<h1>{title}</h1><div class=dim>{escape(subtitle)}</div>{content}</body></html>\n"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>'
+        f"<body>{content}</body></html>\n"
     )
 
 
-def _section(title: str, content: str) -> str:
+def report_sections(report: RunReport) -> dict[str, str]:
+    """Return what the sections of the page hold, by their titles; those that there is nothing for are left out."""
+    sections = {
+        "What changed over time": _trends(report.trends) if report.trends else "",
+        "What keeps it from learning": _learning(report.learning) if report.learning else "",
+        "Where the time went": _accounts(report.accounts),
+        "Blocks": _icicles(report.trees),
+        "Over time": format_charts(report.history) if report.history else "",
+        "The life of a trajectory": _lives(report.lives) if report.lives else "",
+        "Memory of each process": _memory(report.memory) if report.memory else "",
+        "Workers side by side": _workers(report.workers) if report.workers else "",
+        "Slowest single passes": _slowest(report.slowest) if report.slowest else "",
+        "Machine and configuration": _settings(report),
+    }
+    return {title: content for title, content in sections.items() if content}
+
+
+def section_html(title: str, content: str) -> str:
+    """Return a section of the page; the content is HTML already."""
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
-def _verdict(verdict: Verdict) -> str:
+def verdict_html(verdict: Verdict) -> str:
+    """Return what limits the run, what shows that, and what to try."""
     evidence = "".join(f"<li>{escape(sentence)}</li>" for sentence in verdict.evidence)
     rows = []
     for advice in verdict.advice:
@@ -112,7 +83,7 @@ def _verdict(verdict: Verdict) -> str:
         change = f"<code>{change}</code>" if change.startswith("--") else change
         rows.append([change, escape(advice.why), expected])
     now = f" <span class=dim>({verdict.fps:,.0f} frames/s over {verdict.seconds:.0f} s)</span>" if verdict.fps else ""
-    table = _table(["what to try", "why", "expected"], rows, right={2}) if rows else ""
+    table = table_html(["what to try", "why", "expected"], rows, right={2}) if rows else ""
     return (
         f"<div class=verdict><div class=cause>Verdict: {escape(verdict.cause)}</div>"
         f"<p>{escape(verdict.headline)}{now}</p><ul>{evidence}</ul>{table}</div>"
@@ -169,9 +140,10 @@ def _accounts(accounts: Sequence[ComponentAccount]) -> str:
         "them together. That time is part of whatever they were doing."
     )
     return (
-        f"<p class=dim>{legend}</p><div class=bars>{''.join(bars)}</div>{_table(titles, rows, right={1, 2, 3, 4, 5})}"
+        f"<p class=dim>{legend}</p><div class=bars>{''.join(bars)}</div>"
+        f"{table_html(titles, rows, right={1, 2, 3, 4, 5})}"
         f'<p class="dim note">{note}</p>'
-        f"{_table(SPLIT_TITLES, [list(map(escape, row)) for row in split_rows(accounts)], right={1, 2, 3, 4})}"
+        f"{table_html(SPLIT_TITLES, [list(map(escape, row)) for row in split_rows(accounts)], right={1, 2, 3, 4})}"
         f'<p class="dim note">{SPLIT_NOTE}</p>'
     )
 
@@ -247,7 +219,7 @@ def _block_table(tree: BlockFigures) -> str:
     if any(devices):
         titles.append("device, s")
         rows = [[*row, device] for row, device in zip(rows, devices, strict=True)]
-    table = _table(titles, rows, right=set(range(1, len(titles))))
+    table = table_html(titles, rows, right=set(range(1, len(titles))))
     return f"<details><summary class=dim>all figures</summary>{table}</details>"
 
 
@@ -256,8 +228,8 @@ def _lives(lives: Sequence[Life]) -> str:
     worst = [list(map(escape, row)) for row in worst_rows(lives)]
     return (
         f'<p class="dim note">{describe_lag(lives)}</p>'
-        f"{_table(STAGE_TITLES, stages, right=set(range(1, len(STAGE_TITLES))))}"
-        f"<details><summary class=dim>the slowest</summary>{_table(WORST_TITLES, worst, right={1, 2, 4})}"
+        f"{table_html(STAGE_TITLES, stages, right=set(range(1, len(STAGE_TITLES))))}"
+        f"<details><summary class=dim>the slowest</summary>{table_html(WORST_TITLES, worst, right={1, 2, 4})}"
         '<p class="dim note">A timeline of the same seconds (sample-profiler trace) has them as flows, by the name '
         "trajectory.</p></details>"
     )
@@ -281,7 +253,7 @@ def _memory(courses: Sequence[MemoryCourse]) -> str:
             caption = f"{escape(course.process)} <span class=dim>GPU {course.gpu[-1][1]:,.0f} MiB at last</span>"
             pictures.append(f"<figure>{draw_line(course.gpu, (), span_s)}<figcaption>{caption}</figcaption></figure>")
     rows = [list(map(escape, row)) for row in memory_rows(courses)]
-    table = _table(MEMORY_TITLES, rows, right=set(range(1, len(MEMORY_TITLES))))
+    table = table_html(MEMORY_TITLES, rows, right=set(range(1, len(MEMORY_TITLES))))
     note = "MiB. Line: what is the process's own; area above it: what it shares with others, such as the trajectories."
     details = f"<details><summary class=dim>all figures</summary>{table}</details>"
     return f'<div class=charts>{"".join(pictures)}</div><p class="dim note">{note}</p>{details}'
@@ -289,12 +261,12 @@ def _memory(courses: Sequence[MemoryCourse]) -> str:
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:
     rows = [[escape(entry) for entry in row] for row in worker_rows(workers)]
-    return _table(WORKER_TITLES, rows, right=set(range(1, len(WORKER_TITLES))))
+    return table_html(WORKER_TITLES, rows, right=set(range(1, len(WORKER_TITLES))))
 
 
 def _slowest(slowest: Sequence[tuple[str, str, float]]) -> str:
     rows = [[escape(component), escape(path), format_seconds(seconds)] for component, path, seconds in slowest]
-    return _table(["component", "block", "took"], rows, right={2})
+    return table_html(["component", "block", "took"], rows, right={2})
 
 
 def _settings(report: RunReport) -> str:
@@ -305,13 +277,21 @@ def _settings(report: RunReport) -> str:
     ]
     problems = "".join(f"<p>{escape(problem)}</p>" for problem in report.problems)
     return (
-        f"{problems}{_table(['machine', ''], machine)}"
-        f"<details><summary>{len(config)} flags</summary>{_table(['flag', 'value'], config)}</details>"
+        f"{problems}{table_html(['machine', ''], machine)}"
+        f"<details><summary>{len(config)} flags</summary>{table_html(['flag', 'value'], config)}</details>"
     )
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int] | frozenset[int] = frozenset()) -> str:
-    """Return a table; entries are HTML already."""
+def table_html(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int] | frozenset[int] = frozenset()
+) -> str:
+    """Return a table.
+
+    Args:
+        titles: of the columns, as text.
+        rows: of as many entries each, which are HTML already.
+        right: numbers of the columns that are aligned to the right.
+    """
 
     def cell(tag: str, number: int, text: str) -> str:
         return f"<{tag}{' class=n' if number in right else ''}>{text}</{tag}>"

@@ -1,4 +1,4 @@
-"""Owns what other programs can ask of a running run: captures of its processes.
+"""Owns what other programs can ask of a running run: captures of its processes, checkpoints, and its end.
 
 Nothing here waits: a capture advances with every look at the control socket, so that the Runner stays free.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,11 +63,14 @@ class Control:
     Args:
         run_folder: of the run.
         command_sender: its components.
+        end: ends the run in order, for a reason.
     """
 
-    def __init__(self, run_folder: Path, command_sender: CommandSender) -> None:
+    def __init__(self, run_folder: Path, command_sender: CommandSender, end: Callable[[str], None]) -> None:
         self._folder = folder = RunFolder(run_folder.absolute())
         self._command_sender = command_sender
+        self._end = end
+        self._saving: dict[int, list[str]] = {}
         self._captures: dict[str, _RunningCapture] = {}
         self._numbers = itertools.count()
         self._socket: ControlSocket | None = None
@@ -91,7 +95,8 @@ class Control:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request.
 
-        `capture` begins one, `state` tells how one is, `stop` ends one early; `slow` makes a stage slower for a while.
+        `capture` begins one, `state` tells how one is, `stop` ends one early; `slow` makes a stage slower for a while;
+        `save` has a checkpoint of every policy written, `saved` tells how that is; `end` ends the run.
 
         Raises:
             CaptureError: the request makes no sense.
@@ -112,7 +117,30 @@ class Control:
                 return {"step": capture.step, **facts, "waits_for": waiting if is_waiting else []}
             case "slow":
                 return self._slow(request.get("stage"), request.get("share"), request.get("seconds"))
-        raise CaptureError("unknown request; allowed are capture, state, stop, slow")
+            case "save":
+                return self._save()
+            case "saved":
+                return self._describe_saving(request.get("id"))
+            case "end":
+                self._end("it was asked to end")
+                return {"ends": True}
+        raise CaptureError("unknown request; allowed are capture, state, stop, slow, save, saved, end")
+
+    def _save(self) -> dict[str, Any]:
+        for earlier in list(self._saving)[:-_NUM_KEPT]:
+            del self._saving[earlier]
+            self._command_sender.forget(earlier)
+        names = self._command_sender.names(LEARNER)
+        number = self._command_sender.post("save_checkpoint", dict.fromkeys(names, ()))
+        self._saving[number] = names
+        return self._describe_saving(number)
+
+    def _describe_saving(self, number: Any) -> dict[str, Any]:
+        if type(number) is not int or number not in self._saving:
+            raise CaptureError("unknown checkpoint: it is of another run, or was never asked for")
+        answers = self._command_sender.answers(number)
+        errors = {name: answer.error.strip().splitlines()[-1] for name, answer in answers.items() if answer.error}
+        return {"id": number, "waits_for": [n for n in self._saving[number] if n not in answers], "errors": errors}
 
     def _slow(self, stage: Any, share: Any, seconds: Any) -> dict[str, Any]:
         if stage not in _STAGES:

@@ -271,6 +271,11 @@ class RunRecords:
         cost_s = time.thread_time() - begin_cpu_s  # not how long it took: processors may be short
         self._next_reading_s = begin_s + max(0.9 * _READING_INTERVAL_S, cost_s / _MOST_OF_A_CORE)
 
+    def latest(self, figure: str) -> float | None:
+        """Return the last point of a figure over time; None: there is none."""
+        points = self._history.points().get(figure)
+        return points[-1][1] if points else None
+
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep figures of this moment, by name, for the course of the run in its report."""
         self._history.add(time.time() - self._begun_wall_s, figures)

@@ -44,6 +44,7 @@ class RunStatus:
         policy_lag: by policy: mean and maximum lag of the samples trained on in this run, in optimizer steps.
         training: by policy: the Learner's latest statistics.
         evaluation: by policy: the latest evaluation; empty while there are none.
+        progress: share of what the run is to do that is done, by frames or by time, whichever is more.
     """
 
     elapsed_s: float
@@ -56,6 +57,7 @@ class RunStatus:
     policy_lag: dict[int, tuple[float, float]]
     training: dict[int, dict[str, float]]
     evaluation: dict[int, EvaluationFinished] = field(default_factory=dict)
+    progress: float = 0.0
 
 
 class Throughput:
@@ -200,6 +202,7 @@ class RunStatistics:
         self._counters = counters
         self._clock = clock
         self._target_frames = options.train_for_env_steps
+        self._target_s = options.train_for_seconds
         self._frames_per_step = frames_per_step
         self._num_averaged = num_averaged
         self._num_agents = num_agents
@@ -308,6 +311,11 @@ class RunStatistics:
         counters = self._counters
         return dict(enumerate((counters.trained_frames - counters.resumed_frames).tolist()))
 
+    def progress(self) -> float:
+        """Return the share of what the run is to do that is done, by frames or by time, whichever is more."""
+        by_frames = float(self._counters.trained_frames.min()) / self._target_frames
+        return min(1.0, max(by_frames, self.elapsed_s / self._target_s))
+
     def episode_figures(self) -> dict[str, float]:
         """Return mean and standard deviation of return and length over the latest episodes, as in a run's history."""
         figures: dict[str, float] = {}
@@ -343,4 +351,5 @@ class RunStatistics:
             },
             training=dict(self._training),
             evaluation=dict(self._evaluation),
+            progress=self.progress(),
         )

@@ -10,7 +10,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session.session import Session, read_live
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.reports.run_report.charts import format_charts
+from sample_profiler.reports.run_report.charts import format_charts, format_compared_charts
 from sample_profiler.reports.run_report.page import format_html
 from sample_profiler.reports.run_report.report import make_report, report_to_dict
 from sample_profiler.reports.run_report.text import format_text
@@ -144,6 +144,26 @@ def test_a_deviation_is_a_band_around_the_line_of_its_figure():
     plain = chart(page, "episode return, policy 1")
     assert "band" not in plain and corners(plain, "polygon") == []
     assert "episode length, frames, policy 0: standard deviation" in page
+
+
+def test_runs_are_compared_in_one_chart_for_each_figure_over_the_time_of_all():
+    histories = {
+        "<first>": {"fps": [(0.0, 5.0), (10.0, 10.0)], "only": [(0.0, 1.0), (1.0, 1.0)]},
+        "second": {"fps": [(0.0, 5.0), (40.0, 20.0)], "fps_deviation": [(0.0, 1.0), (40.0, 1.0)], "lag": [(0.0, 1.0)]},
+    }
+    page = format_compared_charts(histories)
+    assert page.count("<svg") == 2 and "<first>" not in page and "&lt;first&gt; <b>10</b>" in page
+    lines = [
+        [tuple(map(float, point.split(","))) for point in points.split()]
+        for points in re.findall(r'<polyline points="([^"]*)"', chart(page, "frames/s"))
+    ]
+    (first, second), bottom = lines, 114
+    width = second[1][0] - second[0][0]
+    assert first[1][0] - first[0][0] == pytest.approx(width / 4, abs=0.2)
+    assert bottom - first[1][1] == pytest.approx((bottom - second[1][1]) / 2, abs=0.2)
+    colors = re.findall(r'<polyline [^>]* stroke="(#\w+)"', page)
+    assert colors[0] != colors[1] and colors[2] == colors[0], "a run has one colour"
+    assert format_compared_charts({}) == format_compared_charts({"first": {}}) == "<div class=charts></div>"
 
 
 def test_all_charts_are_over_the_same_time():

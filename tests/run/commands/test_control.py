@@ -56,7 +56,8 @@ class Run:
     def __init__(self, folder, pids=None):
         self.members = [Member(name, 1000 + index if pids is None else pids) for index, name in enumerate(NAMES)]
         self.command_sender = CommandSender(self.members, lambda: None, lambda: "", Timing("Runner profile"))
-        self.control = Control(folder, self.command_sender)
+        self.ends = []
+        self.control = Control(folder, self.command_sender, self.ends.append)
 
     def __getitem__(self, name):
         return next(member for member in self.members if member.name == name)
@@ -334,7 +335,7 @@ def test_it_answers_over_the_socket_of_the_run(tmp_path):
     run.control.close()
     assert list(answers[0]["parts"]) == ["Learner_0"]
     assert answers[1] == {"step": "start", "results": {}, "errors": {}, "waits_for": ["Learner_0"]}
-    assert answers[2] == {"error": "unknown request; allowed are capture, state, stop, slow"}
+    assert answers[2] == {"error": "unknown request; allowed are capture, state, stop, slow, save, saved, end"}
     assert not (tmp_path / "profile" / "control.sock").exists()
 
 
@@ -365,3 +366,41 @@ def test_a_stage_is_made_slower_at_those_who_have_it(run):
 def test_a_slowdown_that_makes_no_sense_is_told(run, request_, message):
     with pytest.raises(CaptureError, match=message):
         run.control.answer({"do": "slow", **request_})
+
+
+def test_a_checkpoint_is_saved_by_learners_alone_and_told_of_when_it_is(run):
+    answer = run.control.answer({"do": "save"})
+    assert answer == {"id": answer["id"], "waits_for": ["Learner_0"], "errors": {}}
+    assert [member.name for member in run.members if member.methods == ["save_checkpoint"]] == ["Learner_0"]
+    assert not any(member.commands for member in run.members if member.name != "Learner_0")
+    saved = {"do": "saved", "id": answer["id"]}
+    assert run.control.answer(saved)["waits_for"] == ["Learner_0"]
+    run.reply("Learner_0", value=None)
+    assert run.control.answer(saved) == {"id": answer["id"], "waits_for": [], "errors": {}}
+
+
+def test_a_checkpoint_that_cannot_be_saved_says_why(run):
+    answer = run.control.answer({"do": "save"})
+    run.reply("Learner_0", error="Traceback …\n  File …\nCheckpointError: the disk is full\n")
+    told = run.control.answer({"do": "saved", "id": answer["id"]})
+    assert told["errors"] == {"Learner_0": "CheckpointError: the disk is full"} and told["waits_for"] == []
+
+
+@pytest.mark.parametrize("number", [None, "1", 10**9, [], True])
+def test_of_a_checkpoint_that_nobody_asked_for_nothing_is_known(run, number):
+    run.control.answer({"do": "save"})
+    with pytest.raises(CaptureError, match="unknown checkpoint"):
+        run.control.answer({"do": "saved", "id": number})
+
+
+def test_who_asks_for_checkpoints_again_and_again_fills_no_memory(run):
+    numbers = [run.control.answer({"do": "save"})["id"] for _ in range(50)]
+    with pytest.raises(CaptureError, match="unknown checkpoint"):
+        run.control.answer({"do": "saved", "id": numbers[0]})
+    assert run.control.answer({"do": "saved", "id": numbers[-1]})["waits_for"] == ["Learner_0"]
+
+
+def test_the_run_ends_when_it_is_asked_to(run):
+    assert run.ends == []
+    assert run.control.answer({"do": "end"}) == {"ends": True}
+    assert run.ends == ["it was asked to end"]

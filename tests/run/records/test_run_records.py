@@ -12,13 +12,13 @@ import pytest
 
 from sample_profiler import timers
 from sample_profiler.analysis.trends.readings import read_readings
-from sample_profiler.cli.report import load_report
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session import session as session_module
 from sample_profiler.profiling.session.session import Session, read_live, read_session
 from sample_profiler.profiling.tree.tree import TreeNode
+from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run_folder import RunFolder
 from tests.analysis.made_runs import make_record
@@ -49,6 +49,14 @@ def test_the_steady_part_begins_with_the_figures_of_its_first_moment(tmp_path):
     file.set_gauge("frames", 1000.0)
     assert records.end_steady_part().processes[0].gauges["frames"].value == 0.0, "all frames came before it"
     file.close()
+
+
+def test_the_latest_point_of_a_figure_is_known_and_of_others_there_is_none(tmp_path):
+    records = RunRecords(tmp_path, parse_config(["--env=e"]).profiling)
+    assert records.latest("memory_mib") is None
+    for memory_mib in (500.0, 750.0):
+        records.note({"memory_mib": memory_mib})
+    assert records.latest("memory_mib") == 750.0 and records.latest("fps") is None
 
 
 def test_ml6_the_root_of_a_run_s_timers_has_been_open_since_the_run_began(tmp_path, monkeypatch):

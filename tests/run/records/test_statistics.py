@@ -101,6 +101,20 @@ def test_means_are_over_the_latest_episodes_of_each_policy(run_statistics):
     assert status.num_episodes == {0: 5, 1: 1}
 
 
+@pytest.mark.parametrize(
+    ("frames", "elapsed_s", "progress"),
+    [((0, 0), 0.0, 0.0), ((900, 250), 1.0, 0.25), ((0, 0), 50.0, 0.5), ((5000, 5000), 1.0, 1.0), ((0, 0), 1e9, 1.0)],
+)
+def test_progress_is_that_of_the_nearer_end_and_of_the_policy_with_the_fewest_frames(
+    counters, clock, frames, elapsed_s, progress
+):
+    options = SavingOptions(train_for_env_steps=1000, train_for_seconds=100)
+    run_statistics = RunStatistics(counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0)
+    counters.trained_frames[:] = frames
+    clock[0] += elapsed_s
+    assert run_statistics.progress() == run_statistics.status().progress == progress
+
+
 def test_means_of_huge_numbers_are_finite_and_infinite_ones_are_in_none(make_statistics):
     run_statistics = make_statistics("kills")
     run_statistics.add_episodes([episode(0, 1e308, kills=1e308)] * 3)

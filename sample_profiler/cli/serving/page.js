@@ -1,0 +1,157 @@
+// The list of runs, or one run: puts what the server sends where it belongs, and asks before anything is done.
+"use strict";
+
+const {kind, run} = document.body.dataset;
+const byId = id => document.getElementById(id);
+const zoomed = new Map(); // block that each tree is zoomed to, by component
+const opened = new Map(); // whether details are open, where somebody has said so, by section and summary
+
+byId("title").textContent = document.title;
+history.replaceState(null, "", withoutToken());
+
+function withoutToken() {
+  const address = new URL(location.href);
+  address.searchParams.delete("token"); // it is in a cookie now, and shall not be in bookmarks
+  return address;
+}
+
+// --- what the server sends
+
+function follow() {
+  const query = new URLSearchParams();
+  if (kind === "run") query.append("name", run);
+  else compared().forEach(name => query.append("compare", name));
+  const source = new EventSource(`events?${query}`);
+  source.onopen = () => tell("", "live");
+  source.onerror = () => tell("lost", "no answer: the server has ended, or cannot be reached");
+  source.onmessage = event => {
+    for (const [name, html] of Object.entries(JSON.parse(event.data))) put(name, html);
+  };
+  return source;
+}
+
+function tell(look, text) {
+  byId("state").className = look || "dim";
+  byId("state").textContent = text;
+}
+
+function put(name, html) {
+  const place = byId(name) ?? section(name);
+  for (const details of place.querySelectorAll("details")) opened.set(keyOf(name, details), details.open);
+  const held = new Set([...place.querySelectorAll(".compare:checked")].map(box => box.value));
+  const scrolled = [...place.querySelectorAll(".wide")].map(part => [part.scrollLeft, part.scrollTop]);
+  place.innerHTML = html; // made by the server, which escapes all texts
+  for (const part of place.querySelectorAll("[data-style]")) part.style.cssText = part.dataset.style;
+  for (const details of place.querySelectorAll("details")) {
+    const key = keyOf(name, details);
+    if (opened.has(key)) details.open = opened.get(key);
+    const tree = details.querySelector(":scope > .icicle");
+    if (tree) makeZoomable(tree, key);
+  }
+  for (const box of place.querySelectorAll(".compare")) box.checked = held.has(box.value) || chosen.has(box.value);
+  place.querySelectorAll(".wide").forEach((part, number) => {
+    if (scrolled[number]) [part.scrollLeft, part.scrollTop] = scrolled[number];
+    if (part.classList.contains("log")) part.scrollTop = part.scrollHeight;
+  });
+}
+
+function section(name) {
+  const place = document.createElement("div");
+  place.id = name;
+  byId("sections").append(place);
+  return place;
+}
+
+function keyOf(name, details) {
+  const summary = details.querySelector("summary").firstChild?.textContent ?? "";
+  const outer = details.parentElement.closest("details");
+  return (outer ? keyOf(name, outer) : name) + "/" + summary.trim();
+}
+
+// --- trees: a click on a block makes it as wide as the page, a click on it again shows all
+
+function makeZoomable(tree, key) {
+  const boxes = [...tree.children].map(element => ({
+    element, left: parseFloat(element.style.left), width: parseFloat(element.style.width),
+    top: parseFloat(element.style.top), name: element.title.split(": ")[0], label: element.textContent,
+  }));
+  const isIn = (inner, outer) => inner.left >= outer.left - .02 && inner.left + inner.width <= outer.left + outer.width + .02;
+  const pathOf = box => boxes.filter(other => other.top < box.top && isIn(box, other)).concat(box)
+    .sort((a, b) => a.top - b.top).map(each => each.name).join("/");
+  const show = focus => {
+    const whole = focus ?? {left: 0, width: 100, top: -1};
+    for (const box of boxes) {
+      const isAround = box.top <= whole.top && isIn(whole, box);
+      const isShown = isAround || (box.top > whole.top && isIn(box, whole));
+      box.element.hidden = !isShown;
+      box.element.style.left = isAround ? "0%" : `${(box.left - whole.left) / whole.width * 100}%`;
+      box.element.style.width = isAround ? "100%" : `${box.width / whole.width * 100}%`;
+      box.element.textContent = focus && isShown && (isAround || box.width / whole.width > .06) ? box.name : box.label;
+    }
+  };
+  for (const box of boxes) {
+    box.element.onclick = () => {
+      const path = pathOf(box);
+      const isAgain = zoomed.get(key) === path;
+      isAgain ? zoomed.delete(key) : zoomed.set(key, path);
+      show(isAgain ? null : box);
+    };
+  }
+  const focus = zoomed.has(key) && boxes.find(box => pathOf(box) === zoomed.get(key));
+  if (focus) show(focus);
+}
+
+// --- runs on the same axes
+
+const chosen = new Set(new URLSearchParams(location.search).getAll("compare"));
+function compared() { return [...chosen]; }
+
+document.addEventListener("change", event => {
+  if (!event.target.matches(".compare")) return;
+  event.target.checked ? chosen.add(event.target.value) : chosen.delete(event.target.value);
+  const address = withoutToken();
+  address.searchParams.delete("compare");
+  compared().forEach(name => address.searchParams.append("compare", name));
+  history.replaceState(null, "", address);
+  source.close();
+  source = follow();
+});
+
+// --- what a run can be asked to do
+
+const QUESTIONS = {
+  save: "Save a checkpoint of every policy now?",
+  end: "End this run in order? It saves a checkpoint and writes its report.",
+  capture: "Capture what its processes do? A timeline hardly slows the run; other tools do.",
+};
+
+async function ask(what) {
+  byId("question").textContent = QUESTIONS[what];
+  byId("seconds").hidden = what !== "capture";
+  byId("ask").showModal();
+  await new Promise(resolve => byId("ask").addEventListener("close", resolve, {once: true}));
+  if (byId("ask").returnValue !== "yes") return;
+  const request = {do: what};
+  if (what === "capture") Object.assign(request, {seconds: Number(byId("length").value), tool: byId("tool").value});
+  byId("told").textContent = "…";
+  try {
+    const answer = await fetch(`act?name=${encodeURIComponent(run)}`, {method: "POST", body: JSON.stringify(request)});
+    showAnswer(await answer.json());
+  } catch (error) {
+    byId("told").textContent = `no answer: ${error}`;
+  }
+}
+
+function showAnswer({told, file, error}) {
+  byId("told").textContent = error ?? told;
+  if (!file) return;
+  const link = document.createElement("a");
+  const opens = file.endsWith(".json") ? "timeline" : "file";
+  link.href = `${opens}?name=${encodeURIComponent(run)}&file=${encodeURIComponent(file)}`;
+  link.textContent = " open it";
+  link.id = "captured";
+  byId("told").append(link);
+}
+
+if (kind === "run") for (const what of Object.keys(QUESTIONS)) byId(what).onclick = () => ask(what);
+let source = follow();

@@ -1,0 +1,25 @@
+"""Owns the way from a run's folder to its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sample_profiler.profiling.session.session import Session, read_session
+from sample_profiler.reports.run_report.report import RunReport, make_report
+from sample_profiler.run_folder import RunFolder
+
+__all__ = ["load_report"]
+
+
+def load_report(run_dir: Path) -> RunReport:
+    """Read a run's report from its files.
+
+    Raises:
+        SessionError: the folder is no run's.
+    """
+    # Of a run that goes on, these would be all that its processes hold: hundreds of megabytes where they are many.
+    session = read_session(run_dir, with_events=RunFolder(run_dir).session.exists())
+    steady: Session | None = None
+    if (path := RunFolder(run_dir).steady).exists():
+        steady = Session.load(path, with_events=False)
+    return make_report(run_dir.resolve().name, session, steady)
