@@ -55,7 +55,7 @@ def test_every_public_name_is_listed_and_exists():
     assert set(sample_profiler.__all__) <= set(dir(sample_profiler))
     assert set(sample_profiler.__all__) == {
         *("Collector", "Timing", "__version__", "enjoy", "evaluate", "get_timing", "register_env", "train"),
-        *("profile_range", "profile_session", "read_session", "set_profiling_enabled"),
+        *("as_remote", "profile_range", "profile_session", "read_session", "set_profiling_enabled"),
         *(
             *("Run", "RunComponent", "RunObserver", "register_actor_critic", "register_core", "register_decoder"),
             *("Policy", "PolicyEvaluation", "load_policy"),
