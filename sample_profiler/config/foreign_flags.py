@@ -86,9 +86,7 @@ FOREIGN_FLAGS = {
     "num_humans": ForeignFlag(0, _MATCHES, is_of_doom=True),
     "num_bots": ForeignFlag(-1, _MATCHES, is_of_doom=True),
     "start_bot_difficulty": ForeignFlag(None, _MATCHES, is_of_doom=True),
-    "timelimit": ForeignFlag(
-        None, "each match of Doom has its own length here; see docs/migrating.md", is_of_doom=True
-    ),
+    "timelimit": ForeignFlag(None, "it is one of sf_examples.vizdoom's programs alone", is_of_doom=True),
     "record_to": ForeignFlag(
         None, "there are no demos of Doom here, --save_video records what is played", is_of_doom=True
     ),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy.typing as npt
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -15,13 +16,15 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from sample_profiler.reports import summary_values
+
 __all__ = ["SummaryFile"]
 
 logger = logging.getLogger(__name__)
 
 
 class SummaryFile:
-    """Writes scalars and texts of one policy, without PyTorch or TensorFlow.
+    """Writes figures, texts, pictures and videos of one policy, without PyTorch or TensorFlow.
 
     Args:
         folder: for the event file; made, as the file is, when there is something to write.
@@ -47,19 +50,36 @@ class SummaryFile:
         """Write one value at a step."""
         self.write({tag: value}, global_step)
 
-    def add_text(self, tag: str, text: str, step: int) -> None:
+    def add_histogram(self, tag: str, values: npt.ArrayLike, global_step: int, bins: int = 30) -> None:
+        """Write how values are spread at a step."""
+        if (histogram := summary_values.to_histogram(values, bins)) is not None:
+            self._write_value(Summary.Value(tag=_writable(tag), histo=histogram), global_step)
+
+    def add_image(self, tag: str, image: npt.ArrayLike, global_step: int, dataformats: str = "CHW") -> None:
+        """Write a picture at a step."""
+        self._write_value(
+            Summary.Value(tag=_writable(tag), image=summary_values.to_png(image, dataformats)), global_step
+        )
+
+    def add_video(self, tag: str, video: npt.ArrayLike, global_step: int, fps: float = 4) -> None:
+        """Write videos, side by side, at a step."""
+        self._write_value(Summary.Value(tag=_writable(tag), image=summary_values.to_gif(video, fps)), global_step)
+
+    def add_text(self, tag: str, text: str, global_step: int) -> None:
         """Write a text at a step; TensorBoard shows it as Markdown."""
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
         tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode(errors="backslashreplace")], tensor_shape=shape)
         metadata = create_summary_metadata(display_name="", description="")
-        summary = Summary(value=[Summary.Value(tag=_writable(tag), metadata=metadata, tensor=tensor)])
-        self._write(Event(wall_time=time.time(), step=step, summary=summary))
+        self._write_value(Summary.Value(tag=_writable(tag), metadata=metadata, tensor=tensor), global_step)
 
     def close(self) -> None:
         """Write what is left to disk."""
         with self._warning():
             if self._writer is not None:
                 self._writer.close()
+
+    def _write_value(self, value: Summary.Value, step: int) -> None:
+        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=[value])))
 
     def _write(self, event: Event) -> None:
         """Write an event; without room for it a warning, and another file the next time: its thread is over then."""

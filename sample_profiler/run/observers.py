@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from sample_profiler.run.records.statistics import RunStatus
     from sample_profiler.run.runner import Runner
 
@@ -13,14 +15,63 @@ __all__ = ["RunObserver", "SummaryWriter", "check_observers"]
 
 
 class SummaryWriter(Protocol):
-    """Writes figures of one policy for TensorBoard."""
+    """Writes figures, texts, pictures and videos of one policy for TensorBoard.
+
+    Tags are names with a group before a slash: "mine/score"; steps are the frames trained on. Arrays are those of numpy
+    and whatever it can read, such as tensors on the processor.
+    """
 
     def add_scalar(self, tag: str, value: float, global_step: int) -> None:
         """Write one value.
 
         Args:
-            tag: its name, with a group before a slash: "mine/score".
+            tag: its name.
             value: finite or not.
+            global_step: frames trained on.
+        """
+
+    def add_histogram(self, tag: str, values: npt.ArrayLike, global_step: int, bins: int = 30) -> None:
+        """Write how values are spread.
+
+        Args:
+            tag: their name.
+            values: of any shape; those that are not finite are left out.
+            global_step: frames trained on.
+            bins: in which they are counted.
+        """
+
+    def add_image(self, tag: str, image: npt.ArrayLike, global_step: int, dataformats: str = "CHW") -> None:
+        """Write a picture.
+
+        Args:
+            tag: its name.
+            image: uint8, or numbers from 0 to 1, with 1, 3 or 4 channels.
+            global_step: frames trained on.
+            dataformats: order of its axes: "CHW", "HWC" or "HW".
+
+        Raises:
+            ValueError: it is no such picture.
+        """
+
+    def add_video(self, tag: str, video: npt.ArrayLike, global_step: int, fps: float = 4) -> None:
+        """Write videos, side by side.
+
+        Args:
+            tag: their name.
+            video: `[videos, frames, channels, height, width]`, of pictures as above.
+            global_step: frames trained on.
+            fps: frames per second.
+
+        Raises:
+            ValueError: it is no such video.
+        """
+
+    def add_text(self, tag: str, text: str, global_step: int) -> None:
+        """Write a text, which is shown as Markdown.
+
+        Args:
+            tag: its name.
+            text: of any length.
             global_step: frames trained on.
         """
 

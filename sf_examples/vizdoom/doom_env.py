@@ -64,7 +64,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
 
         Args:
             scenario: What to play.
-            options: Size of the observations, and perhaps another scenario file.
+            options: Size of the observations, and perhaps another scenario file or time limit.
             frameskip: Number of tics for which each action is held.
             render_mode: ``human`` shows the game in a window; ``rgb_array`` lets :meth:`render` return frames.
             env_index: Number of the environment within a run, for errors.
@@ -73,6 +73,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         Raises:
             EnvError: There is no such scenario file, or it lacks buttons.
         """
+        scenario = options.limit(scenario)
         self.name = scenario.name
         self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
         self.render_mode = render_mode

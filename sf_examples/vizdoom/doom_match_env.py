@@ -21,6 +21,7 @@ from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
+from sf_examples.vizdoom.doom_scenarios import TICS_PER_MINUTE
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process, end_player
 from sf_examples.vizdoom.match_port import reserve_port
 
@@ -30,7 +31,6 @@ _PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
 _PATIENCE_OF_START_S = 60.0
 _NOTICE_S = 20.0
 _NUM_SEEDS = 2**32
-_TICS_PER_MINUTE = 2100
 _RULES = (
     "-deathmatch +sv_forcerespawn 1 +sv_noautoaim 1 +sv_respawnprotect 1 +sv_spawnfarthest 1 +sv_nocrouch 1 "
     "+sv_nojump 1 +sv_nofreelook 1 +sv_noexit 1 +viz_respawn_delay 0"
@@ -64,7 +64,7 @@ class DoomMatchEnv:
 
         Args:
             match: What to play.
-            options: Size of the observations, and perhaps another scenario file.
+            options: Size of the observations, and perhaps another scenario file or time limit.
             frameskip: Number of tics for which each action is held.
             render_mode: ``human`` shows the games in windows; ``rgb_array`` lets :meth:`render` return frames.
             env_index: Number of the environment within a run, for errors.
@@ -72,13 +72,14 @@ class DoomMatchEnv:
         Raises:
             EnvError: There is no such scenario file, or it lacks buttons.
         """
-        scenario = match.scenario
+        scenario = options.limit(match.scenario)
         self.name = scenario.name
         self.num_agents = match.num_players
         self.render_mode = render_mode
         self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
         self._player = DoomPlayer(scenario, options, is_visible=render_mode == "human")
         self._match = match
+        self._minutes = scenario.episode_timeout_tics / TICS_PER_MINUTE
         self._frameskip = frameskip
         self.observation_space = self._player.observation_space
         self.action_space = self._player.action_space
@@ -163,14 +164,13 @@ class DoomMatchEnv:
     def _start(self) -> None:
         seed, self._port = int(self._rng.integers(_NUM_SEEDS)), reserve_port()
         port = self._port.getsockname()[1]
-        minutes = self._match.scenario.episode_timeout_tics / _TICS_PER_MINUTE
         self._games = [self._player.make_game() for _ in range(self.num_agents)]
         for player, game in enumerate(self._games):
             game.set_episode_timeout(0)  # the match has a time limit of its own
             game.set_seed(seed)
             role = f"-join 127.0.0.1:{port}"
             if player == 0:
-                role = f"-host {self.num_agents} -port {port} +timelimit {minutes} {_RULES}"
+                role = f"-host {self.num_agents} -port {port} +timelimit {self._minutes} {_RULES}"
             game.add_game_args(f"{role} {_CONNECT}")
         self._threads = ThreadPoolExecutor(self.num_agents, thread_name_prefix="player")
         self._others = children_of_this_process()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sample_profiler.config import option
 from sample_profiler.errors import EnvError
-from sf_examples.vizdoom.doom_scenarios import find_scenario_file
+from sf_examples.vizdoom.doom_scenarios import TICS_PER_MINUTE, DoomScenario, find_scenario_file
 
 __all__ = ["VIZDOOM_DEFAULTS", "VizdoomOptions"]
 
@@ -29,6 +29,16 @@ class VizdoomOptions:
     doom_scenario: str | None = None
     """Scenario file (.cfg) to play instead of the environment's own, with the same actions and time limit; it has to
     offer their buttons."""
+
+    timelimit: float | None = option(None, above=0.0, maximum=10_000.0)
+    """Minutes after which an episode or match is cut off, instead of the environment's own; the game has 2,100 tics a
+    minute."""
+
+    def limit(self, scenario: DoomScenario) -> DoomScenario:
+        """Return a scenario with the time limit that is asked for."""
+        if self.timelimit is None:
+            return scenario
+        return replace(scenario, episode_timeout_tics=max(1, round(self.timelimit * TICS_PER_MINUTE)))
 
     def find_problems(self) -> Iterator[str]:
         """Yield what is wrong with the options, one message each."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from sample_profiler.errors import EnvError
 from sample_profiler.files import expand_home
 
-__all__ = ["DOOM_SCENARIOS", "DoomScenario", "find_scenario_file"]
+__all__ = ["DOOM_SCENARIOS", "TICS_PER_MINUTE", "DoomScenario", "find_scenario_file"]
 
+TICS_PER_MINUTE = 2100
+"""Of the game."""
 
 Press = str | tuple[str, float]
 """A button that is held, by its name in ViZDoom; with a number, one that says how far."""

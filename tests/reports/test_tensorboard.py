@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import math
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image, ImageSequence
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sample_profiler.reports.tensorboard import SummaryFile
+
+PICTURE = np.arange(18, dtype=np.uint8).reshape(2, 3, 3) * 10
 
 
 def read(folder):
@@ -26,6 +32,74 @@ def test_what_was_written_is_read_with_its_tags_and_steps(tmp_path):
         "reward/reward": [(1024, 1.5), (2**40, -2.0)],
         "perf/_fps": [(1024, 20_000.0)],
     }
+
+
+def read_values(folder):
+    accumulator = EventAccumulator(str(folder), size_guidance={"tensors": 0, "images": 0, "histograms": 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def test_a_histogram_counts_the_finite_values(tmp_path):
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
+    writer.add_histogram("mine/spread", np.array([[0.0, 1.0, 1.0], [4.0, math.nan, math.inf]]), 64, bins=4)
+    writer.add_histogram("mine/none", [math.nan], 64)
+    writer.close()
+    read = read_values(tmp_path)
+    assert read.Tags()["histograms"] == ["mine/spread"]
+    (event,) = read.Histograms("mine/spread")
+    histogram = event.histogram_value
+    assert (event.step, histogram.num, histogram.min, histogram.max, histogram.sum) == (64, 4, 0, 4, 6)
+    assert (histogram.sum_squares, histogram.bucket) == (18, [1, 2, 0, 1])
+    assert histogram.bucket_limit == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("image", "layout"),
+    [
+        (PICTURE, "HWC"),
+        (PICTURE.transpose(2, 0, 1), "CHW"),
+        (torch.from_numpy(PICTURE / 255), "HWC"),
+        (PICTURE[..., :1], "HWC"),
+        (PICTURE[..., 0], "HW"),
+    ],
+)
+def test_pictures_are_read_as_they_were_written(tmp_path, image, layout):
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
+    writer.add_image("mine/view", image, 7, dataformats=layout)
+    writer.close()
+    (event,) = read_values(tmp_path).Images("mine/view")
+    assert (event.step, event.height, event.width) == (7, 2, 3)
+    pixels = np.asarray(Image.open(io.BytesIO(event.encoded_image_string)))
+    assert (pixels == (PICTURE if pixels.ndim == 3 else PICTURE[..., 0])).all()
+
+
+def test_videos_are_shown_side_by_side(tmp_path):
+    video = np.zeros((2, 3, 1, 4, 5), np.uint8)
+    video[0, 1], video[1, 2] = 255, 255
+    writer = SummaryFile(tmp_path, flush_interval_s=30)
+    writer.add_video("mine/play", video, 7, fps=10)
+    writer.close()
+    (event,) = read_values(tmp_path).Images("mine/play")
+    gif = Image.open(io.BytesIO(event.encoded_image_string))
+    frames = [np.asarray(frame.convert("L")) for frame in ImageSequence.Iterator(gif)]
+    assert (gif.size, gif.info["duration"], len(frames)) == ((10, 4), 100, 3)
+    assert [[frame[0, 0], frame[0, 9]] for frame in frames] == [[0, 0], [255, 0], [0, 255]]
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda to: to.add_image("a", PICTURE, 0, "WHC"), "cannot be 'WHC'; allowed are CHW, HWC, HW"),
+        (lambda to: to.add_image("a", PICTURE, 0, "HW"), r"a picture HW has 2 axes, .* shape \(2, 3, 3\)"),
+        (lambda to: to.add_image("a", PICTURE, 0), "a picture has 1, 3 or 4 channels, and this one has 2"),
+        (lambda to: to.add_video("a", PICTURE, 0), r"a video is \[videos, frames, channels, height, width\]"),
+        (lambda to: to.add_video("a", np.zeros((1, 0, 3, 2, 2)), 0), "a video is"),
+    ],
+)
+def test_what_is_no_picture_is_refused(tmp_path, write, message):
+    with pytest.raises(ValueError, match=message):
+        write(SummaryFile(tmp_path, flush_interval_s=30))
 
 
 def test_numbers_that_are_not_finite_are_written_as_they_are(tmp_path):
@@ -73,6 +147,6 @@ def test_whole_numbers_become_scalars(tmp_path, value):
 def test_a_tag_of_which_utf_8_has_no_bytes_is_written_with_what_it_has(tmp_path):
     writer = SummaryFile(tmp_path, flush_interval_s=30)
     writer.write({"a\ud800": 1.5}, step=3)
-    writer.add_text("b\ud800", "text", step=3)
+    writer.add_text("b\ud800", "text", global_step=3)
     writer.close()
     assert read(tmp_path) == {"a\\ud800": [(3, 1.5)]}

@@ -158,10 +158,11 @@ def test_without_a_seed_games_differ(make_doom):
     assert (first != make_doom("doom_benchmark").reset()[0]).any()
 
 
-def test_end_of_time_is_truncation_and_repeats_the_last_frame(make_doom):
-    env = make_doom("doom_basic")
+@pytest.mark.parametrize(("timelimit", "num_tics"), [(None, 300), (40 / 2100, 40)])
+def test_end_of_time_is_truncation_and_repeats_the_last_frame(make_doom, timelimit, num_tics):
+    env = make_doom("doom_basic", timelimit=timelimit)
     env.reset(seed=0)
-    for _ in range(300 // 4 - 1):
+    for _ in range(num_tics // 4 - 1):
         last, _, terminated, truncated, _ = env.step(IDLE)
         assert not (terminated or truncated)
     observation, reward, terminated, truncated, _ = env.step(IDLE)

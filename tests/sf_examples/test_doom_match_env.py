@@ -25,7 +25,10 @@ pytestmark = pytest.mark.whole_run
 
 SHORT = DoomMatch(
     scenario=DoomScenario(
-        name="short", file="multi_duel.cfg", actions=DOOM_SCENARIOS["doom_deathmatch"].actions, episode_timeout_tics=210
+        name="short",
+        file="multi_duel.cfg",
+        actions=DOOM_SCENARIOS["doom_deathmatch"].actions,
+        episode_timeout_tics=9999,
     ),
     num_players=2,
 )
@@ -45,7 +48,7 @@ def make_match(tmp_path, monkeypatch):
     envs = []
 
     def make(match: DoomMatch = SHORT, **options) -> DoomMatchEnv:
-        envs.append(DoomMatchEnv(match, VizdoomOptions(), 4, **options))
+        envs.append(DoomMatchEnv(match, VizdoomOptions(timelimit=0.1), 4, **options))
         return envs[-1]
 
     yield make

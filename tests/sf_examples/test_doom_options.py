@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sample_profiler.config import parse_config
@@ -33,6 +35,16 @@ def test_a_played_policy_shows_every_tic_and_is_otherwise_as_trained():
 def test_the_command_line_counts():
     cfg = parse("--res_w=64", "--res_h", "48", "--wide_aspect_ratio=True", "--env_frameskip=2")
     assert (cfg.res_w, cfg.res_h, cfg.wide_aspect_ratio, cfg.env_frameskip) == (64, 48, True, 2)
+
+
+def test_time_is_limited_in_minutes():
+    scenario = DOOM_SCENARIOS["doom_basic"]
+    assert parse().part(VizdoomOptions).limit(scenario) is scenario
+    limited = parse("--timelimit=1.5").part(VizdoomOptions).limit(scenario)
+    assert limited == replace(scenario, episode_timeout_tics=3150)
+    assert parse("--timelimit=0.0001").part(VizdoomOptions).limit(scenario).episode_timeout_tics == 1
+    with pytest.raises(ConfigError, match=r"--timelimit=0 is out of range"):
+        parse("--timelimit=0")
 
 
 def test_all_problems_at_once():

@@ -23,7 +23,8 @@ def add_doom_env_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--res_h", type=int, default=options.res_h)
     parser.add_argument("--wide_aspect_ratio", type=_as_bool, default=options.wide_aspect_ratio)
     parser.add_argument("--doom_scenario", default=options.doom_scenario)
-    _add_harmless(parser, lambda name: name not in _OF_PLAYING)
+    parser.add_argument("--timelimit", type=_as_minutes, default=options.timelimit)
+    _add_harmless(parser, lambda name: name not in (*_OF_PLAYING, "timelimit"))
 
 
 def add_doom_env_eval_args(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +50,10 @@ def _as_bool(word: str) -> bool:
     if word.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"{word!r} is not True or False")
     return word.lower() == "true"
+
+
+def _as_minutes(word: str) -> float | None:
+    return None if word == "None" else float(word)
 
 
 def _add_harmless(parser: argparse.ArgumentParser, is_wanted: Callable[[str], bool]) -> None:
