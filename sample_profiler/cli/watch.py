@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sample_profiler.analysis.accounts import accounts
 from sample_profiler.analysis.facts import RunFacts, run_facts
+from sample_profiler.analysis.learning.verdict import judge_learning
 from sample_profiler.analysis.rules.enough_data import MIN_DATASETS, MIN_SECONDS
 from sample_profiler.analysis.trends.trends import find_trends
 from sample_profiler.analysis.verdict import Advice, Verdict, judge
@@ -23,6 +24,7 @@ from sample_profiler.profiling.session.session import Session, read_live, read_s
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.sections.accounts import format_accounts
 from sample_profiler.reports.sections.distance import DistantRun, describe_distance, is_running
+from sample_profiler.reports.sections.learning import format_learning
 from sample_profiler.reports.sections.tables import format_duration
 from sample_profiler.reports.sections.trends import format_trends
 from sample_profiler.reports.sections.verdict import format_verdict
@@ -128,9 +130,13 @@ def _describe(run_dir: Path, steady: Session, window_s: float, distance: str) ->
     if distance:
         parts.append(distance)
     verdict = format_verdict(_judge(facts, window_s))
-    trends = format_trends(find_trends(steady))
-    over_time = f"What changed over time: {trends}\n\n" if trends else ""
-    return f"{', '.join(parts)}\n\nVerdict: {verdict}\n\n{over_time}{format_accounts(accounts(steady))}"
+    told = {
+        "Verdict": verdict,
+        "What changed over time": format_trends(find_trends(steady)),
+        "What keeps it from learning": format_learning(judge_learning(steady)),
+    }
+    sections = [f"{title}: {text}" for title, text in told.items() if text]
+    return "\n\n".join([", ".join(parts), *sections, format_accounts(accounts(steady))])
 
 
 def _judge(facts: RunFacts, window_s: float) -> Verdict:

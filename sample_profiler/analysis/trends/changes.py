@@ -12,12 +12,12 @@ from sample_profiler.analysis.trends.change_points import MAD, Values, find_chan
 
 __all__ = ["Change", "Series", "Span", "find_changes"]
 
-_LEAST_RATIO = 1.15  # of two levels: less is not worth telling
+_LEAST_RATIO = 1.2  # of two levels: less is not worth telling
 _LEAST_DEVIATIONS = 2.0  # of single values: what hangs together wanders by one or two
 _SLOPING = 0.3  # of the change beside it: what a level itself moves by that is on its way
 _SHORT = 0.2  # of the time: a level between two others that is no more is on its way
 _FEWEST = 5
-_START_SHARE, _START_S = 0.1, 10.0  # how long the level that a run begins with lasts if it is a part of its start
+_START_SHARE, _START_S = 0.15, 10.0  # how long the level that a run begins with lasts if it is a part of its start
 _QUICK_START_SHARE = 0.25  # the same of a level that is worse than what follows: caches and clocks warm up
 
 
