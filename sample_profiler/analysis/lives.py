@@ -23,7 +23,7 @@ from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.vocabulary import TRAIN
 
-__all__ = ["STAGES", "Life", "StageTimes", "find_lives", "stage_times"]
+__all__ = ["STAGES", "Life", "StageTimes", "find_lives", "slowest", "stage_times"]
 
 STAGES = ("sampled", "on the way to a dataset", "at the Learner", "prepared", "trained on")
 """From the first step to the last; until the dataset that it is in; until the Learner takes that; and so on."""
@@ -31,6 +31,7 @@ STAGES = ("sampled", "on the way to a dataset", "at the Learner", "prepared", "t
 _EVENT = np.dtype([("start", "<i8"), ("end", "<i8"), ("node", "<u4"), ("thread", "<u4"), ("flow", "<u8")])
 _POLICY_SHIFT = 40  # of the payload of weights
 _DEFAULT_ROLLOUT = 32
+_NUM_SLOWEST = 5
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ def _end(
     num_published = bisect_left(published_ns, begin_ns) - bisect_left(published_ns, begun.first_ns)
     moments_ns = (begun.first_ns, begun.full_ns, begun.batched_ns, taken_ns, begin_ns, end_ns)
     return Life(slot, begun.worker, moments_ns, num_published) if sorted(moments_ns) == list(moments_ns) else None
+
+
+def slowest(lives: Sequence[Life]) -> list[Life]:
+    """Return those that took longest, the worst one first."""
+    return sorted(lives, key=lambda life: -life.total_s)[:_NUM_SLOWEST]
 
 
 def stage_times(lives: Sequence[Life]) -> list[StageTimes]:

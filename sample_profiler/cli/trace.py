@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from sample_profiler.analysis.lives import find_lives, slowest
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file, as_seconds
 from sample_profiler.cli.common.problems import files_told_of, note
 from sample_profiler.errors import SessionError
@@ -66,7 +67,13 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> None:
             raise SessionError(f"the processes of {run_dir} kept no events: was it run with --flight_recorder_mb=0?")
         start_ns = None if seconds is None else last_ns - round(seconds * _NS_PER_S)
         captures = find_captures(run_dir)
-        timeline = Timeline(session.processes, start_ns=start_ns, counters=run_counters(session), captures=captures)
+        timeline = Timeline(
+            session.processes,
+            start_ns=start_ns,
+            counters=run_counters(session),
+            captures=captures,
+            lives=slowest(find_lives(session)),
+        )
         timeline.write(output)
     if distance := describe_distance(session):
         note(f"The run is {distance}")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from sample_profiler.analysis.lives import STAGES, find_lives, stage_times
+from sample_profiler.analysis.lives import STAGES, find_lives, slowest, stage_times
 from sample_profiler.profiling.record.events import Event
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.record.format import FLOW_POINT
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.tree import TreeNode
+from sample_profiler.reports.timeline.timeline import Timeline
 from tests.analysis.made_runs import make_record
 
 MS = 1_000_000
@@ -67,3 +69,14 @@ def test_a_life_of_which_a_part_is_missing_is_left_out():
     session.config["rollout"] = 3  # its first step was before the events
     assert find_lives(session) == []
     assert stage_times([]) == []
+
+
+def test_a_timeline_has_the_slowest_ones_on_tracks_of_their_own_with_their_stages():
+    session = make_session()
+    timeline = Timeline(session.processes, lives=slowest(find_lives(session)))
+    events = [json.loads(line) for line in timeline.lines()]
+    begun = {event["name"]: event["ts"] for event in events if event["ph"] == "b"}
+    ended = {event["name"]: event["ts"] for event in events if event["ph"] == "e"}
+    assert list(begun) == ["slot 7 of RolloutWorker_w0", *STAGES]
+    assert ended["slot 7 of RolloutWorker_w0"] - begun["slot 7 of RolloutWorker_w0"] == 50_000
+    assert begun["trained on"] == ended["prepared"]

@@ -230,8 +230,8 @@ def _lives(lives: Sequence[Life]) -> str:
         f'<p class="dim note">{describe_lag(lives)}</p>'
         f"{table_html(STAGE_TITLES, stages, right=set(range(1, len(STAGE_TITLES))))}"
         f"<details><summary class=dim>the slowest</summary>{table_html(WORST_TITLES, worst, right={1, 2, 4})}"
-        '<p class="dim note">A timeline of the same seconds (sample-profiler trace) has them as flows, by the name '
-        "trajectory.</p></details>"
+        '<p class="dim note">A timeline of the same seconds (sample-profiler trace) has them on tracks of their own.'
+        "</p></details>"
     )
 
 

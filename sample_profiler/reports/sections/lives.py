@@ -7,7 +7,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from sample_profiler.analysis.lives import Life, stage_times
+from sample_profiler.analysis.lives import Life, slowest, stage_times
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.reports.sections.tables import format_seconds
 
@@ -15,7 +15,6 @@ __all__ = ["STAGE_TITLES", "WORST_TITLES", "describe_lag", "lives_to_dict", "sta
 
 STAGE_TITLES = ("stage", "median", "90 %", "99 %", "longest")
 WORST_TITLES = ("worker", "slot", "took", "most of it", "ended before the last")
-_MOST_WORST = 5
 
 
 def stage_rows(lives: Sequence[Life]) -> list[list[str]]:
@@ -29,7 +28,6 @@ def stage_rows(lives: Sequence[Life]) -> list[list[str]]:
 def worst_rows(lives: Sequence[Life]) -> list[list[str]]:
     """Return rows for the trajectories that took longest, with how long before the last one they had ended."""
     last_ns = max((life.moments_ns[-1] for life in lives), default=0)
-    worst = sorted(lives, key=lambda life: -life.total_s)[:_MOST_WORST]
     return [
         [
             life.worker,
@@ -38,7 +36,7 @@ def worst_rows(lives: Sequence[Life]) -> list[list[str]]:
             life.longest_stage,
             format_seconds((last_ns - life.moments_ns[-1]) / NS_PER_S),
         ]
-        for life in worst
+        for life in slowest(lives)
     ]
 
 

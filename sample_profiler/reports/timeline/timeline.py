@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sample_profiler.analysis.lives import Life
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.format import FLOW_POINT
 from sample_profiler.profiling.record.process_record import TIMERS, ProcessRecord, is_timers
@@ -28,6 +29,7 @@ from sample_profiler.reports.merged.chrome_trace import NS_PER_US, named, to_jso
 from sample_profiler.reports.timeline.captured_operators import CapturedTraces
 from sample_profiler.reports.timeline.counters import RUN, Counter, gauge_events
 from sample_profiler.reports.timeline.flows import FlowPoints
+from sample_profiler.reports.timeline.slow_trajectories import trajectory_events
 from sample_profiler.reports.timeline.tracks import MAX_THREAD, TIMERS_OF_THREAD, Tracks, track_name
 
 __all__ = ["Timeline"]
@@ -50,6 +52,7 @@ class Timeline:
         end_ns: what begins after it is left out; None: nothing.
         counters: figures over the time of the run.
         captures: traces of `torch.profiler`.
+        lives: of trajectories that are to be seen by themselves.
 
     Attributes:
         num_passes: passes of blocks in it, open ones included; known once it is written.
@@ -64,11 +67,13 @@ class Timeline:
         end_ns: int | None = None,
         counters: Sequence[Counter] = (),
         captures: Sequence[Path] = (),
+        lives: Sequence[Life] = (),
     ) -> None:
         self.num_passes = 0
         self._records = records
         self._window = (start_ns if start_ns is not None else 0, end_ns if end_ns is not None else _NEVER)
         self._counters = counters
+        self._lives = lives
         self._captures = CapturedTraces(captures, records)
         self._has_captures = bool(captures)
 
@@ -111,6 +116,7 @@ class Timeline:
         arrow_numbers = count(1)
         for of_rank in points.values():
             yield from of_rank.arrows(tracks.zero_ns, arrow_numbers)
+        yield from map(to_json, trajectory_events(self._lives, tracks))
         yield from self._captures.lines(tracks, first_block_ns, self._window[1])
 
     def _zero_ns(self, firsts_ns: Any) -> int:
