@@ -17,14 +17,16 @@ from sample_profiler.analysis.cost_changes import (
     largest_blocks,
 )
 from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
-from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_share
-from sample_profiler.errors import SessionError, TooSlowError
+from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_output_file, as_share
+from sample_profiler.cli.common.problems import files_told_of
+from sample_profiler.errors import SessionError, TooSlowError, UsageError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.comparison import format_block_changes, format_counts
+from sample_profiler.reports.flame_difference import write_flame_difference
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["add_parser", "diff", "run"]
+__all__ = ["add_parser", "diff", "diff_captures", "run"]
 
 _NOISE = "One run of each: only compare with several pairs tells a difference from noise"
 
@@ -33,11 +35,19 @@ def add_parser(commands: Commands) -> None:
     """Add what the command's line looks like."""
     parser = commands.add_parser(
         "diff",
-        help="show in what two runs differ",
-        description="Show in what two runs differ: throughput, passes through blocks, time in blocks.",
+        help="show in what two runs differ, or two captures",
+        description="Show in what two runs differ: throughput, passes through blocks, time in blocks. Of two captures "
+        "with call stacks (pyinstrument, py-spy, memray), write a flame graph of the difference.",
     )
-    parser.add_argument("run_a", metavar="RUN_A", type=Path, help="folder of a run")
-    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="folder of another run")
+    parser.add_argument("run_a", metavar="A", type=Path, help="folder of a run, or a capture: a .speedscope.json")
+    parser.add_argument("run_b", metavar="B", type=Path, help="folder of another run, or another capture")
+    parser.add_argument(
+        "--output",
+        type=as_output_file,
+        default=Path("difference.html"),
+        metavar="FILE",
+        help="page with the difference of two captures; default: difference.html",
+    )
     parser.add_argument(
         "--fail-over", type=_as_tolerance, metavar="PERCENT", help="exit status 1 if B is slower by more than that: 5%%"
     )
@@ -47,9 +57,26 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the command's line asks for; return its exit status."""
+    if arguments.run_a.is_file() and arguments.run_b.is_file():
+        diff_captures(arguments.run_a, arguments.run_b, arguments.output)
+        return 0
     allow = arguments.allow_different_machines
     diff(arguments.run_a, arguments.run_b, arguments.fail_over, allow_different_machines=allow)
     return 0
+
+
+def diff_captures(a: Path, b: Path, output: Path) -> None:
+    """Write a flame graph of the difference of two captures, and print what differs most.
+
+    Raises:
+        UsageError: a file cannot be read or written, or is no such capture.
+    """
+    with files_told_of():
+        try:
+            lines = write_flame_difference(a, b, output)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    print(printable_text("\n".join([f"A {a}", f"B {b}", "", *lines, "", f"Flame graph of the difference: {output}"])))
 
 
 def _as_tolerance(text: str) -> float:

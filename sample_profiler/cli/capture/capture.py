@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sample_profiler.cli.capture.documents import HOW_TO_OPEN, merge_parts, write_timeline
+from sample_profiler.cli.capture.documents import HOW_TO_OPEN, SPEEDSCOPE, merge_parts, write_timeline
 from sample_profiler.cli.capture.live import (
     CaptureOutcome,
     CaptureRequest,
@@ -16,6 +16,7 @@ from sample_profiler.cli.capture.live import (
     capture_live,
     interruption,
 )
+from sample_profiler.cli.capture.outside import PY_SPY, capture_outside
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_names, as_output_file, as_seconds
 from sample_profiler.cli.common.problems import describe_os_error, note
 from sample_profiler.errors import CaptureError, UsageError
@@ -28,7 +29,7 @@ from sample_profiler.run_folder import RunFolder
 __all__ = ["CAPTURE_TOOLS", "CaptureRequest", "add_parser", "capture", "make_document", "run"]
 
 TIMELINE = "timeline"
-CAPTURE_TOOLS = (TIMELINE, *TOOLS)
+CAPTURE_TOOLS = (TIMELINE, *TOOLS, PY_SPY)
 
 _MIB = 2**20
 
@@ -39,11 +40,15 @@ tools:
   yappi         the same of all threads; pip install 'sample_profiler[profilers]'
   pyinstrument  call stacks, a thousand looks a second; pip install 'sample_profiler[profilers]'
   torch         operators of PyTorch, and kernels on a GPU
+  memray        what memory grows by, by call stack; pip install 'sample_profiler[memray]'
+  py-spy        call stacks, from outside, also of what hangs; pip install 'sample_profiler[py-spy]'
 
 examples:
   sample-profiler capture train_dir/doom --tool timeline --seconds 5
   sample-profiler capture train_dir/doom --tool cprofile --components rollout,learner --workers 0,1
   sample-profiler capture train_dir/doom --tool torch --components learner --output learner.json
+  sample-profiler capture train_dir/doom --tool memray --components rollout --workers 0 --seconds 60
+  sample-profiler capture train_dir/doom --tool py-spy --native --components learner
 
 Ctrl+C ends a capture early and keeps what there is. The run goes on.
 """
@@ -73,12 +78,22 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--output", type=as_output_file, metavar="FILE", help="the document; default: in RUN_DIR/profile/captures"
     )
+    parser.add_argument("--native", action="store_true", help="with py-spy: frames of compiled code, too")
+    parser.add_argument(
+        "--gil", action="store_true", help="with py-spy: only the thread that has the interpreter's lock"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the command's line asks for; return its exit status."""
-    request = CaptureRequest(arguments.tool, arguments.components, arguments.workers, arguments.seconds)
+    request = CaptureRequest(
+        *(arguments.tool, arguments.components, arguments.workers, arguments.seconds),
+        has_native_frames=arguments.native,
+        is_of_gil=arguments.gil,
+    )
+    if arguments.tool != PY_SPY and (arguments.native or arguments.gil):
+        raise UsageError("--native and --gil are of --tool py-spy: leave them out, or use that")
     capture(arguments.run_dir, request, arguments.output)
     return 0
 
@@ -170,11 +185,14 @@ def make_document(
     if request.tool == TIMELINE:
         path = output or folder / f"{TIMELINE}_{time.strftime('%Y%m%d_%H%M%S')}.json"
         return path, write_timeline(run_dir, request, path, interrupted, lambda: on_progress("run"))
-    outcome = capture_live(run_dir, request, interrupted, on_progress)
+    if request.tool == PY_SPY:
+        outcome = capture_outside(run_dir, request, interrupted, on_progress)
+    else:
+        outcome = capture_live(run_dir, request, interrupted, on_progress)
     if not outcome.parts:
         raise _NothingCapturedError(outcome)
     on_progress("stop")
-    path = output or folder / (outcome.name + SUFFIXES[request.tool])
+    path = output or folder / (outcome.name + SUFFIXES.get(request.tool, SPEEDSCOPE))
     path.parent.mkdir(parents=True, exist_ok=True)
     missing = merge_parts(request.tool, outcome.parts, outcome.facts, path, run_dir)
     for part in outcome.parts.values():

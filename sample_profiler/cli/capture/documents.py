@@ -8,19 +8,26 @@ from typing import Any
 
 from sample_profiler.cli.capture.live import CaptureRequest, Interruption, describe_obstacle
 from sample_profiler.errors import CaptureError, SessionError
+from sample_profiler.profiling.captures.tools import SUFFIXES
 from sample_profiler.profiling.session.session import read_session
 from sample_profiler.run.commands.selection import choose_components
 
-__all__ = ["HOW_TO_OPEN", "merge_parts", "write_timeline"]
+__all__ = ["HOW_TO_OPEN", "SPEEDSCOPE", "merge_parts", "write_timeline"]
+
+SPEEDSCOPE = ".speedscope.json"
+"""What the names of documents with call stacks end in."""
 
 _PERFETTO = "Open it in https://ui.perfetto.dev (Open trace file)"
 _PSTATS = "Open it with: python -m pstats {path}  (or snakeviz)"
+_SPEEDSCOPE_APP = "Open it in https://www.speedscope.app (Browse)"
 HOW_TO_OPEN = {
     "timeline": _PERFETTO,
     "torch": _PERFETTO,
     "cprofile": _PSTATS,
     "yappi": _PSTATS,
-    "pyinstrument": "Open it in https://www.speedscope.app (Browse)",
+    "pyinstrument": _SPEEDSCOPE_APP,
+    "memray": f"{_SPEEDSCOPE_APP}; Left Heavy is the flame graph of what it has grown by",
+    "py-spy": _SPEEDSCOPE_APP,
 }
 """For people, by tool."""
 
@@ -49,7 +56,7 @@ def merge_parts(
     if tool == "torch":
         windows = {name: (fact["start_ns"], fact["end_ns"]) for name, fact in facts.items()}
         return merge_chrome_traces(parts, output, read_session(run_dir, with_histograms=False).processes, windows)
-    if tool == "pyinstrument":
+    if SUFFIXES.get(tool, SPEEDSCOPE) == SPEEDSCOPE:
         merge_speedscope(parts, output)
     else:
         merge_pstats(parts, output)

@@ -42,12 +42,16 @@ class CaptureRequest:
         components: kinds, of `selection.KINDS`, and names; None: all.
         workers: rollout workers by index; None: all.
         seconds: how long.
+        has_native_frames: of `py-spy`: whether frames of compiled code are in the stacks, too.
+        is_of_gil: of `py-spy`: whether only the thread counts that has the interpreter's lock.
     """
 
     tool: str
     components: Sequence[str] | None
     workers: Sequence[int] | None
     seconds: float
+    has_native_frames: bool = False
+    is_of_gil: bool = False
 
 
 @dataclass

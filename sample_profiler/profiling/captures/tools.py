@@ -1,7 +1,7 @@
 """Other profilers, started and stopped in a process that runs: what they saw becomes a part of one merged document.
 
-Each tool writes what its own format is: cProfile and yappi what `pstats` loads, pyinstrument a speedscope document,
-`torch.profiler` a Chrome trace.
+Each tool writes what its own format is: cProfile and yappi what `pstats` loads, pyinstrument and memray a speedscope
+document, `torch.profiler` a Chrome trace.
 
 Environments may profile themselves. Whatever they use, however long, ours does not fail them and leaves what theirs
 collects as it is: it works without the place that theirs needs, or is refused before it begins, or gives way and is
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from sample_profiler.errors import CaptureError
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.captures.allocations import Memray
 from sample_profiler.profiling.captures.functions import CProfile
 from sample_profiler.profiling.captures.operators import Torch
 from sample_profiler.profiling.captures.stacks import Pyinstrument
@@ -25,7 +26,13 @@ from sample_profiler.profiling.captures.threads import AllThreads, Yappi
 
 __all__ = ["SUFFIXES", "TOOLS", "Capture", "begin_capture"]
 
-SUFFIXES = {"torch": ".json", "cprofile": ".pstats", "yappi": ".pstats", "pyinstrument": ".speedscope.json"}
+SUFFIXES = {
+    "torch": ".json",
+    "cprofile": ".pstats",
+    "yappi": ".pstats",
+    "pyinstrument": ".speedscope.json",
+    "memray": ".speedscope.json",
+}
 """What the names of part files end in, by tool."""
 
 TOOLS = tuple(SUFFIXES)
@@ -81,7 +88,7 @@ def begin_capture(tool: str, path: str | os.PathLike[str]) -> Capture:
     """Start a profiler in this process; what runs in its current thread from now on is captured.
 
     Args:
-        tool: one of `TOOLS`. yappi and torch see all threads.
+        tool: one of `TOOLS`. yappi, torch and memray see all threads.
         path: of the file that it will write.
 
     Raises:
@@ -102,4 +109,5 @@ _MAKERS: dict[str, type[_Tool]] = {
     "cprofile": CProfile,
     "yappi": AllThreads if hasattr(sys, "monitoring") else Yappi,
     "pyinstrument": Pyinstrument,
+    "memray": Memray,
 }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sample_profiler.files import written_whole
 from sample_profiler.version import __version__
 
-__all__ = ["merge_speedscope"]
+__all__ = ["WeighedStack", "merge_speedscope", "read_stacks"]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -46,6 +48,64 @@ def merge_speedscope(parts: Mapping[str, Path], output: Path) -> None:
     }
     with written_whole(output) as partial:
         partial.write_text(json.dumps(merged, separators=(",", ":")), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class WeighedStack:
+    """Frames that call one another, and what was seen there.
+
+    Attributes:
+        frames: the outermost first; before them stands the component.
+        weight: time or bytes.
+        unit: of the weight, as speedscope calls it.
+    """
+
+    frames: tuple[str, ...]
+    weight: float
+    unit: str
+
+
+def read_stacks(path: Path) -> list[WeighedStack]:
+    """Return the stacks of a document that `merge_speedscope` has written.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no such document.
+    """
+    document = _load(path)
+    try:
+        names = [_name_frame(frame) for frame in document["shared"]["frames"]]
+        return [
+            WeighedStack((str(profile["name"]), *(names[index] for index in indices)), weight, str(profile["unit"]))
+            for profile in document["profiles"]
+            for indices, weight in _weighed(profile)
+            if weight > 0
+        ]
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{path} is no speedscope document: {error}; capture again") from error
+
+
+def _name_frame(frame: Mapping[str, Any]) -> str:
+    file = os.path.basename(str(frame.get("file") or ""))
+    return f"{frame['name']} ({file})" if file else str(frame["name"])
+
+
+def _weighed(profile: Mapping[str, Any]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Yield the stacks of a profile with their weights, whichever of both ways they are written down in."""
+    if profile["type"] == "sampled":
+        for sample, weight in zip(profile["samples"], profile["weights"], strict=True):
+            yield tuple(sample), float(weight)
+        return
+    stack: list[int] = []
+    since = float(profile["startValue"])
+    for event in profile["events"]:
+        if stack:
+            yield tuple(stack), float(event["at"]) - since
+        since = float(event["at"])
+        if event["type"] == "O":
+            stack.append(int(event["frame"]))
+        else:
+            stack.pop()
 
 
 def _load(path: Path) -> dict[str, Any]:

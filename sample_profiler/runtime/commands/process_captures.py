@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_S = 0.2
 """How often a loop calls `end_due_captures`."""
 
-_EXCLUSIVE = {"cprofile", "yappi", "pyinstrument"}  # they would see, and slow down, each other
+_EXCLUSIVE = {"cprofile", "yappi", "pyinstrument", "memray"}  # they would see, and slow down, each other
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,16 @@ def names_in(tool, path):
     if SUFFIXES[tool] == ".pstats":
         return {name for _, _, name in pstats.Stats(str(path)).stats}
     document = json.loads(path.read_text())
-    if tool == "pyinstrument":
+    if SUFFIXES[tool] == ".speedscope.json":
         return {frame["name"] for frame in document["shared"]["frames"]}
     return {event["name"] for event in document["traceEvents"]}
+
+
+kept = []
+
+
+def allocate(num_bytes):
+    return bytearray(num_bytes)
 
 
 def do_work(tool):
@@ -45,6 +52,9 @@ def do_work(tool):
         return "aten::matmul"
     if tool != "cprofile":
         pytest.importorskip(tool)
+    if tool == "memray":
+        kept.append(allocate(1000))
+        return "allocate"
     busy_for(0.1 if tool == "pyinstrument" else 0.01)
     return "busy_for"
 
@@ -73,7 +83,7 @@ def test_a_tool_can_be_used_again_and_begins_anew(tmp_path, tool):
     first.end()
     second = begin_capture(tool, tmp_path / "second")
     facts = second.end()
-    assert not {"busy_for", "aten::matmul"} & names_in(tool, tmp_path / "second")
+    assert not {"allocate", "busy_for", "aten::matmul"} & names_in(tool, tmp_path / "second")
     assert (tmp_path / "second").exists()
     assert facts["path"] == str(tmp_path / "second")
 
