@@ -133,7 +133,9 @@ class RecurrentCore(nn.Module):
 
     def _unpack_state(self, state: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Turn ``[N, state_size]`` into what torch's layers take, ``[layers, N, rnn_size]`` or a pair of these."""
-        by_layer = state.reshape(len(state), self._num_layers, -1).transpose(0, 1)
+        # Without the number of rows, which tracers would take for that of all calls.
+        single = self._num_layers == 1
+        by_layer = state.unsqueeze(0) if single else torch.stack(state.chunk(self._num_layers, dim=1))
         if self._is_lstm:
             hidden, cell = by_layer.chunk(2, dim=2)
             return hidden.contiguous(), cell.contiguous()
@@ -141,7 +143,7 @@ class RecurrentCore(nn.Module):
 
     def _pack_state(self, by_layer: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         layers: Tensor = by_layer if isinstance(by_layer, Tensor) else torch.cat(by_layer, dim=2)
-        return layers.transpose(0, 1).flatten(1)
+        return layers.squeeze(0) if self._num_layers == 1 else torch.cat(layers.unbind(0), dim=1)
 
 
 Core: TypeAlias = IdentityCore | RecurrentCore

@@ -266,7 +266,9 @@ class _OneHotEntries(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         places = values.flatten(1).long() - self.starts
-        return torch.zeros(len(places), self._num_values, device=places.device).scatter_(1, places, 1.0)
+        # Without the number of rows, which tracers would take for that of all calls.
+        zeros = torch.zeros_like(places[:, :1], dtype=torch.float32).expand(-1, self._num_values)
+        return zeros.scatter(1, places, 1.0)
 
 
 def _make_entry(

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from sample_profiler.errors import PolicyError
 from sample_profiler.files import written_whole
+from sample_profiler.model.distributions import MASKED_LOGIT
 from sample_profiler.model.exported.step import OUTPUTS, PolicyStep, example_inputs
 from sample_profiler.model.policy import Policy
 
 __all__ = ["FORMATS", "TOLERANCE", "export_policy"]
 
 TOLERANCE = 1e-5
-"""How far outputs may be from those of the policy: as much, and as large a part of them."""
+"""How far outputs may be from those of the policy: in units of what they are, or of the largest of their kind."""
 
 _EXTRA = "pip install 'sample_profiler[export]'"
 _NUM_CHECKED = (1, 2, 17)  # rows: whatever a file was made from, any number is taken
@@ -85,8 +86,9 @@ def _largest_difference(policy: Policy, step: PolicyStep, run: Run, format_name:
             observations = {key: tensor.numpy() for key, tensor in drawn.items()}
             found = run(observations, states)
             expected = _expected(policy, step, observations, states, found[1])
+            units = dict.fromkeys(OUTPUTS, 1.0) | {"returns": step.unit_of_returns}
             for name, ours, theirs in zip(OUTPUTS, expected, found, strict=True):
-                apart = _difference(ours, theirs)
+                apart = _difference(ours, theirs, units[name])
                 if not apart <= TOLERANCE:
                     raise PolicyError(
                         f"what was written as {format_name} gives other {name} than the policy, by {apart:.3g} with "
@@ -113,12 +115,16 @@ def _expected(
     return actions, evaluation.action_parameters, evaluation.expected_returns, evaluation.states
 
 
-def _difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
-    """Return how far apart numbers are, of large ones in parts of them; infinity if they are of another shape."""
+def _difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any], unit: float) -> float:
+    """Return how far apart numbers are at most, infinity if they are of another shape.
+
+    Sums of products are rounded in another order, so by parts of the largest numbers there are.
+    """
     if ours.shape != theirs.shape:
         return float("inf")
-    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64)) / np.maximum(1.0, np.abs(ours))
-    return float(apart.max(initial=0.0))
+    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max(initial=0.0)
+    computed = ours[ours != MASKED_LOGIT]  # that of a forbidden action is no sum
+    return float(apart / max(unit, np.abs(computed).max(initial=0.0)))
 
 
 def _program(step: PolicyStep, policy: Policy) -> torch.export.ExportedProgram:
@@ -165,7 +171,8 @@ def _load_onnx(path: Path, _: PolicyStep) -> Run:
 def _write_torchscript(step: PolicyStep, policy: Policy, path: Path) -> None:
     inputs = example_inputs(policy.observation_space, policy.state_size)
     traced = torch.jit.trace(_program(step, policy).module(), inputs, check_trace=False)  # type: ignore[no-untyped-call]
-    traced.save(str(path))
+    with path.open("wb") as file:  # by its path, PyTorch refuses some names
+        torch.jit.save(traced, file)  # type: ignore[no-untyped-call]
 
 
 def _load_torchscript(path: Path, _: PolicyStep) -> Run:

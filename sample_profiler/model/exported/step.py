@@ -49,6 +49,11 @@ class PolicyStep(nn.Module):
         self.register_buffer("low", torch.tensor(low))
         self.register_buffer("high", torch.tensor(high))
 
+    @property
+    def unit_of_returns(self) -> float:
+        """What a value of 1 of the network is as a return."""
+        return float(self.model.returns_normalizer.stddev) if self._has_normalized_values else 1.0
+
     def forward(self, observations: Mapping[str, Tensor], states: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Go one step.
 

@@ -56,9 +56,10 @@ class Tab:
         return found["result"].get("value")
 
     def wait_for(self, expression, timeout_s=60):
-        """Wait until an expression is true, and return it."""
+        """Wait until an expression is true, of a page that may still be loading, and return it."""
+        tried = f"(() => {{ try {{ return {expression}; }} catch {{ return null; }} }})()"
         deadline_s = time.monotonic() + timeout_s
-        while not (found := self.value(expression)):
+        while not (found := self.value(tried)):
             assert time.monotonic() < deadline_s, (expression, self.value("document.body.innerText"), self.messages)
             time.sleep(0.05)
         return found
