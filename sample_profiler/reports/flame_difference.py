@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sample_profiler.files import written_whole
 from sample_profiler.reports.merged.speedscope import WeighedStack, read_stacks
-from sample_profiler.reports.run_report.page import format_page
+from sample_profiler.reports.run_report.page import titled_page
 
 __all__ = ["write_flame_difference"]
 
@@ -73,7 +73,7 @@ def write_flame_difference(a: Path, b: Path, output: Path) -> list[str]:
         f"{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul></section>"
     )
     with written_whole(output) as partial:
-        partial.write_text(format_page("Difference of two captures", f"A {a} · B {b}", content), encoding="utf-8")
+        partial.write_text(titled_page("Difference of two captures", f"A {a} · B {b}", content), encoding="utf-8")
     return lines
 
 

@@ -98,7 +98,7 @@ def _find_processes(run_dir: Path, request: CaptureRequest) -> dict[str, int]:
         for component in record.components
     }
     found: dict[int, str] = {}
-    for component in choose_components(pids, request.kinds, request.workers):
+    for component in choose_components(pids, request.components, request.workers):
         found.setdefault(pids[component], component)
     return {component: pid for pid, component in found.items()}
 

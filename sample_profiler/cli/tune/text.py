@@ -10,7 +10,7 @@ from sample_profiler.analysis.comparison import PairedComparison
 from sample_profiler.cli.tune.search import AS_IT_IS, MARGIN, Outcome
 from sample_profiler.cli.tune.settings import Setting, flags_of
 from sample_profiler.reports.comparison import describe_throughput
-from sample_profiler.reports.run_report.page import page_html
+from sample_profiler.reports.run_report.page import titled_page
 from sample_profiler.reports.sections.tables import format_table
 
 __all__ = ["best_command", "describe_outcome", "describe_setting", "format_search"]
@@ -55,10 +55,9 @@ def format_search(command: Sequence[str], outcome: Outcome, also: Sequence[str],
         cells.append(f'<tr><td><code>{escape(row[0])}</code></td>{figures}<td style="width:35%">{bar}</td></tr>')
     head = "".join(f"<th{' class=n' if number else ''}>{escape(title)}</th>" for number, title in enumerate(titles))
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in (*_sentences(outcome), *also))
-    title = "Tuned settings"
-    return page_html(
-        title,
-        f"<h1>{title}</h1><div class=dim>{escape(about)}</div>"
+    return titled_page(
+        "Tuned settings",
+        about,
         f"<div class=verdict><div class=cause>Best command line</div><p><code>{escape(best_command(command, outcome))}"
         f"</code></p><ul>{said}</ul></div><section><h2>All settings</h2><div class=wide><table><tr>{head}<th></th></tr>"
         f"{''.join(cells)}</table></div></section>",

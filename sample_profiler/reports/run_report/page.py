@@ -29,7 +29,7 @@ from sample_profiler.reports.sections.tables import format_duration, format_perc
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
 
-__all__ = ["format_html", "page_html", "report_sections", "section_html", "table_html", "verdict_html"]
+__all__ = ["format_html", "page_html", "report_sections", "section_html", "table_html", "titled_page", "verdict_html"]
 
 _NARROWEST = 0.002  # of the wall: what is narrower cannot be seen
 _MIN_LABEL = 0.06
@@ -37,9 +37,14 @@ _MIN_LABEL = 0.06
 
 def format_html(report: RunReport) -> str:
     """Return the page."""
-    head = f"<h1>{escape(report.name)}</h1><div class=dim>{escape(describe_run(report))}</div>"
     sections = "".join(section_html(title, content) for title, content in report_sections(report).items())
-    return page_html(report.name, head + verdict_html(report.verdict) + sections)
+    return titled_page(report.name, describe_run(report), verdict_html(report.verdict) + sections)
+
+
+def titled_page(title: str, subtitle: str, content: str) -> str:
+    """Return a page with a title and a line below it; its content is HTML already."""
+    head = f"<h1>{escape(title)}</h1><div class=dim>{escape(subtitle)}</div>"
+    return page_html(title, head + content)
 
 
 def page_html(title: str, content: str) -> str:
