@@ -25,7 +25,10 @@ from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 from tests.pages import LANGUAGES, PAGES, ROOT, all_blocks
 
-FLAGS_OF_OTHERS = {"help", "flag", "logdir", "strict"}  # --flag stands for any; of TensorBoard and mypy
+FLAGS_OF_OTHERS = {
+    *("help", "flag", "logdir", "strict"),  # --flag stands for any; of TensorBoard and mypy
+    *("standalone", "nnodes", "nproc", "rdzv", "ntasks", "cpus", "requeue"),  # of torchrun, and of Slurm
+}
 PROFILING = ROOT / "docs" / "profiling.md"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -53,8 +56,13 @@ def flags_of_the_command() -> set[str]:
             ["diff"],
             ["enjoy"],
             ["eval"],
+<<<<<<< HEAD
             ["export"],
             ["query"],
+=======
+            ["forecast"],
+            ["launch"],
+>>>>>>> wt5-h
             ["report"],
             ["serve"],
             ["status"],
