@@ -54,20 +54,20 @@ def flags_of_the_command() -> set[str]:
             ["capture"],
             ["compare"],
             ["diff"],
+            ["doctor"],
             ["enjoy"],
             ["eval"],
-<<<<<<< HEAD
             ["export"],
-            ["query"],
-=======
             ["forecast"],
             ["launch"],
->>>>>>> wt5-h
+            ["query"],
             ["report"],
             ["serve"],
             ["status"],
             ["trace"],
             ["train"],
+            ["tune"],
+            ["verdict"],
             ["watch"],
             ["whatif"],
         ):
