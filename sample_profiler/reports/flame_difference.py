@@ -20,6 +20,7 @@ __all__ = ["write_flame_difference"]
 _NARROWEST = 0.002
 _LEAST_LABEL = 0.05
 _LARGEST = 20
+_LEAST_CHANGE = 0.01  # of the largest one
 _ROW_PX = 20
 _MIB = 2**20
 
@@ -92,7 +93,8 @@ def _largest(root: _Frame) -> Sequence[_Frame]:
     for frame in _walk(root):
         total = merged.setdefault(frame.name, _Frame(frame.name))
         total.own = [total.own[which] + frame.own[which] for which in range(2)]
-    changed = [frame for frame in merged.values() if frame.own[0] != frame.own[1]]
+    most = max(abs(frame.own[1] - frame.own[0]) for frame in merged.values())
+    changed = [frame for frame in merged.values() if abs(frame.own[1] - frame.own[0]) > _LEAST_CHANGE * most]
     return sorted(changed, key=lambda frame: -abs(frame.own[1] - frame.own[0]))[:_LARGEST]
 
 

@@ -108,16 +108,15 @@ with sample_profiler.Collector([*flags, f"--train_dir={folder}"]) as collector:
         results["error"] = str(error)
     capture = {"num_rollouts": 100_000, "warmup_rollouts": 0, "with_stack": False}
 
-    def collect_of(worker):
-        while worker not in next(collector)["workers"].tolist():
-            pass
+    def collect_of(worker):  # more than its actor may have had ready before
+        for _ in range(8):
+            while worker not in next(collector)["workers"].tolist():
+                pass
 
     collector.enable_profile(workers=[1], save_path=folder / "early.json", **capture)
     collect_of(1)
-    collect_of(1)
     results["early"] = [str(path) for path in collector.disable_profile()]
     collector.enable_profile(workers=[2], save_path=folder / "last.json", **capture)
-    collect_of(2)
     collect_of(2)
 results["late"] = (folder / "last.json").exists()
 results["is_ray_left"] = not ray.is_initialized()
