@@ -27,9 +27,13 @@ DECORRELATE = "decorrelate"
 ENQUEUE_POLICY_REQUESTS = "enqueue_policy_requests"
 ENV_RESET = "env_reset"
 ENV_STEP = "env_step"
+HAND_OVER = "hand_over"
 MAKE_ENV = "make_env"
 MAKE_ENVS = "make_envs"
+READ_FIGURES = "read_figures"
+SIMULATE = "simulate"
 WAIT_FOR_TRAJECTORIES = "wait_for_trajectories"
+WRITE = "write"
 
 # Of inference.
 FORWARD = "forward"

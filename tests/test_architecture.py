@@ -61,6 +61,7 @@ ROOMS = {
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
+    "envs": (("vectors",),),
     "model": (("kernels",),),
     "profiling": (
         *(("process", "tree"), ("record",), ("recorder",), ("device_clock",), ("ranges", "timing")),

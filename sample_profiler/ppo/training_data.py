@@ -5,7 +5,7 @@ All tensors are of C *chunks* of R = `recurrence` steps, `[C, R, ...]`: of a dat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -73,13 +73,18 @@ class Targets(_Columns):
         """Count the steps that count."""
         return float(self.valid.sum())
 
+    def nums_valid(self, pieces: Sequence[Chunks | slice]) -> list[float]:
+        """Count the steps that count in each of some pieces, looking at the device once."""
+        counts: list[float] = torch.stack([self.valid[chunks].sum() for chunks in pieces]).tolist()
+        return counts
+
     def normalized(self) -> Targets:
         """Return the same with advantages of zero mean and unit standard deviation over the steps that count."""
-        selected = self.advantages[self.valid > 0]
-        if selected.numel() < 2:
-            return replace(self, advantages=torch.zeros_like(self.advantages))
-        stddev, mean = torch.std_mean(selected)
-        return replace(self, advantages=(self.advantages - mean) / stddev.clamp_min(_MIN_STDDEV))
+        num_valid = self.valid.sum()
+        deviations = self.advantages - (self.advantages * self.valid).sum() / num_valid
+        stddev = ((deviations.square() * self.valid).sum() / (num_valid - 1)).sqrt()
+        normalized = deviations / stddev.clamp_min(_MIN_STDDEV)
+        return replace(self, advantages=torch.where(num_valid < 2, 0.0, normalized))
 
     def split(self, num_chunks: int) -> Iterator[Targets]:
         """Yield them in pieces of so many chunks; the last may have fewer."""

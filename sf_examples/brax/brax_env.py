@@ -53,6 +53,7 @@ class _Simulation(NamedTuple):
 
     reset: Callable[[Any], _Members]
     step: Callable[[_Members, Any], tuple[_Members, tuple[Any, ...]]]
+    as_array: Callable[[Any], Any]
     num_observations: int
     num_actions: int
 
@@ -95,8 +96,8 @@ class BraxVector:
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._simulation.num_observations,), np.float32)
         self.action_space = spaces.Box(-bound, bound, (self._simulation.num_actions,), np.float32)
         self._members: _Members | None = None
-        # Whoever reads the arrays of the step before may not be done when the next one is computed on a device.
-        self._before: _Members | None = None
+        # What a device still reads when the host has gone on: the members of the step before, and the actions.
+        self._before: tuple[_Members, Any] | None = None
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode everywhere."""
@@ -107,8 +108,8 @@ class BraxVector:
     def step(self, actions: Any) -> tuple[Any, ...]:
         """Take one step; final observations are in the infos, under ``final_obs``."""
         assert self._members is not None
-        self._before = self._members
-        self._members, outcome = self._simulation.step(self._members, actions)
+        self._before = self._members, actions
+        self._members, outcome = self._simulation.step(self._members, self._simulation.as_array(actions))
         *results, final_observations = outcome
         return *results, {"final_obs": final_observations}
 
@@ -171,8 +172,11 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
         members = _Members(state, members.firsts, jnp.where(ended, 0, steps), key)
         return members, (obs, clipped(state.reward), terminated, truncated, final_observations)
 
+    def as_array(actions: Any) -> Any:
+        return actions if isinstance(actions, np.ndarray) else jax.dlpack.from_dlpack(actions)
+
     (num_observations,) = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs.shape
-    return _Simulation(jax.jit(reset), jax.jit(step), num_observations, env.action_size)
+    return _Simulation(jax.jit(reset), jax.jit(step), as_array, num_observations, env.action_size)
 
 
 @contextlib.contextmanager
