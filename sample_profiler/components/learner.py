@@ -403,7 +403,8 @@ class Learner:
             # A generator of its own, which needs no saving: others draw the same whether this is wanted or not.
             random = np.random.default_rng(self._trainer.num_steps)
             chunks = random.choice(chunks, most_chunks, replace=False, shuffle=False)
-        pieces = torch.split(valid[chunks], self._chunks_per_micro_batch)
+        index = torch.from_numpy(chunks).to(valid.device, non_blocking=True)
+        pieces = torch.split(valid[index], self._chunks_per_micro_batch)
         yield from zip(self._micro_batches(dataset, steps, chunks), pieces, strict=True)
 
     def _micro_batches(

@@ -69,7 +69,7 @@ class FusedAdam:
         if is_wanted is None:
             torch._foreach_add_(steps, 1)
         else:
-            torch._foreach_add_(steps, is_wanted.float())
+            torch._foreach_add_(steps, [is_wanted.float()] * len(steps))
         torch._fused_adam_(
             [self._parameters[index] for index in used],
             [_gradient(self._parameters[index]) for index in used],

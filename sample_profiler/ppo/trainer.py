@@ -187,6 +187,8 @@ class Trainer:
         Raises:
             TrainingError: as `reject`.
         """
+        if not self._outcomes and value is None:
+            return 0.0
         asked = [*self._outcomes, torch.zeros_like(self._last_grad_norm) if value is None else value]
         self._outcomes = []
         *outcomes, number = torch.stack([each.double() for each in asked]).tolist()

@@ -27,7 +27,9 @@ class _Columns:
 
     def of(self: _Self, chunks: Chunks | slice) -> _Self:
         """Return the steps of some chunks."""
-        return self._each(lambda column: column[chunks])
+        first: torch.Tensor = getattr(self, fields(self)[0].name)
+        index = chunks if isinstance(chunks, slice) else torch.from_numpy(chunks).to(first.device, non_blocking=True)
+        return self._each(lambda column: column[index])
 
     def flat(self: _Self) -> _Self:
         """Return the same steps one after another, `[C * R, ...]`."""

@@ -1,8 +1,8 @@
-"""Owns what is told of a rollout whose steps stay on a device: noted there step by step, and read in one piece."""
+"""Owns what is told of a rollout whose steps stay on a device: read there in one piece, when all of them are done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,92 +14,85 @@ from torch import Tensor
 from sample_profiler.envs.vectors.host_arrays import as_host_arrays
 from sample_profiler.envs.vectors.tensor_step import TensorStep
 from sample_profiler.envs.vectors.vector_step import VectorStep
+from sample_profiler.storage.trajectories import Trajectories
 
 __all__ = ["RolloutFigures"]
 
-_ENDED, _RETURN, _LENGTH, _BAD = range(4)
+_FLAGS = ("terminated", "truncated", "inactive", "spoiled")
 
 
 class RolloutFigures:
-    """Episodes of N members that end in T steps, and numbers that no network can take.
+    """Episodes of N members, from what trajectories have of T steps of theirs, counted where a `SteppingGroup` does so.
 
     Attributes:
-        keys: of observations that may have such numbers.
+        returns: `[N]` float64, of the episodes so far.
+        lengths: `[N]`, of the episodes so far.
+        spoiled: `[N, T]` bool, of the rollout that was read: steps whose numbers are not finite.
     """
 
-    def __init__(self, num_steps: int, num_members: int, device: torch.device, keys: Sequence[str]) -> None:
-        """Begin the first rollout.
+    def __init__(self, returns: npt.NDArray[np.float64], lengths: npt.NDArray[np.int64]) -> None:
+        """Begin with episodes that are so far."""
+        self.returns, self.lengths = returns, lengths
+        self.spoiled: npt.NDArray[np.bool_] = np.zeros((len(returns), 0), np.bool_)
+        self._steps: list[tuple[Any, AutoresetMode]] = []
 
-        Args:
-            num_steps: T.
-            num_members: N.
-            device: Where it is noted.
-            keys: Of observations that may have such numbers.
-        """
-        self.keys = tuple(keys)
-        # By figure: ended, return and length of the episode, bad reward, bad observation of each key. float64 has all.
-        self._figures = torch.zeros(
-            _BAD + 1 + len(self.keys), num_steps, num_members, dtype=torch.float64, device=device
-        )
-        self._read: npt.NDArray[np.float64] | None = None
-        self._steps: list[tuple[Any, Any]] = []  # infos of each step, and when members begin anew
-
-    def note(
-        self, index: int, ended: Tensor, returns: Tensor, lengths: Tensor, bad: Sequence[Tensor], step: TensorStep
-    ) -> None:
-        """Note a step.
-
-        Args:
-            index: Of the step in the rollout.
-            ended: `[N]` bool, whose episodes have ended.
-            returns: `[N]`, of the episodes so far.
-            lengths: `[N]`, of the episodes so far.
-            bad: `[N]` bool each, of the reward and of each key.
-            step: The step.
-        """
-        torch.stack([values.double() for values in (ended, returns, lengths, *bad)], out=self._figures[:, index])
+    def note(self, step: TensorStep) -> None:
+        """Keep what the infos of a step say of members, until it is known whose episodes have ended."""
         self._steps.append((step.kept_infos(), step.autoreset))
 
-    def bad(self) -> Iterator[tuple[int, str, str]]:
-        """Yield who returned something bad: the member, the key of the observation (empty: the reward), and when."""
-        figures = self._on_host()
-        steps, members, kinds = np.nonzero(figures[_BAD:].transpose(1, 2, 0))
-        for step, member, kind in zip(steps.tolist(), members.tolist(), kinds.tolist(), strict=True):
-            where = f"step {int(figures[_LENGTH, step, member])} of an episode"
-            yield member, ("", *self.keys)[kind], where
+    def read(
+        self, trajectories: Trajectories, slots: Any, are_absent: Tensor
+    ) -> Iterator[tuple[int, float, int, Mapping[str, Any]]]:
+        """Yield the episodes that have ended in a rollout: member, return, length, and what infos say of it.
 
-    def episodes(self) -> Iterator[tuple[int, float, int, Mapping[str, Any]]]:
-        """Yield the episodes that have ended: member, return, length, and what infos say of it."""
-        figures = self._on_host()
-        ended_by_step = figures[_ENDED] > 0
-        indices = np.flatnonzero(ended_by_step.any(axis=1)).tolist()
-        infos_by_step = _infos_on_host([self._steps[index][0] for index in indices])
-        for index, infos in zip(indices, infos_by_step, strict=True):
-            ended = np.flatnonzero(ended_by_step[index])
-            flags = ended_by_step[index]
-            step = VectorStep(None, figures[_RETURN, index], flags, flags, infos, self._steps[index][1], ended)
-            for member, info in zip(ended.tolist(), step.end_infos(), strict=True):
-                yield member, float(figures[_RETURN, index, member]), int(figures[_LENGTH, index, member]), info
+        This waits for the device.
 
-    def begin(self) -> None:
-        """Begin the next rollout."""
-        self._read = None
+        Args:
+            trajectories: Where the rollout is.
+            slots: What addresses its slots.
+            are_absent: `[N]` bool, who has no part in the step behind it.
+        """
+        rewards: Any = trajectories.rewards
+        flags: list[Any] = [getattr(trajectories, name)[slots] for name in _FLAGS]
+        bytes_read = torch.cat(
+            [values.view(torch.uint8) for values in (rewards[slots], *flags, are_absent[:, None])], 1
+        )
+        on_host = bytes_read.cpu().numpy()
+        num_steps = trajectories.layout.rollout
+        rewards = np.ascontiguousarray(on_host[:, : 4 * num_steps]).view(np.float32)
+        terminated, truncated, inactive, self.spoiled = (
+            on_host[:, (4 + flag) * num_steps : (5 + flag) * num_steps].astype(np.bool_) for flag in range(len(_FLAGS))
+        )
+        ended = terminated | truncated
+        # Who begins late, with the step behind the one that ended the episode.
+        absent = np.concatenate([(inactive & ~self.spoiled)[:, 1:], on_host[:, -1:].astype(np.bool_)], axis=1)
+        indices = np.flatnonzero(ended.any(axis=0)).tolist()
+        infos = dict(zip(indices, _infos_on_host([self._steps[index][0] for index in indices]), strict=True))
+        for index in range(num_steps):
+            self.returns += rewards[:, index]
+            self.lengths += 1
+            if index in infos:
+                yield from self._end(ended[:, index], infos[index], self._steps[index][1])
+                self.lengths[ended[:, index] & absent[:, index]] = -1
         self._steps = []
 
-    def course(self) -> dict[str, Any]:
+    def _end(
+        self, flags: npt.NDArray[np.bool_], infos: Any, autoreset: AutoresetMode
+    ) -> Iterator[tuple[int, float, int, Mapping[str, Any]]]:
+        ended = np.flatnonzero(flags)
+        step = VectorStep(None, self.returns, flags, flags, infos, autoreset, ended)
+        for member, info in zip(ended.tolist(), step.end_infos(), strict=True):
+            yield member, float(self.returns[member]), int(self.lengths[member]), info
+        self.returns[ended] = 0.0
+        self.lengths[ended] = 0
+
+    def course(self) -> list[tuple[Any, str]]:
         """Return what was noted of the rollout so far, as data for `follow`."""
-        steps = [(as_host_arrays(infos), mode.value) for infos, mode in self._steps]
-        return {"figures": self._figures.cpu().numpy().copy(), "steps": steps}
+        return [(as_host_arrays(infos), mode.value) for infos, mode in self._steps]
 
-    def follow(self, course: dict[str, Any]) -> None:
+    def follow(self, course: list[tuple[Any, str]]) -> None:
         """Go on from a course."""
-        self._figures.copy_(torch.from_numpy(course["figures"]))
-        self._steps = [(infos, AutoresetMode(mode)) for infos, mode in course["steps"]]
-
-    def _on_host(self) -> npt.NDArray[np.float64]:
-        if self._read is None:
-            self._read = self._figures.cpu().numpy()
-        return self._read
+        self._steps = [(infos, AutoresetMode(mode)) for infos, mode in course]
 
 
 def _infos_on_host(infos: list[Any]) -> list[Any]:

@@ -31,19 +31,15 @@ Tensors = dict[str, Tensor]
 
 @dataclass
 class _Members:
-    """Where N members are, `[N]` each; the attributes are those that a `SteppingGroup` has as arrays or sets of rows.
+    """Where N members are, `[N]` bool each; a `SteppingGroup` has most of this as arrays, or sets of rows.
 
     Attributes:
-        returns: of their episodes so far, float64.
-        lengths: of their episodes so far.
         inactive: they have no part in the next step.
         to_begin: their episode has ended, and they begin the next one with the first step that they have a part in.
         spoiled: what they observe next had to be replaced.
         is_fresh: what they see next is the first of an episode that waits for the next rollout.
     """
 
-    returns: Tensor
-    lengths: Tensor
     inactive: Tensor
     to_begin: Tensor
     spoiled: Tensor
@@ -54,7 +50,8 @@ class TensorGroup(VectorGroup):
     """Members of one vector as rows of a group, in trajectories that live on its device.
 
     Arguments are those of a `SteppingGroup`; the vector has been asked for its device. What is trained on is what its
-    base makes of the same members, to the last bit.
+    base makes of the same members, to the last bit. Most of the time of a step goes into calls for the device, so there
+    are none that are not needed: for members that have no part in a step, only once there are such.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -63,14 +60,13 @@ class TensorGroup(VectorGroup):
         assert device is not None
         self._device = device
         self.is_on_device = device.type != "cpu"
-        self._members = self._place(self._returns, self._lengths, *[self._inactive] * 4)
+        self._members = self._place(*[self._inactive] * 4)
+        self._has_absent = False  # there have been members without a part in a step
         self._ranges = {
             key: tuple(as_tensor(bound, device) for bound in bounds) for key, bounds in self._envs[0].ranges.items()
         }
-        self._figures = RolloutFigures(
-            *(self._trajectories.layout.rollout, self._num_agents, device),
-            [key for key in self._trajectories.observations if key in self._float_keys or key in self._ranges],
-        )
+        self._is_out_of_range = {key: torch.zeros((), dtype=torch.bool, device=device) for key in self._ranges}
+        self._figures = RolloutFigures(self._returns, self._lengths)
         self._fresh_observations: Tensors = {}
 
     @profile_range("SteppingGroup.reset")
@@ -83,9 +79,9 @@ class TensorGroup(VectorGroup):
         first = self._mended_rows(rows, on_host)
         self._inactive[:] = inactive
         self._begin_counting_rows(rows)
-        spoiled = np.isin(rows, self._spoiled_rows)
-        is_late = self._inactive.copy()
-        self._members = self._place(self._returns, self._lengths, is_late, is_late, spoiled, np.ones_like(spoiled))
+        spoiled, is_late = np.isin(rows, self._spoiled_rows), self._inactive
+        self._has_absent = bool(is_late.any())
+        self._members = self._place(is_late, is_late, spoiled, np.ones_like(spoiled))
         self._fresh_observations = {key: as_tensor(values, self._device) for key, values in first.items()}
         after_each()
 
@@ -109,6 +105,7 @@ class TensorGroup(VectorGroup):
 
     @profile_range("SteppingGroup.step")
     @checks_contract_on_error
+    @torch.no_grad()
     def step(self) -> None:
         """Step all members with the actions that are there for the current step."""
         begin_ns = perf_counter_ns()
@@ -124,108 +121,107 @@ class TensorGroup(VectorGroup):
                 self._tell()
 
     def _write(self, step: TensorStep) -> None:
+        """Write what followed a step: before the next episodes begin, and where they have begun."""
         memory, members, now, where = self._trajectories, self._members, self.step_index, self._where
         behind, ended = now + 1, step.terminated | step.truncated
-        members.lengths += 1
-        seen, are_seen_bad = self._mended_tensors(self._envs[0].as_tensors(step.observations))
-        final, are_final_bad = self._finals(step, ended, seen, are_seen_bad)
+        seen, final, are_bad, are_seen_bad = self._read_observations(step, ended)
         is_finite = torch.isfinite(step.rewards)
-        rewards = torch.where(is_finite, step.rewards, 0)
-        is_bad = torch.stack([*are_final_bad.values()]).any(0) if are_final_bad else ~is_finite
-        is_left_out = members.spoiled | ~is_finite | is_bad
-        memory.spoiled[where, now] = is_left_out & ~members.inactive
-        memory.inactive[where, now] = is_left_out | members.inactive
-        memory.rewards[where, now] = rewards
+        left_out = members.spoiled | are_bad | ~is_finite
+        memory.spoiled[where, now] = left_out & ~members.inactive if self._has_absent else left_out
+        memory.inactive[where, now] = left_out | members.inactive if self._has_absent else left_out
+        memory.rewards[where, now] = torch.where(is_finite, step.rewards, 0)
         memory.terminated[where, now] = step.terminated
         memory.truncated[where, now] = step.truncated
-        members.returns += rewards
-        bad = {key: are_final_bad[key] | (are_seen_bad[key] & ended) for key in are_final_bad}
-        self._figures.note(now, ended, members.returns, members.lengths, [~is_finite, *bad.values()], step)
+        members.spoiled = are_bad | (are_seen_bad & ended)
+        self._figures.note(step)
 
-        inactive = step.inactive()
-        inactive = torch.zeros_like(ended) if inactive is None else inactive
-        begins_late = members.to_begin & ~inactive
         states: Any = memory.states[where, behind]
-        states = states.masked_fill(begins_late[:, None], 0.0)
+        begins = ended
+        if (inactive := self._find_inactive(step)) is not None:
+            begins_late = members.to_begin & ~inactive
+            states = states.masked_fill(begins_late[:, None], 0.0)
+            members.to_begin = torch.where(ended, inactive, members.to_begin & inactive)
+            members.inactive = inactive
+            begins = ended | begins_late
         memory.final_states[where, now] = states
         for key, finals in memory.final_observations.items():
             finals[where, now] = final[key]
-        is_last = behind == memory.layout.rollout
-        if is_last:  # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them
-            self._fresh_observations = seen
-            members.is_fresh = ended
+        if behind == memory.layout.rollout:
+            # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
+            self._fresh_observations, members.is_fresh = seen, ended
+            memory.states[where, behind] = states
         else:
-            memory.starts_episode[where, behind] = begins_late | ended
-            states = states.masked_fill(ended[:, None], 0.0)
-        memory.states[where, behind] = states
+            final = seen
+            memory.starts_episode[where, behind] = begins
+            memory.states[where, behind] = states.masked_fill(ended[:, None], 0.0)
         for key, array in memory.observations.items():
-            array[where, behind] = final[key] if is_last else seen[key]
+            array[where, behind] = final[key]
 
-        members.to_begin = torch.where(ended, inactive, members.to_begin & inactive)
-        members.returns = members.returns.masked_fill(ended, 0.0)
-        # The step that shows a member the first observation of its episode is none of it.
-        members.lengths = torch.where(ended, -(inactive.to(members.lengths.dtype)), members.lengths)
-        members.spoiled = torch.stack([*bad.values()]).any(0) if bad else torch.zeros_like(ended)
-        members.inactive = inactive
+    def _find_inactive(self, step: TensorStep) -> Tensor | None:
+        """Return who has no part in the next step; None: nobody, as in all others so far."""
+        inactive = step.inactive()
+        self._has_absent |= inactive is not None
+        if inactive is None and self._has_absent:
+            return torch.zeros_like(step.terminated)
+        return inactive
 
-    def _finals(self, step: TensorStep, ended: Tensor, seen: Tensors, are_seen_bad: Tensors) -> tuple[Tensors, Tensors]:
-        """Return what ended episodes led to, of others what members see next; and whose numbers are not good, by key.
+    def _read_observations(self, step: TensorStep, ended: Tensor) -> tuple[Tensors, Tensors, Tensor, Tensor]:
+        """Return what members see next, what ended episodes led to instead, and whose numbers are not finite in either.
 
-        Where a vector shows the next episode instead and does not tell, it is the observation before, which the slot
-        has.
+        Where a vector shows the next episode and does not tell what an episode led to, it is the observation before,
+        which the slot has.
         """
+        seen, are_seen_bad = self._mended_tensors(self._envs[0].as_tensors(step.observations), ended)
         if not step.shows_next:
-            return seen, are_seen_bad
-        memory, where, now = self._trajectories, self._where, self.step_index
+            return seen, seen, are_seen_bad, are_seen_bad
         told, is_told = step.final_observations()
-        before: Tensors = {key: array[where, now] for key, array in memory.observations.items()}  # type: ignore[misc]
+        memory, where, now = self._trajectories, self._where, self.step_index
         if told is None:
-            final, are_bad = before, {key: torch.zeros_like(ended) for key in are_seen_bad}
+            before: dict[str, Any] = {key: array[where, now] for key, array in memory.observations.items()}
+            final, are_bad = before, torch.zeros_like(ended)
         else:
-            final, are_bad = self._mended_tensors(self._envs[0].as_tensors(told))
+            final, are_bad = self._mended_tensors(self._envs[0].as_tensors(told), ended)
             if is_told is not None:
-                final = {key: _where(is_told, values, before[key]) for key, values in final.items()}
-        return (
-            {key: _where(ended, values, seen[key]) for key, values in final.items()},
-            {key: torch.where(ended, is_bad, are_seen_bad[key]) for key, is_bad in are_bad.items()},
-        )
+                final = {k: _where(is_told, final[k], v[where, now]) for k, v in memory.observations.items()}  # type: ignore[call-overload]
+        final = {key: _where(ended, values, seen[key]) for key, values in final.items()}
+        return seen, final, torch.where(ended, are_bad, are_seen_bad), are_seen_bad
 
-    def _mended_tensors(self, observations: Tensors) -> tuple[Tensors, Tensors]:
-        """Return observations with numbers in the place of what no network can take, and whose these are by key."""
-        mended, are_bad = dict(observations), {}
-        for key in self._figures.keys:
+    def _mended_tensors(self, observations: Tensors, ended: Tensor) -> tuple[Tensors, Tensor]:
+        """Return observations with numbers in the place of what no network can take, and whose are not finite."""
+        mended, are_bad = dict(observations), None
+        for key, bounds in self._ranges.items():
+            mended[key] = observations[key].clamp(*bounds)
+            self._is_out_of_range[key] |= (mended[key] != observations[key]).any()
+        for key in self._float_keys:
             values = observations[key]
-            if key in self._ranges:
-                first, last = self._ranges[key]
-                mended[key] = values.clamp(first, last)
-                is_good = mended[key] == values
-            else:
-                is_good = torch.isfinite(values)
-                mended[key] = torch.where(is_good, values, 0)
-            are_bad[key] = ~is_good.reshape(len(values), -1).all(1)
-        return mended, are_bad
+            is_good = torch.isfinite(values)
+            mended[key] = torch.where(is_good, values, 0)
+            is_bad = ~is_good.reshape(len(values), -1).all(1)
+            are_bad = is_bad if are_bad is None else are_bad | is_bad
+        return mended, torch.zeros_like(ended) if are_bad is None else are_bad
 
     def _tell(self) -> None:
         """Note the episodes that ended in the rollout, and report what was not finite; this waits for the device."""
-        for row, key, where in self._figures.bad():
-            if key in self._ranges:
-                self._envs[0].refuse(f"step() returned observation {key!r} out of its space in {where}")
-            what = f"numbers of observation {key!r} that are not finite" if key else "a reward that is not finite"
-            self._bad_numbers.report(self._first_env, row, what, where)
-        for row, episode_return, length, info in self._figures.episodes():
+        episodes = self._figures.read(self._trajectories, self._where, self._members.inactive)
+        for row, episode_return, length, info in episodes:
             self._tell_of_episode(0, row, info, episode_return, length)
-        self._figures.begin()
+        for row, step in zip(*np.nonzero(self._figures.spoiled), strict=True):
+            what = "a reward or observation that is not finite"
+            self._bad_numbers.report(self._first_env, int(row), what, f"step {step} of a rollout")
+        for key, is_out_of_range in self._is_out_of_range.items():
+            if is_out_of_range:
+                self._envs[0].refuse(f"step() returned observation {key!r} out of its space")
 
     def course(self) -> dict[str, Any]:
         """Return where the group is, without its environments and trajectories, as data for `follow`."""
         members = {each.name: getattr(self._members, each.name).cpu().numpy() for each in fields(self._members)}
-        fresh, to_begin, spoiled = (np.flatnonzero(members.pop(name)) for name in ("is_fresh", "to_begin", "spoiled"))
+        fresh = np.flatnonzero(members["is_fresh"])
         observations = {key: values.cpu().numpy()[fresh] for key, values in self._fresh_observations.items()}
         return super().course() | {
-            **members,
             "fresh": [(fresh, observations)] if len(fresh) else [],
-            "to_begin": to_begin.tolist(),
-            "spoiled_rows": spoiled.tolist(),
+            "inactive": members["inactive"].copy(),
+            "to_begin": np.flatnonzero(members["to_begin"]).tolist(),
+            "spoiled_rows": np.flatnonzero(members["spoiled"]).tolist(),
             "figures": self._figures.course(),
         }
 
@@ -236,12 +232,14 @@ class TensorGroup(VectorGroup):
         rows, fresh = np.arange(self._num_agents), course["fresh"]
         to_begin, spoiled = (np.isin(rows, course[name]) for name in ("to_begin", "spoiled_rows"))
         is_fresh = np.isin(rows, fresh[0][0]) if fresh else np.zeros_like(spoiled)
-        self._members = self._place(self._returns, self._lengths, self._inactive, to_begin, spoiled, is_fresh)
+        self._members = self._place(self._inactive, to_begin, spoiled, is_fresh)
+        self._has_absent = True
         self._fresh_observations = {}
         for key, values in (fresh[0][1] if fresh else {}).items():
             whole = np.zeros((self._num_agents, *values.shape[1:]), values.dtype)
             whole[is_fresh] = values
             self._fresh_observations[key] = as_tensor(whole, self._device)
+        self._figures = RolloutFigures(self._returns, self._lengths)
         self._figures.follow(course["figures"])
 
     def _place(self, *arrays: npt.NDArray[Any]) -> _Members:
