@@ -111,15 +111,15 @@ class Watched:
     Attributes:
         ends_s: when each was trained on.
         waits: places in the program that waited for the device, and how often in a measured dataset.
-        kineto: seconds of the device for one training step, by Kineto and by events.
+        kineto: seconds of the device for one dataset: by Kineto, of that with a kernel at work, and by events.
     """
 
-    def __init__(self, *, trains: bool, num_datasets: int) -> None:
+    def __init__(self, *, trains: bool, shows_profile: bool = False) -> None:
         self._trains = trains
-        self._num_datasets = num_datasets
+        self._shows_profile = shows_profile
         self.ends_s: list[float] = []
         self.waits: Counter[str] = Counter()
-        self.kineto: tuple[float, float] | None = None
+        self.kineto: tuple[float, float, float] | None = None
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -141,10 +141,12 @@ class Watched:
             self.ends_s.append(time.perf_counter())
 
         def compare_times(learner: Learner, *arguments: Any) -> None:
-            if DEVICE.type == "cpu" or len(self.ends_s) != WARM_UP:
+            if len(self.ends_s) == 1 and self._shows_profile:
+                _show_profile(lambda: train_epochs(learner, *arguments))
+            elif DEVICE.type == "cuda" and len(self.ends_s) == WARM_UP:
+                self.kineto = _device_seconds(learner, lambda: train_epochs(learner, *arguments))
+            else:
                 train_epochs(learner, *arguments)
-                return
-            self.kineto = _device_seconds(learner, lambda: train_epochs(learner, *arguments))
 
         def strict(method: Callable[..., None]) -> Callable[..., None]:
             def checked(owner: Any, *arguments: Any) -> None:
@@ -194,8 +196,16 @@ def _debug_mode(mode: str | None) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(former)
 
 
-def _device_seconds(learner: Learner, work: Callable[[], None]) -> tuple[float, float]:
-    """Return how long the device took for something, by Kineto (first kernel to last) and by our events."""
+def _show_profile(work: Callable[[], None]) -> None:
+    """Print what the host and the device do in training on one dataset."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if DEVICE.type == "cuda" else [])]) as profile:
+        work()
+    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=30, max_name_column_width=40))
+
+
+def _device_seconds(learner: Learner, work: Callable[[], None]) -> tuple[float, float, float]:
+    """Return how long the device took: by Kineto, first kernel to last; of that in kernels; and by our events."""
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         with learner.timing.add_time("compared", device=True):
@@ -204,13 +214,14 @@ def _device_seconds(learner: Learner, work: Callable[[], None]) -> tuple[float, 
     poll()
     kernels = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     by_kineto_us = max(event.time_range.end for event in kernels) - min(event.time_range.start for event in kernels)
+    in_kernels_us = sum(event.time_range.elapsed_us() for event in kernels)
     nodes = [learner.timing.snapshot()]
     while nodes:
         node = nodes.pop()
         if "compared" in node.children:
             device = node.children["compared"].device
             assert device is not None
-            return by_kineto_us / 1e6, device.total_ns / 1e9
+            return by_kineto_us / 1e6, in_kernels_us / 1e6, device.total_ns / 1e9
         nodes += node.children.values()
     raise AssertionError("no such block")
 
@@ -250,14 +261,14 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def measure(name: str, num_datasets: int) -> None:
+def measure(name: str, num_datasets: int, *, shows_profile: bool) -> None:
     """Measure one simulator and print it."""
     frames = NUM_MEMBERS * int(ISAACGYM_DEFAULTS["rollout"])
     begin_s = time.perf_counter()
     alone = measure_alone(make_simulator(name), 50)
     print(f"{name}: alone {alone:,.0f} frames/s ({time.perf_counter() - begin_s:.0f} s with compiling)", flush=True)
     for what in ("sampling", "training"):
-        watched = Watched(trains=what == "training", num_datasets=num_datasets)
+        watched = Watched(trains=what == "training", shows_profile=shows_profile)
         with tempfile.TemporaryDirectory() as folder:
             run(name, folder, num_datasets, watched)
         rate = watched.rate(frames)
@@ -265,8 +276,9 @@ def measure(name: str, num_datasets: int) -> None:
     num_waits = sum(watched.waits.values()) / len(watched.ends_s)
     print(f"{name}: {num_waits:.1f} host waits a dataset: {dict(watched.waits.most_common(14))}")
     if watched.kineto:
-        by_kineto, by_events = watched.kineto
-        told = f"by Kineto {by_kineto * 1e3:.2f} ms, by events {by_events * 1e3:.2f} ms"
+        by_kineto, in_kernels, by_events = watched.kineto
+        told = f"by Kineto {by_kineto * 1e3:.2f} ms ({in_kernels / by_kineto:.0%} of it in kernels), by events "
+        told += f"{by_events * 1e3:.2f} ms"
         print(f"{name}: the device took for training {told}: {by_events / by_kineto - 1:+.1%}", flush=True)
 
 
@@ -277,6 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--simulators", nargs="+", default=["drift"])
     parser.add_argument("--members", type=int, default=NUM_MEMBERS)
     parser.add_argument("--datasets", type=int, default=30)
+    parser.add_argument("--profile", action="store_true", help="also print operators of one dataset's training")
     parser.add_argument("--checkpoint", type=int, default=0)
     options = parser.parse_args(argv)
     NUM_MEMBERS = options.members
@@ -288,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0
     for name in options.simulators:
         try:
-            measure(name, options.datasets)
+            measure(name, options.datasets, shows_profile=options.profile)
         except Exception:  # noqa: PERF203 (others are measured all the same)
             traceback.print_exc()
             status = 1

