@@ -56,7 +56,7 @@ ALLOWED_IN_A_ROW = {
 }
 # Packages have rooms: folders, and modules that folders need, in rows. What is in none may import all of them.
 ROOMS = {
-    "analysis": (("work_split",), ("accounts",), ("facts",), ("findings",), ("core_shares",), ("rules",)),
+    "analysis": (("work_split",), ("accounts",), ("facts",), ("device_use", "findings"), ("core_shares",), ("rules",)),
     "cli": (("common",), ("report",), ("capture", "playing", "training")),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker",)),

@@ -34,7 +34,7 @@ from sample_profiler.envs.vectors.host_arrays import (
 from sample_profiler.envs.vectors.vector_step import VectorStep, find_inactive
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import get_timing
-from sample_profiler.vocabulary import HAND_OVER, SIMULATE
+from sample_profiler.vocabulary import SIMULATE
 
 if TYPE_CHECKING:
     import torch
@@ -167,7 +167,7 @@ class VectorAgents:
         from sample_profiler.envs.vectors.tensor_step import TensorStep, as_flags, as_tensor, like_foreign
 
         timing = get_timing()
-        with timing.add_time(HAND_OVER, device=True):
+        with timing.add_time("hand_over", device=True):
             handed_over = like_foreign(self._from_tensor(actions), self._tensor is not None)
         with timing.add_time(SIMULATE, device=True):
             self._result = result = self._env.step(handed_over)

@@ -23,7 +23,7 @@ from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD
+from sample_profiler.vocabulary import CALCULATE_LOSSES, FOR_DEVICE, FORWARD_HEAD, WAIT
 
 __all__ = ["Trainer", "TrainerOptions"]
 
@@ -191,7 +191,8 @@ class Trainer:
             return 0.0
         asked = [*self._outcomes, torch.zeros_like(self._last_grad_norm) if value is None else value]
         self._outcomes = []
-        *outcomes, number = torch.stack([each.double() for each in asked]).tolist()
+        with contextlib.nullcontext() if self._looks_at_once else self.timing.add_time(WAIT + FOR_DEVICE):
+            *outcomes, number = torch.stack([each.double() for each in asked]).tolist()
         for is_finite in outcomes:
             if is_finite:
                 self._num_rejected, self._is_suspect = 0, False

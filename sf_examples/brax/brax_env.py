@@ -15,6 +15,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from sample_profiler.errors import EnvError
+from sample_profiler.profiling import get_timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ class _Simulation(NamedTuple):
     reset: Callable[[Any], _Members]
     step: Callable[[_Members, Any], tuple[_Members, tuple[Any, ...]]]
     as_array: Callable[[Any], Any]
+    compile: Callable[[], None]
     num_observations: int
     num_actions: int
 
@@ -102,6 +104,8 @@ class BraxVector:
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode everywhere."""
         seed = np.random.randint(2**31) if seed is None else seed
+        with get_timing().add_time("compile_simulator"):
+            self._simulation.compile()
         self._members = self._simulation.reset(np.uint32(seed % 2**32))
         return self._members.state.obs, {}
 
@@ -139,7 +143,7 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
         except ImportError as error:
             raise EnvError(f"Brax cannot be imported ({error}): install sample-profiler[brax]") from error
         env = envs.get_environment(name, backend=backend)
-        is_on_cpu = jax.default_backend() == "cpu"
+        is_on_cpu, there = jax.default_backend() == "cpu", jax.devices()[0]
     if is_on_cpu:
         logger.info("JAX finds no GPU: %d environments of %s are simulated on the processors", num_members, name)
 
@@ -176,7 +180,18 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
         return actions if isinstance(actions, np.ndarray) else jax.dlpack.from_dlpack(actions)
 
     (num_observations,) = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs.shape
-    return _Simulation(jax.jit(reset), jax.jit(step), as_array, num_observations, env.action_size)
+    compiled_reset, compiled_step = jax.jit(reset), jax.jit(step)
+
+    @functools.cache
+    def compile_all() -> None:
+        actions = np.zeros((num_members, env.action_size), np.float32)
+        # On a device they will come from there, which to JAX is something else.
+        members, _ = compiled_step(
+            compiled_reset(np.uint32(0)), actions if is_on_cpu else jax.device_put(actions, there)
+        )
+        jax.block_until_ready(members.steps)
+
+    return _Simulation(compiled_reset, compiled_step, as_array, compile_all, num_observations, env.action_size)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from sample_profiler.envs.vectors.tensor_step import TensorStep, as_tensor
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.device_arrays import as_index
 from sample_profiler.storage.trajectories import address_of
-from sample_profiler.vocabulary import READ_FIGURES, WRITE
+from sample_profiler.vocabulary import FOR_DEVICE, WAIT
 
 __all__ = ["TensorGroup"]
 
@@ -111,12 +111,12 @@ class TensorGroup(VectorGroup):
         actions: Any = self._trajectories.actions[self._where, self.step_index]
         step = self._envs[0].step_tensors(actions)
         self._count_step(0, perf_counter_ns() - begin_ns)
-        with self._timing.add_time(WRITE, device=True):
+        with self._timing.add_time("write", device=True):
             self._write(step)
         self.step_index += 1
         self._note_step_time(perf_counter_ns() - begin_ns)
         if self.step_index == self._trajectories.layout.rollout:
-            with self._timing.add_time(READ_FIGURES):
+            with self._timing.add_time(WAIT + FOR_DEVICE if self.is_on_device else "read_figures"):
                 self._tell()
 
     @torch.no_grad()

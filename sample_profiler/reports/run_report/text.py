@@ -10,7 +10,7 @@ from sample_profiler.config import show_value
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import format_tree, printable_text
 from sample_profiler.reports.run_report.report import RunReport, describe_run
-from sample_profiler.reports.sections.accounts import format_accounts, format_splits
+from sample_profiler.reports.sections.accounts import format_accounts, format_device, format_splits
 from sample_profiler.reports.sections.history import describe_figure
 from sample_profiler.reports.sections.tables import format_seconds, format_table, format_value
 from sample_profiler.reports.sections.verdict import format_verdict
@@ -27,6 +27,7 @@ def format_text(report: RunReport) -> str:
         f"Verdict on {report.name}: {format_verdict(report.verdict)}",
         describe_run(report),
         format_accounts(report.accounts),
+        format_device(report.device_use),
         _section("What work was", format_splits(report.accounts)),
         _section("Over time", _history(report.history)),
         _section("Workers side by side", _workers(report.workers)),
