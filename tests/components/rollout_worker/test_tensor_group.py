@@ -102,7 +102,7 @@ def test_the_memory_is_the_same_as_on_the_host(speaks, mode, tells_final, bad_at
 
 
 def test_what_episodes_led_to_that_were_cut_off_is_kept():
-    driver = TensorDriver(CountingVector((9, 2), AutoresetMode.SAME_STEP))
+    driver = TensorDriver(CountingVector((9, 2), AutoresetMode.SAME_STEP, "torch"))
     driver.group.begin_rollout(np.array([0, 1], np.int32))
     driver.step(), driver.step()
     memory = driver.memory
@@ -145,7 +145,12 @@ def test_nobody_waits_in_a_hundred_steps(monkeypatch, mode, slots):
 
 def test_who_waits_is_seen():
     tensor = torch.ones(3)
-    for wait in (lambda: float(tensor[0]), lambda: tensor[tensor > 0], lambda: tensor.nonzero(), tensor.tolist):
+    for wait in (
+        lambda: float(tensor[0]),
+        lambda: tensor[tensor > 0],
+        lambda: tensor.nonzero(),
+        lambda: tensor.tolist(),
+    ):
         with pytest.raises(AssertionError), nobody_waits():
             wait()
 
@@ -293,6 +298,7 @@ def test_infos_may_be_lists():
 
 
 @pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 @pytest.mark.parametrize("mode", MODES)
 def test_on_a_device_it_is_the_same_and_nobody_waits(monkeypatch, mode):
