@@ -18,6 +18,7 @@ READING = ("analysis", "reports")
 ALSO_WORDS = {
     "batcher",
     "components",
+    "device",
     "forward",
     "fps",
     "frames",

@@ -70,10 +70,20 @@ def test_the_checkpoint_is_the_same_to_the_last_bit(make_vector_run, monkeypatch
 
 
 @pytest.mark.parametrize("flags", [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=8")], ids=["MLP", "RNN"])
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
-def test_it_is_the_same_where_trajectories_live_with_the_vector(make_vector_run, monkeypatch, mode, flags):
-    """Episodes that were cut off are evaluated there by the Learner, with weights that are those of inference here."""
-    options = {"lengths": (2, 3, 5, 11, 999), "mode": mode, "bad_at": (9, 40)}
+@pytest.mark.parametrize(
+    ("mode", "lengths", "bootstrap"),
+    [
+        (AutoresetMode.SAME_STEP, (2, 3, 5, 11, 999), False),
+        (AutoresetMode.NEXT_STEP, (2, 3, 5, 11, 999), False),
+        (AutoresetMode.SAME_STEP, (2, 8, 5, 16, 999), True),  # cut off at the end of a trajectory
+    ],
+)
+def test_it_is_the_same_where_trajectories_live_with_the_vector(
+    make_vector_run, monkeypatch, mode, lengths, bootstrap, flags
+):
+    """To the last bit where inference is not asked for values that the Learner computes there."""
+    options = {"lengths": lengths, "mode": mode, "bad_at": (9, 40)}
+    flags = (*flags, f"--value_bootstrap={bootstrap}")
     with monkeypatch.context() as patch:
         patch.setattr(AgentsEnv, "offers_arrays", False)
         expected, episodes = train(make_vector_run("lists", CountingVector(**options), *flags))
@@ -83,6 +93,22 @@ def test_it_is_the_same_where_trajectories_live_with_the_vector(make_vector_run,
         found, found_episodes = train(run)
         assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
         assert found_episodes == episodes
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_what_the_learner_makes_of_final_observations_is_what_inference_does(make_vector_run, mode):
+    """Up to rounding: inference has loops of its own through small networks."""
+    seen = []
+    for wiring, speaks in (("--serial_mode=False", "numpy"), ("--serial_mode=True", "torch")):
+        vector = CountingVector((2, 3, 5, 11, 999), mode, speaks)
+        run = make_vector_run(speaks, vector, "--use_rnn=True", "--recurrence=8", wiring)
+        learner, returns = run.components[0], []
+        make_targets = learner._make_targets
+        learner._make_targets = lambda *given, r=returns, make=make_targets: r.append(make(*given)) or r[-1]
+        run.train(2)
+        seen.append(returns[0])
+    assert (seen[0].valid == seen[1].valid).all()
+    torch.testing.assert_close(seen[1].returns, seen[0].returns, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("wiring", ["--serial_mode=False", "--serial_mode=True"])
