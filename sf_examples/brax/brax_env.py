@@ -186,9 +186,10 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
     def compile_all() -> None:
         actions = np.zeros((num_members, env.action_size), np.float32)
         # On a device they will come from there, which to JAX is something else.
-        members, _ = compiled_step(
-            compiled_reset(np.uint32(0)), actions if is_on_cpu else jax.device_put(actions, there)
-        )
+        placed = actions if is_on_cpu else jax.device_put(actions, there)
+        members = compiled_reset(np.uint32(0))
+        for _ in range(2):  # what a step returns may be something else to it than what a reset does
+            members, _ = compiled_step(members, placed)
         jax.block_until_ready(members.steps)
 
     return _Simulation(compiled_reset, compiled_step, as_array, compile_all, num_observations, env.action_size)
