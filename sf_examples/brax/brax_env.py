@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sample_profiler.envs import EnvPlacement
 
-__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env"]
+__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env", "refuse_pictures"]
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +122,9 @@ def make_brax_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None,
     """Make a vector of one of :data:`BRAX_ENVS`.
 
     Raises:
-        EnvError: Brax is not installed.
+        EnvError: Brax is not installed; or pictures are wanted, of which there are none.
     """
+    refuse_pictures(render_mode)
     return BraxVector(
         full_env_name,
         cfg.env_agents,
@@ -131,6 +132,18 @@ def make_brax_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None,
         clamp_actions=cfg.clamp_actions,
         clamp_rew_obs=cfg.clamp_rew_obs,
     )
+
+
+def refuse_pictures(render_mode: str | None) -> None:
+    """Say that there are none.
+
+    Raises:
+        EnvError: They are wanted.
+    """
+    if render_mode is not None:
+        raise EnvError(
+            "the simulators of Brax and MJX show no pictures here: play with --no_render, and no --save_video"
+        )
 
 
 @functools.cache

@@ -28,6 +28,11 @@ def test_without_brax_it_is_said_what_to_install(monkeypatch):
         make_brax_env("ant", cfg, None)
 
 
+def test_pictures_are_refused_before_anything_is_made():
+    with pytest.raises(EnvError, match="show no pictures here: play with --no_render"):
+        make_brax_env("ant", SimpleNamespace(), None, render_mode="rgb_array")
+
+
 @pytest.fixture(scope="module")
 def _short_episodes():
     pytest.importorskip("brax")
