@@ -152,7 +152,7 @@ class StepsVectors:
         """
         from sample_profiler.envs.vectors.tensor_step import TensorStep  # whoever calls this has it
 
-        step = self._step_env(actions, "step_tensors")
+        step: TensorStep = self._step_env(actions, "step_tensors")
         self._returned = {"step": self._env.result_as_lists}
         if not self._is_step_checked or not isinstance(step, TensorStep) or not step.is_of(self.num_agents):
             self._check("step", self._name)

@@ -191,7 +191,10 @@ class Trainer:
             return 0.0
         asked = [*self._outcomes, torch.zeros_like(self._last_grad_norm) if value is None else value]
         self._outcomes = []
-        with contextlib.nullcontext() if self._looks_at_once else self.timing.add_time(WAIT + FOR_DEVICE):
+        waits: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if not self._looks_at_once:
+            waits = self.timing.add_time(WAIT + FOR_DEVICE)
+        with waits:
             *outcomes, number = torch.stack([each.double() for each in asked]).tolist()
         for is_finite in outcomes:
             if is_finite:

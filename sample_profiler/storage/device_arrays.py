@@ -40,7 +40,7 @@ class DeviceArrays:
         there = {name: spec for name, spec in specs.items() if name not in on_host}
         self.device = device
         self._block = torch.zeros(num_bytes_of(there.values()), dtype=torch.uint8, device=device)
-        self._arrays: dict[str, Any] = {name: np.zeros(*specs[name]) for name in on_host}
+        self._arrays: dict[str, Any] = {name: np.zeros(specs[name][0], specs[name][1]) for name in on_host}
         self._on_host = [self._arrays[name] for name in sorted(on_host)]
         offset = 0
         for name, (shape, dtype) in there.items():

@@ -59,7 +59,7 @@ class PolicyWeights:
         shared = self._copy(copy, num_bytes)
         device = _device_of(state)
         # What is on a device is put together there, and comes here in one piece.
-        whole = shared if device.type == "cpu" else shared.new_empty(num_bytes, device=device)
+        whole = shared if device.type == "cpu" else shared.new_empty((num_bytes,), device=device)
         for tensor, view in zip(state.values(), _views(whole, state), strict=True):
             view.copy_(tensor.detach())
         if whole is not shared:

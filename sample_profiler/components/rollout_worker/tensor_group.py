@@ -62,8 +62,9 @@ class TensorGroup(VectorGroup):
         self.is_on_device = device.type != "cpu"
         self._members = self._place(*[self._inactive] * 4)
         self._has_absent = False  # there have been members without a part in a step
+        ranges = self._envs[0].ranges
         self._ranges = {
-            key: tuple(as_tensor(bound, device) for bound in bounds) for key, bounds in self._envs[0].ranges.items()
+            key: (as_tensor(first, device), as_tensor(last, device)) for key, (first, last) in ranges.items()
         }
         self._is_out_of_range = {key: torch.zeros((), dtype=torch.bool, device=device) for key in self._ranges}
         self._figures = RolloutFigures(self._returns, self._lengths)
@@ -89,13 +90,14 @@ class TensorGroup(VectorGroup):
     @checks_contract_on_error
     def begin_rollout(self, slots: npt.NDArray[np.int32]) -> None:
         """Continue in new slots, as the base does."""
-        memory, last = self._trajectories, self._trajectories.layout.rollout
+        memory: Any = self._trajectories
+        last = memory.layout.rollout
         old, new = self._where, self._address(slots)
         is_fresh = self._members.is_fresh
         for key, array in memory.observations.items():
-            behind: Any = array[old, last]
+            behind = array[old, last]
             array[new, 0] = _where(is_fresh, self._fresh_observations.get(key, behind), behind)
-        states: Any = memory.states[old, last]
+        states = memory.states[old, last]
         memory.states[new, 0] = states.masked_fill(is_fresh[:, None], 0.0)
         memory.starts_episode[new, 0] = False
         is_fresh.zero_()
@@ -122,7 +124,8 @@ class TensorGroup(VectorGroup):
     @torch.no_grad()
     def _write(self, step: TensorStep) -> None:
         """Write what followed a step: before the next episodes begin, and where they have begun."""
-        memory, members, now, where = self._trajectories, self._members, self.step_index, self._where
+        memory: Any = self._trajectories
+        members, now, where = self._members, self.step_index, self._where
         behind, ended = now + 1, step.terminated | step.truncated
         seen, final, are_bad, are_seen_bad = self._read_observations(step, ended)
         is_finite = torch.isfinite(step.rewards)
@@ -135,7 +138,7 @@ class TensorGroup(VectorGroup):
         members.spoiled = are_bad | (are_seen_bad & ended)
         self._figures.note(step)
 
-        states: Any = memory.states[where, behind]
+        states = memory.states[where, behind]
         begins = ended
         if (inactive := self._find_inactive(step)) is not None:
             begins_late = members.to_begin & ~inactive
@@ -175,22 +178,23 @@ class TensorGroup(VectorGroup):
         if not step.shows_next:
             return seen, seen, are_seen_bad, are_seen_bad
         told, is_told = step.final_observations()
-        memory, where, now = self._trajectories, self._where, self.step_index
+        where, now = self._where, self.step_index
+        slot: dict[str, Any] = self._trajectories.observations
         if told is None:
-            before: dict[str, Any] = {key: array[where, now] for key, array in memory.observations.items()}
-            final, are_bad = before, torch.zeros_like(ended)
+            final, are_bad = {key: array[where, now] for key, array in slot.items()}, torch.zeros_like(ended)
         else:
             final, are_bad = self._mended_tensors(self._envs[0].as_tensors(told), ended)
             if is_told is not None:
-                final = {k: _where(is_told, final[k], v[where, now]) for k, v in memory.observations.items()}  # type: ignore[call-overload]
+                final = {key: _where(is_told, final[key], array[where, now]) for key, array in slot.items()}
         final = {key: _where(ended, values, seen[key]) for key, values in final.items()}
         return seen, final, torch.where(ended, are_bad, are_seen_bad), are_seen_bad
 
     def _mended_tensors(self, observations: Tensors, ended: Tensor) -> tuple[Tensors, Tensor]:
         """Return observations with numbers in the place of what no network can take, and whose are not finite."""
-        mended, are_bad = dict(observations), None
-        for key, bounds in self._ranges.items():
-            mended[key] = observations[key].clamp(*bounds)
+        mended = dict(observations)
+        are_bad: Tensor | None = None
+        for key, (first, last) in self._ranges.items():
+            mended[key] = observations[key].clamp(first, last)
             self._is_out_of_range[key] |= (mended[key] != observations[key]).any()
         for key in self._float_keys:
             values = observations[key]

@@ -34,9 +34,9 @@ def as_tensor(values: Any, device: torch.device | None = None) -> Tensor:
         else:
             array = np.asarray(values)
             values = torch.from_numpy(array if array.flags.writeable else array.copy())
-    values = values.detach()
+    tensor: Tensor = values.detach()
     # Only what comes to the host is waited for: its memory is read at once.
-    return values if device is None else values.to(device, non_blocking=device.type != "cpu")
+    return tensor if device is None else tensor.to(device, non_blocking=device.type != "cpu")
 
 
 def as_flags(values: Tensor) -> Tensor:
@@ -129,8 +129,9 @@ def _spread(finals: list[Any], members: Tensor, num_members: int) -> Any:
 
 def _find_inactive(infos: Any, device: torch.device) -> Tensor | None:
     if not isinstance(infos, Mapping):
-        inactive = [not info.get(IS_ACTIVE_KEY, True) for info in infos] if any(infos) else None
-        return None if inactive is None else as_tensor(inactive, device)
+        if not any(infos):
+            return None
+        return as_tensor([not info.get(IS_ACTIVE_KEY, True) for info in infos], device)
     if IS_ACTIVE_KEY not in infos:
         return None
     inactive = ~as_tensor(infos[IS_ACTIVE_KEY], device).bool()
