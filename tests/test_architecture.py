@@ -62,7 +62,7 @@ ROOMS = {
         ("work_split",),
         ("accounts",),
         ("facts",),
-        ("findings",),
+        ("device_use", "findings"),
         ("core_shares",),
         ("learning", "rules", "trends"),
     ),
@@ -73,7 +73,7 @@ ROOMS = {
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("gpu_memory",), ("inference_worker",), ("rollout_worker", "training")),
     "config": (("limits",), ("conditions",), ("parts",)),
-    "envs": (("images",),),
+    "envs": (("images", "vectors"),),
     "model": (
         *(("kernels",), ("distributions", "normalization"), ("policy_network",)),
         *(("policy",), ("exported",)),

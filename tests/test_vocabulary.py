@@ -13,11 +13,12 @@ from sample_profiler import vocabulary
 
 ROOT = Path(sample_profiler.__file__).parent
 NAMES = {name: value for name, value in vars(vocabulary).items() if name.isupper()}
-RECORDING = ("collector", "components", "ppo", "run", "runtime")
+RECORDING = ("collector", "components", "envs", "ppo", "run", "runtime")
 READING = ("analysis", "reports")
 ALSO_WORDS = {
     "batcher",
     "components",
+    "device",
     "forward",
     "fps",
     "frames",

@@ -54,7 +54,7 @@ class ComponentLoad:
         asleep, queued: shares of the wall in which it worked and its main thread could not have gone on, or could have
             and had no processor; None: not known.
         device: shares of the wall for which an accelerator worked on what a block gave it, by path of the block; empty
-            where that was not measured. Its mean over all passes counts, also where the wall is a window's.
+            where that was not measured. Its mean over the passes that it has done counts for all.
     """
 
     name: str

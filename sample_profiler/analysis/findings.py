@@ -32,6 +32,8 @@ Cause = Literal[
     "start-up",
     "observers",
     "serial",
+    "simulator",
+    "launches",
     "quota",
     "one core",
     "rare slow steps",

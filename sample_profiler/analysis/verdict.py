@@ -17,6 +17,7 @@ from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
 from sample_profiler.analysis.rules import (
     confined,
+    device,
     observers,
     processors,
     ranks,
@@ -80,6 +81,9 @@ _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.start_up,
     extent.not_enough_data,
     observers.serial_observers,
+    device.launches,
+    device.simulator,
+    device.training_on_device,
     extent.serial,
     confined.quota,
     confined.one_core,

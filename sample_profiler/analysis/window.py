@@ -42,7 +42,8 @@ COUNTERS = frozenset(
 def window(later: Session, earlier: Session) -> Session:
     """Return what `later` has and `earlier` did not have yet; both stay as they are.
 
-    Of each block, count and total are differences; extremes and histograms remain those of `later`. Gauges that count
+    Of each block, count and total are differences, those on a device too if it has done any of its passes since;
+    extremes and histograms remain those of `later`. Gauges that count
     up are written now and then, blocks at once: so these gauges' rates between the two times when they were written
     count, for as long as the window is. One that was not written before and in between is left out. The mean batch of
     inference is that of the batches in between; runs that did not record their numbers have that since the start. A
@@ -112,4 +113,7 @@ def _subtract(node: TreeNode, earlier: TreeNode | None) -> None:
             continue
         mine.statistics.total_ns = max(0, mine.statistics.total_ns - theirs.statistics.total_ns)
         mine.statistics.count = max(0, mine.statistics.count - theirs.statistics.count)
+        if mine.device is not None and theirs.device is not None and mine.device.count > theirs.device.count:
+            mine.device.count -= theirs.device.count
+            mine.device.total_ns = max(0, mine.device.total_ns - theirs.device.total_ns)
         stack.extend((child, theirs.children.get(key)) for key, child in mine.children.items())

@@ -38,7 +38,7 @@ def copy_trajectories(
         "observations": {
             key: values.view(len(slots), num_steps, *values.shape[1:]) for key, values in observations.items()
         },
-        "states": torch.from_numpy(trajectories.states[np.asarray(slots), :num_steps]),
+        "states": dataset.all_states(),
         "actions": dataset.actions,
         "action_parameters": dataset.action_parameters,
         "log_probabilities": dataset.log_probabilities,

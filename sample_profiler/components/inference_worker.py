@@ -26,6 +26,7 @@ from sample_profiler.profiling.record.flows import REQUEST, STEP, WEIGHTS, flow_
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
 from sample_profiler.runtime.messages.channels import Channel
+from sample_profiler.storage.device_arrays import as_index, move
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.sampling_plan import SamplingPlan
 from sample_profiler.storage.trajectories import Trajectories, address_of
@@ -51,8 +52,8 @@ _MOST_COMBINATIONS = 1024
 """Combinations of groups that are kept."""
 
 Indices = npt.NDArray[np.integer[Any]]
-Slots = Indices | slice
-Steps = Indices | int
+Slots = Indices | slice | torch.Tensor
+Steps = Indices | int | torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,12 @@ class InferenceWorker:
             num_rows = len(rows)
             actions, log_probabilities = model.action_distribution(parameters[:num_rows]).draw(self._generator)
         with timing.add_time(PREPARE_OUTPUTS):
-            with timing.add_time(TO_CPU):
-                outputs = [t.cpu().numpy() for t in (actions, log_probabilities, parameters, values, new_states)]
+            outputs: list[Any] = [actions, log_probabilities, parameters, values, new_states]
+            if memory.device is None:
+                with timing.add_time(TO_CPU):
+                    outputs = [tensor.cpu().numpy() for tensor in outputs]
+            elif memory.device != self._device:
+                outputs = [move(tensor, memory.device) for tensor in outputs]
             self._write(slots, steps, outputs)
             if len(finals):
                 self._write_final_values(finals, outputs[3][num_rows:])
@@ -289,15 +294,14 @@ class InferenceWorker:
 
     def _address(self, askers: _Askers, groups: list[int]) -> tuple[Slots, Steps]:
         """Return where the memory of all rows is: of one group whose slots are neighbours, in one piece."""
-        slots = self._memory.row_slot[askers.rows]
+        slots, device = self._memory.row_slot[askers.rows], self._memory.device
         if len(groups) == 1 and isinstance(block := address_of(slots), slice):
             return block, int(self._memory.group_step[groups[0]])
-        return slots, self._memory.group_step[askers.group_of_row]
+        steps = self._memory.group_step[askers.group_of_row]
+        return (slots, steps) if device is None else (as_index(slots, device), as_index(steps, device))
 
     @profile_range("InferenceWorker.gather")
-    def _gather(
-        self, slots: Slots, steps: Steps, finals: Indices
-    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
+    def _gather(self, slots: Slots, steps: Steps, finals: Indices) -> tuple[dict[str, Any], Any]:
         """Copy observations by key and states out of shared memory, those of final observations behind the others."""
         memory = self._memory
         observations = {key: _copy_of(array, slots, steps) for key, array in memory.observations.items()}
@@ -308,12 +312,12 @@ class InferenceWorker:
             states = np.concatenate([states, memory.final_states[finals]])
         return observations, states
 
-    def _to_device(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device, non_blocking=True)
+    def _to_device(self, array: npt.NDArray[Any] | torch.Tensor) -> torch.Tensor:
+        return move(torch.from_numpy(array) if isinstance(array, np.ndarray) else array, self._device)
 
     @profile_range("InferenceWorker.write_outputs")
-    def _write(self, slots: Slots, steps: Steps, outputs: list[npt.NDArray[Any]]) -> None:
-        memory = self._memory
+    def _write(self, slots: Slots, steps: Steps, outputs: list[Any]) -> None:
+        memory: Any = self._memory
         actions, log_probabilities, parameters, values, states = outputs
         num_rows = len(actions)
         memory.actions[slots, steps] = actions
@@ -330,5 +334,8 @@ class InferenceWorker:
         memory.final_step[finals] = 0
 
 
-def _copy_of(array: npt.NDArray[Any], slots: Slots, steps: Steps) -> npt.NDArray[Any]:
-    return array[slots, steps].copy() if isinstance(slots, slice) else array[slots, steps]
+def _copy_of(array: Any, slots: Slots, steps: Steps) -> Any:
+    if not isinstance(slots, slice):
+        return array[slots, steps]
+    picked = array[slots, steps]
+    return picked.copy() if isinstance(picked, np.ndarray) else picked.contiguous()

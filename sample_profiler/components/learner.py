@@ -42,7 +42,7 @@ from sample_profiler.runtime.loop.slowdown import Slowdown, slowdown_command
 from sample_profiler.runtime.messages.channels import Channel, Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.storage.checkpoints import CheckpointFolder
-from sample_profiler.storage.dataset import Dataset, copy_last
+from sample_profiler.storage.dataset import Dataset, Outline, copy_last
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories, address_of
 from sample_profiler.vocabulary import (
@@ -264,14 +264,14 @@ class Learner:
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
-            lag = (self._trainer.num_steps - dataset.policy_versions).float()
+            outline = dataset.look(self._trainer.num_steps, sampling.max_policy_lag)
             steps = recorded_steps(dataset)
-            targets = self._make_targets(dataset, steps)
+            targets = self._make_targets(dataset, steps, outline)
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
-            self._update_normalizer(dataset)
+            self._update_normalizer(dataset, outline.has_inactive)
         self._figures.note_starts(dataset)
         figures: dict[str, float] = {}
         if is_due := time.monotonic() >= self._next_statistics_s:
@@ -282,7 +282,7 @@ class Learner:
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
             self._trainer.set_progress(self.progress.frames)
             self._publish()
-            self._count(lag)
+            self._count(outline, dataset.rewards.numel())
             self._latest_slots = slots[:_MOST_LOOKED_AT]
             self._ports.trained.send(slots)
             if TrainingStep in self._options.told:
@@ -290,28 +290,32 @@ class Learner:
                 self._ports.reports.send(TrainingStep(self.name, self._policy, iteration, self.progress.frames))
         if is_due:
             with self.timing.add_time(REPORT_STATISTICS):
-                self._report_statistics(dataset, lag, figures)
+                self._report_statistics(outline, dataset.rewards.numel(), figures)
 
     def _train_epochs(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
-        for _ in range(self._options.sampling.num_epochs):
-            with self.timing.add_time("epoch_init"):
-                minibatches = self._draw_minibatches(dataset.num_chunks)
-                drawn = [targets.of(address_of(chunks)) for chunks in minibatches]
-                moments = torch.stack([each.moments() for each in drawn])
-            self._trainer.ranks.add_up([moments])
-            for chunks, of_chunks, of_all in zip(minibatches, drawn, moments, strict=True):
+        with self.timing.add_time("epoch_init"):
+            epochs = [self._draw_minibatches(dataset.num_chunks) for _ in range(self._options.sampling.num_epochs)]
+            drawn = [targets.of(address_of(chunks)).moments() for epoch in epochs for chunks in epoch]
+            moments = torch.stack(drawn)
+        self._trainer.ranks.add_up([moments])
+        of_minibatches = zip(moments, moments[:, 0].tolist(), strict=True)
+        for epoch in epochs:
+            for chunks in epoch:
                 self._beat()
-                self._train_minibatch(dataset, steps, of_chunks.normalized(of_all), float(of_all[0]), chunks)
+                of_all, num_valid = next(of_minibatches)
+                if num_valid:  # at any rank
+                    self._train_minibatch(dataset, steps, targets, chunks, of_all, num_valid)
                 self._patience_s = 0.0
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
+        self._trainer.settle()
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
         self._pulse.beat(self._patience_s)
 
     @profile_range("Learner.prepare")
-    def _make_targets(self, dataset: Dataset, steps: RecordedSteps) -> Targets:
+    def _make_targets(self, dataset: Dataset, steps: RecordedSteps, outline: Outline) -> Targets:
         """Compute advantages and the targets of the value head.
 
         Values are those that inference computed, except behind the last step, which inference has not seen. V-trace
@@ -322,32 +326,38 @@ class Learner:
         age = self._trainer.num_steps, self._options.sampling.max_policy_lag
         valid = dataset.is_valid(*age)
         with torch.no_grad():
-            advantages, returns = self._estimate_advantages(dataset, steps)
+            advantages, returns = self._estimate_advantages(dataset, steps, outline)
             is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
-            if not is_finite.all():
-                self._trainer.reject(f"the advantages or returns of {int((~is_finite).sum())} steps are not finite")
+            valid &= is_finite
+            num_valid, num_finite = torch.stack([valid.sum(), is_finite.sum()]).tolist()
+            if num_finite < is_finite.numel():
+                num_bad = is_finite.numel() - num_finite
+                self._trainer.reject(f"the advantages or returns of {num_bad} steps are not finite")
                 advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
-                valid &= is_finite
-            elif not valid.any() and (num_spoiled := dataset.num_spoiled(*age)):
+            elif not num_valid and (num_spoiled := dataset.num_spoiled(*age)):
                 reason = f"the observations or rewards of all {num_spoiled} steps are not finite"
                 self._trainer.reject(reason, may_be_weights=False)
             if self._options.loss.normalize_returns:
                 with self._trainer.ranks.adding_up(model.returns_normalizer):
-                    model.returns_normalizer.update(returns[valid])
+                    model.returns_normalizer.update(returns[valid] if num_valid < valid.numel() else returns)
                 returns = model.returns_normalizer.normalize(returns)
         return Targets(*map(dataset.by_chunk, (advantages, returns, valid.float())))
 
     @profile_range("Learner.estimate_advantages")
-    def _estimate_advantages(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
+    def _estimate_advantages(
+        self, dataset: Dataset, steps: RecordedSteps, outline: Outline
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
         loss = self._options.loss
         ratios, values = self._evaluate(dataset, steps) if loss.with_vtrace else (None, dataset.values)
         values = torch.cat([values, self._values_behind(dataset)[:, None]], dim=1)
         final_values = dataset.final_values.clone()
+        if outline.has_cut and loss.value_bootstrap and dataset.keeps_finals:
+            self._evaluate_finals(dataset, final_values)
         final_values[:, -1] = values[:, -1]
         if loss.normalize_returns:
             values, final_values = map(self._trainer.model.returns_normalizer.denormalize, (values, final_values))
-        own_steps = OwnSteps(dataset.absent)
+        own_steps = OwnSteps(dataset.absent, has_absent=outline.has_absent)
         own = own_steps.of(
             Outcomes(dataset.rewards, values, ratios, dataset.terminated, dataset.truncated, final_values)
         )
@@ -359,6 +369,13 @@ class Learner:
             results = vtrace(rewards, own.values, own.ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
         advantages, returns = map(own_steps.put_back, results)
         return advantages, returns
+
+    def _evaluate_finals(self, dataset: Dataset, final_values: torch.Tensor) -> None:
+        """Put in the values of what episodes led to that were cut off, `[S, T]`: those inference has not seen."""
+        trajectories, steps = dataset.is_cut()[:, :-1].nonzero(as_tuple=True)
+        pieces = (torch.split(each, self._options.micro_batch_steps) for each in (trajectories, steps))
+        for places in zip(*pieces, strict=True):
+            final_values[places] = self._trainer.values(*dataset.finals(places))
 
     def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
@@ -392,13 +409,18 @@ class Learner:
         return np.array_split(order, self._options.sampling.num_batches_per_epoch)
 
     def _train_minibatch(
-        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, num_valid: float, chunks: Chunks
+        self,
+        dataset: Dataset,
+        steps: RecordedSteps,
+        targets: Targets,
+        chunks: Chunks,
+        moments: torch.Tensor,
+        num_valid: float,
     ) -> None:
-        """Take an optimizer step on some chunks, unless no step counts at any rank; `targets` are of these alone."""
-        if num_valid:
-            micro_batches = self._micro_batches.of(dataset, steps, chunks)
-            pieces = targets.split(self._micro_batches.chunks_at_once)
-            self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
+        """Take an optimizer step on some chunks; moments and number of steps that count are those of all ranks."""
+        micro_batches = self._micro_batches.of(dataset, steps, chunks)
+        pieces = targets.of(address_of(chunks)).normalized(moments).split(self._micro_batches.chunks_at_once)
+        self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
 
     def _sample(
         self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: Chunks
@@ -406,13 +428,12 @@ class Learner:
         return self._micro_batches.sample(dataset, steps, targets.valid, chunks, self._trainer.num_steps)
 
     @profile_range("Learner.update_normalizer")
-    def _update_normalizer(self, dataset: Dataset) -> None:
+    def _update_normalizer(self, dataset: Dataset, leaves_some_out: bool) -> None:
         """Learn the statistics of observations, after training: inference and learner saw the same normalization.
 
         What fills the places of agents that have no part, and of numbers that were not finite, says nothing of others.
         """
         active = ~dataset.inactive.flatten()
-        leaves_some_out = not active.all()
         first = 0
         with self._trainer.ranks.adding_up(self._trainer.model.observation_normalizer):
             for observations in self._micro_batches.observations(dataset, np.arange(dataset.num_chunks)):
@@ -434,26 +455,26 @@ class Learner:
         if CheckpointSaved in self._options.told:
             self._ports.reports.send(CheckpointSaved(self.name, self._policy, kind, str(path), frames))
 
-    def _count(self, lag: torch.Tensor) -> None:
+    def _count(self, outline: Outline, num_steps: int) -> None:
         counters, policy = self._memory.counters, self._policy
-        self._latest_lag = float(lag.mean())
-        self._left_out_share = float((lag > self._options.sampling.max_policy_lag).float().mean())
-        counters.lag_sum[policy] += float(lag.sum())
-        counters.lag_count[policy] += lag.numel()
-        counters.lag_max[policy] = max(counters.lag_max[policy], float(lag.max()))
+        self._latest_lag = outline.lag_sum / num_steps
+        self._left_out_share = outline.num_too_old / num_steps
+        counters.lag_sum[policy] += outline.lag_sum
+        counters.lag_count[policy] += num_steps
+        counters.lag_max[policy] = max(counters.lag_max[policy], outline.lag_max)
         counters.optimizer_steps[policy] = self._trainer.num_steps
         counters.trained_frames[policy] = self.progress.frames
         counters.training_iterations[policy] += 1
         if not counters.first_training_ns[policy]:
             counters.first_training_ns[policy] = time.monotonic_ns()
 
-    def _report_statistics(self, dataset: Dataset, lag: torch.Tensor, figures: Mapping[str, float]) -> None:
+    def _report_statistics(self, outline: Outline, num_steps: int, figures: Mapping[str, float]) -> None:
         self._next_statistics_s = time.monotonic() + _STATISTICS_INTERVAL_S
         values = self._trainer.statistics() | {
             **{f"train/{name}": value for name, value in figures.items()},
-            f"train/{LAG_MEAN}": float(lag.mean()),
-            "train/policy_lag_max": float(lag.max()),
-            "train/reward_mean": float(dataset.rewards.mean()),
+            f"train/{LAG_MEAN}": outline.lag_sum / num_steps,
+            "train/policy_lag_max": outline.lag_max,
+            "train/reward_mean": outline.reward_mean,
         }
         self._ports.reports.send(TrainingStatistics(self._policy, self.progress.frames, values))
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +24,9 @@ from sample_profiler.envs.contract import (
 )
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
 from sample_profiler.envs.methods import find_listeners, find_method, training_info
-from sample_profiler.envs.observations import Arrays, ObservationReader, Observations
+from sample_profiler.envs.observations import ObservationReader, Observations
 from sample_profiler.envs.vector import VectorAgents
-from sample_profiler.envs.vector_step import VectorStep
+from sample_profiler.envs.vector_env import StepsVectors
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
@@ -44,7 +42,7 @@ __all__ = ["AgentsEnv"]
 _NUMBERS = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.int32))
 
 
-class AgentsEnv:
+class AgentsEnv(StepsVectors):
     """An environment of `num_agents` agents.
 
     Args:
@@ -71,7 +69,7 @@ class AgentsEnv:
         self.num_agents = spec.num_agents
         self.index = index
         self._title = f"environment {index} ({name})"
-        self._env: Any = None
+        super().__init__()
         with self._named("its constructor"):
             self._env = make()
             self._listeners = find_listeners(self._env)
@@ -153,80 +151,6 @@ class AgentsEnv:
         except Exception:
             self.check_returned()
             raise
-
-    @property
-    def offers_arrays(self) -> bool:
-        """Whether it is a vector, whose members can be stepped as arrays: from `reset_arrays` on, instead of lists."""
-        return isinstance(self._env, VectorAgents)
-
-    @profile_range("AgentsEnv.reset")
-    @checks_contract_on_error
-    def reset_arrays(self) -> tuple[Arrays, npt.NDArray[np.bool_] | bool]:
-        """Begin an episode everywhere.
-
-        Returns:
-            The first observations of all N members by key, `[N, ...]`, valid until the next step; and who has no part
-            in that, `[N]` (False: nobody).
-        """
-        with self._named("reset"):
-            observations, inactive = self._env.reset_arrays(**({} if self._seed is None else {"seed": self._seed}))
-        self._returned["reset"] = self._env.begin_as_lists
-        self._check_begin("reset")
-        self._seed = None
-        return self._observations.as_arrays(observations, "reset"), inactive
-
-    @profile_range("AgentsEnv.step")
-    @checks_contract_on_error
-    def step_arrays(self, actions: npt.NDArray[Any]) -> VectorStep:
-        """Take one step.
-
-        Args:
-            actions: `[N, action_width]`.
-
-        Returns:
-            What it told of all members, with observations by key, `[N, ...]`.
-        """
-        result = self._step_env(self._to_actions(actions), of_arrays=True)
-        is_step = isinstance(result, VectorStep)
-        # What was there before is not there any more.
-        self._returned = {"step": partial(self._env.step_as_lists, result) if is_step else result}
-        if not self._is_step_checked or not is_step or not result.is_of(self.num_agents):
-            self._check("step", self._name)
-            self._is_step_checked = True
-        if len(result.ended) and not self._is_end_checked:
-            self._check_end()
-        step: VectorStep = replace(result, observations=self._observations.as_arrays(result.observations, "step"))
-        return step
-
-    @checks_contract_on_error
-    def begin_arrays(self, members: npt.NDArray[np.intp]) -> Arrays:
-        """Begin the next episode of members whose episode has ended, and return their first observations, by key.
-
-        Args:
-            members: those that the latest step called so.
-        """
-        with self._named("begin_episodes"):
-            observations = self._env.begin_arrays(members)
-        self._returned["begin_episodes"] = lambda: (self._env.begin_as_lists()[0], self.num_agents)
-        self._check_begin("begin_episodes")
-        begun = self._observations.as_arrays(observations, "begin_episodes")
-        return {key: array[members] for key, array in begun.items()}
-
-    def final_arrays(self, step: VectorStep) -> tuple[npt.NDArray[np.intp], Arrays]:
-        """Return whose final observations the infos of a step tell, and these by key.
-
-        Args:
-            step: from `step_arrays`; the latest.
-        """
-        batch = step.final_batch()
-        if batch is not None:
-            finals = self._observations.as_arrays(batch, "step")
-            return step.ended, {key: array[step.ended] for key, array in finals.items()}
-        told = [(member, final) for member in step.ended.tolist() if (final := step.final_of(member)) is not None]
-        if not told:
-            return step.ended[:0], {}
-        dicts = self._observations.as_dicts([final for _, final in told], "step")
-        return np.array([member for member, _ in told]), {key: np.stack([d[key] for d in dicts]) for key in dicts[0]}
 
     def ended_agents(
         self, terminated: Sequence[bool], truncated: Sequence[bool], infos: Sequence[Mapping[str, Any]]
@@ -367,11 +291,11 @@ class AgentsEnv:
         for where in self._returned:
             self._check(where, f"{self.index} ({self._name})")
 
-    def _step_env(self, action: Any, of_arrays: bool = False) -> Any:
-        """Have the environment take a step; not in `_named`: this is the hot path."""
+    def _step_env(self, action: Any, method: str = "") -> Any:
+        """Have the environment take a step, by a method of vectors if not by its own; not in `_named`: it is hot."""
         generation = GENERATION[0]
         try:
-            result = self._env.step_arrays(action) if of_arrays else self._env.step(action)
+            result = getattr(self._env, method)(action) if method else self._env.step(action)
         except BaseException as error:
             if GENERATION[0] != generation:
                 end_copy(error)

@@ -31,6 +31,7 @@ class ObservationReader:
         flatten: what makes an observation the flat dictionary that the spec says; None: it is one already.
         ranges: by key, for Discrete and MultiDiscrete spaces: the first and last values of which no network could take
             others; empty: any will do.
+        batched_shapes: of observations of all members of a vector, `[N, ...]`, by key.
         has_one_key: observations are arrays, found under a key of ours.
     """
 
@@ -39,7 +40,7 @@ class ObservationReader:
         self.ranges = {
             key: bounds for key, each in spec.observation_space.items() if (bounds := value_range(each)) is not None
         }
-        self._batched_shapes = {
+        self.batched_shapes = {
             key: (spec.num_agents, *(each.shape or ())) for key, each in spec.observation_space.items()
         }
         self.flatten: Callable[[Any], dict[str, Any]] | None = None
@@ -72,7 +73,7 @@ class ObservationReader:
             ValueError: they are not of the shape that the spec says.
         """
         arrays: Arrays = observations if self.flatten is None else self.flatten(observations)
-        for key, shape in self._batched_shapes.items():
+        for key, shape in self.batched_shapes.items():
             if arrays[key].shape != shape:
                 raise ValueError(f"observations {key!r} are of shape {arrays[key].shape} instead of {shape}")
         for key, (first, last) in self.ranges.items():

@@ -13,9 +13,9 @@ those do, is asked to begin anew wherever a step has ended the episodes of all: 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,20 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from sample_profiler.envs.contract import name_of_env
-from sample_profiler.envs.host_arrays import as_host_array, as_host_arrays, find_tensor, like_tensor
-from sample_profiler.envs.vector_step import VectorStep, find_inactive
+from sample_profiler.envs.vectors.host_arrays import (
+    as_host_array,
+    as_host_arrays,
+    find_foreign,
+    find_tensor,
+    like_tensor,
+)
+from sample_profiler.envs.vectors.vector_step import VectorStep, find_inactive
 from sample_profiler.errors import EnvContractError
+from sample_profiler.profiling import get_timing
+from sample_profiler.vocabulary import SIMULATE
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["OnlyMember", "VectorAgents", "is_vector"]
 
@@ -48,14 +59,19 @@ class VectorAgents:
     ``final_obs`` or ``final_observation``; without, the observation before it stands for it. Where they begin anew with
     the next step, whose action they ignore, that step is inactive: it is not trained on.
 
-    Whoever begins with :meth:`reset_arrays` goes on with :meth:`step_arrays` and :meth:`begin_arrays`.
+    Whoever begins with :meth:`reset_all` and :meth:`first_arrays` goes on with :meth:`step_arrays` and
+    :meth:`begin_arrays`; where :meth:`find_device` says so, with :meth:`first_tensors` and :meth:`step_tensors`.
 
     Attributes:
         num_agents: Number of members.
         observation_space: Of one member.
         action_space: Of one member.
         metadata: The vector's own.
+        device: Where its steps stay as tensors, once it has been found out that they can.
     """
+
+    device: torch.device
+    _from_tensor: Callable[[torch.Tensor], Any]
 
     def __init__(self, env: Any, name: str | None = None) -> None:
         """Wrap a vector.
@@ -80,6 +96,7 @@ class VectorAgents:
         self._observations: Any = None  # the latest, as the vector returned them
         self._latest: list[Any] = []  # a copy of them, one by one
         self._tensor: Any = None  # one of them, if these are PyTorch's
+        self._result: Any = None  # of the latest reset, or step of tensors
         self._name = name
         # Whether it says nothing of when members begin anew, and returns lists as environments of several agents do.
         self._may_be_agents = False
@@ -108,14 +125,67 @@ class VectorAgents:
             self._latest = self._split(self._observations)
         return [self._latest[agent] for agent in agents]
 
-    def reset_arrays(self, **keywords: Any) -> tuple[Any, npt.NDArray[np.bool_] | bool]:
-        """Begin an episode everywhere, as :meth:`reset`.
+    def reset_all(self, **keywords: Any) -> None:
+        """Begin an episode everywhere, as :meth:`reset`; what members see first is asked for afterwards."""
+        self._reset(**keywords)
 
-        Returns:
-            The first observations of all, batched, and who has no part in the first step, `[N]` (False: nobody).
+    def first_arrays(self) -> tuple[Any, npt.NDArray[np.bool_] | bool]:
+        """Return the first observations of all, batched, and who has no part in the first step, `[N]` (False: nobody).
+
+        They are those of the latest reset.
         """
-        infos = self._reset(**keywords)
-        return self._batched(self._observations), find_inactive(self._describe_begin(infos))
+        return self._batched(self._observations), find_inactive(self._describe_begin(self._result[1]))
+
+    def find_device(self) -> torch.device | None:
+        """Return on which device all of its steps can stay as tensors, after a reset; None: they cannot.
+
+        They can where members begin anew by themselves, and observations are arrays that are not of numpy.
+        """
+        observations, _ = self._result
+        foreign = find_foreign(observations)
+        begins_itself = self._autoreset is not AutoresetMode.DISABLED
+        if foreign is None or not begins_itself or self._are_by_member(observations) or self._takes_lists:
+            return None
+        # Only who has tensors needs torch.
+        from sample_profiler.envs.vectors.action_tensors import tensor_converter
+        from sample_profiler.envs.vectors.tensor_step import as_tensor
+
+        self.device = as_tensor(foreign).device
+        self._from_tensor = tensor_converter(self.action_space, self.device)
+        return self.device
+
+    def first_tensors(self) -> tuple[Any, npt.NDArray[np.bool_] | bool]:
+        """Return what :meth:`first_arrays` does, observations as the vector returned them."""
+        observations, infos = self._result
+        return observations, find_inactive(self._describe_begin(infos))
+
+    def step_tensors(self, actions: torch.Tensor) -> Any:
+        """Take one step with the actions of all members, `[N, action_width]`; return a `TensorStep` on its device.
+
+        What is not of the contract is returned as it is.
+        """
+        from sample_profiler.envs.vectors.tensor_step import TensorStep, as_flags, as_tensor, like_foreign
+
+        timing = get_timing()
+        with timing.add_time("hand_over", device=True):
+            handed_over = like_foreign(self._from_tensor(actions), self._tensor is not None)
+        with timing.add_time(SIMULATE, device=True):
+            self._result = result = self._env.step(handed_over)
+            if not isinstance(result, tuple) or len(result) != 5:
+                return result
+            observations, *numbers, infos = result
+            # Within the block: it makes PyTorch's line of work wait for that of a simulator which has one of its own.
+            rewards, terminated, truncated = (as_tensor(values, self.device) for values in numbers)
+        rewards, terminated, truncated = (
+            values[:, 0] if values.shape == (self.num_agents, 1) else values
+            for values in (rewards, as_flags(terminated), as_flags(truncated))
+        )
+        return TensorStep(observations, rewards, terminated, truncated, infos, self._autoreset)
+
+    def result_as_lists(self) -> Any:
+        """Return what :meth:`step` would have returned where :meth:`step_tensors` was called."""
+        step = self._read(self._result)
+        return self.step_as_lists(step) if isinstance(step, VectorStep) else step
 
     def step_arrays(self, actions: Any) -> Any:
         """Take one step with the actions of all members, batched; return a `VectorStep`.
@@ -159,14 +229,17 @@ class VectorAgents:
 
     def _reset(self, **keywords: Any) -> Any:
         """Reset the vector, note what it observes, and return its infos."""
-        observations, infos = self._env.reset(**keywords)
+        self._result = observations, infos = self._env.reset(**keywords)
         self._may_be_agents = self._are_by_member(observations) and "autoreset_mode" not in self.metadata
         self._tensor = find_tensor(observations)
         self._observations = as_host_arrays(observations)
         return infos
 
     def _step(self, actions: Any) -> Any:
-        result = self._env.step(like_tensor(actions, self._tensor))
+        return self._read(self._env.step(like_tensor(actions, self._tensor)))
+
+    def _read(self, result: Any) -> Any:
+        """Return what a step returned as a `VectorStep`, or as it is if it is not of the contract."""
         if not isinstance(result, tuple) or len(result) != 5:
             return result
         observations, rewards, terminated, truncated, infos = result

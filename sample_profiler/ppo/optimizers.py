@@ -53,16 +53,23 @@ class FusedAdam:
             parameter.grad = None
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Take one step; parameters without a gradient stay as they are."""
+    def step(self, is_wanted: Tensor | None = None) -> None:
+        """Take one step; parameters without a gradient stay as they are.
+
+        Args:
+            is_wanted: Bool of shape (), on the device: whether there is to be one, which is decided there; None: yes.
+        """
         for indices in self._of_one_kind:
             if used := [index for index in indices if self._parameters[index].grad is not None]:
-                self._step(used)
+                self._step(used, is_wanted)
 
-    def _step(self, used: list[int]) -> None:
+    def _step(self, used: list[int], is_wanted: Tensor | None) -> None:
         steps = [self._steps[index] for index in used]
         means, squares = ([moments[index] for index in used] for moments in self._moments)
-        torch._foreach_add_(steps, 1)
+        if is_wanted is None:
+            torch._foreach_add_(steps, 1)
+        else:
+            torch._foreach_add_(steps, [is_wanted.float()] * len(steps))
         torch._fused_adam_(
             [self._parameters[index] for index in used],
             [_gradient(self._parameters[index]) for index in used],
@@ -77,6 +84,7 @@ class FusedAdam:
             eps=self.eps,
             amsgrad=False,
             maximize=False,
+            found_inf=None if is_wanted is None else (~is_wanted).float(),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,7 +129,19 @@ class Lamb(FusedAdam):
     Each parameter's step is Adam's, scaled to the norm of the parameter itself.
     """
 
-    def _step(self, used: list[int]) -> None:
+    def _step(self, used: list[int], is_wanted: Tensor | None) -> None:
+        changed = [tensor for index in used for tensor in self._of(index)]
+        former = [] if is_wanted is None else [tensor.clone() for tensor in changed]
+        self._step_all(used)
+        if is_wanted is not None:
+            for tensor, before in zip(changed, former, strict=True):
+                tensor.copy_(torch.where(is_wanted, tensor, before))
+
+    def _of(self, index: int) -> tuple[Tensor, ...]:
+        """Return all that a step changes of a parameter."""
+        return self._parameters[index], self._steps[index], *(moments[index] for moments in self._moments)
+
+    def _step_all(self, used: list[int]) -> None:
         for index in used:
             parameter, step = self._parameters[index], self._steps[index]
             gradient = _gradient(parameter)

@@ -44,15 +44,16 @@ class Outcomes:
 class OwnSteps:
     """Goes from all steps to those in which agents have a part, and back."""
 
-    def __init__(self, absent: Tensor) -> None:
+    def __init__(self, absent: Tensor, *, has_absent: bool) -> None:
         """Look for them.
 
         Args:
             absent: ``[S, T]`` bool, the agent had no part in the step.
+            has_absent: Whether there is such a step.
         """
         self._absent = absent
         # Own steps last, so that what follows the last step follows the last of them; those before them are ignored.
-        self._order = torch.argsort((~absent).byte(), dim=1, stable=True) if absent.any() else None
+        self._order = torch.argsort((~absent).byte(), dim=1, stable=True) if has_absent else None
 
     def of(self, outcomes: Outcomes) -> Outcomes:
         """Return the outcomes of own steps, in the last places of their trajectory; what is in others is unspecified.

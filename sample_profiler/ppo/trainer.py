@@ -25,7 +25,7 @@ from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD, GRAD_NORM
+from sample_profiler.vocabulary import CALCULATE_LOSSES, FOR_DEVICE, FORWARD_HEAD, GRAD_NORM, WAIT
 
 __all__ = ["Trainer", "TrainerOptions"]
 
@@ -129,7 +129,7 @@ class Trainer:
         self._parameters = list(model.parameters())
         self._last = _Sums()
         self._last_num_valid = 1.0
-        self._last_grad_norm = torch.zeros(())
+        self._last_grad_norm = torch.zeros((), device=device)
         self._num_steps_heard = 0  # of which the schedule has heard what came of them
         self._latest_kl: float | None = None  # that it has heard of
         self._skips_bad_numbers = options.skips_bad_numbers
@@ -137,6 +137,10 @@ class Trainer:
         self._num_rejected = 0  # in a row
         self._is_suspect = False
         self._num_left_out = 0  # in all
+        # Whether the gradients of steps that were taken since somebody last looked were finite. A device is asked for
+        # several at once, since each look waits for it; steps whose gradients are not finite change nothing there.
+        self._outcomes: list[torch.Tensor] = []
+        self._looks_at_once = device.type == "cpu"
 
     @property
     def is_suspect(self) -> bool:
@@ -168,15 +172,44 @@ class Trainer:
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
                 self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
-            if not torch.isfinite(self._last_grad_norm):
-                self.reject(f"the gradients of optimizer step {self.num_steps + 1} are not finite")
-                return
-            self._num_rejected, self._is_suspect = 0, False
+            self._outcomes.append(torch.isfinite(self._last_grad_norm))
+            if self._looks_at_once:
+                self.settle()
+                if self._num_rejected:
+                    return
             with timing.add_time("optimizer_step", device=True):
-                self._step_optimizer()
-            self.num_steps += 1
+                self._step_optimizer(None if self._looks_at_once else self._outcomes[-1])
         with timing.add_time("losses_postprocess"):
             self._last, self._last_num_valid = sums, num_valid
+
+    def settle(self, value: torch.Tensor | None = None) -> float:
+        """Look which of the latest steps had finite gradients, and count these.
+
+        Args:
+            value: a number on the device that is wanted, too, so that it is waited for once.
+
+        Returns:
+            That number; 0: none was given.
+
+        Raises:
+            TrainingError: as `reject`.
+        """
+        if not self._outcomes and value is None:
+            return 0.0
+        asked = [*self._outcomes, torch.zeros_like(self._last_grad_norm) if value is None else value]
+        self._outcomes = []
+        waits: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if not self._looks_at_once:
+            waits = self.timing.add_time(WAIT + FOR_DEVICE)
+        with waits:
+            *outcomes, number = torch.stack([each.double() for each in asked]).tolist()
+        for is_finite in outcomes:
+            if is_finite:
+                self._num_rejected, self._is_suspect = 0, False
+                self.num_steps += 1
+            else:
+                self.reject(f"the gradients of optimizer step {self.num_steps + 1} are not finite")
+        return float(number)
 
     def reject(self, reason: str, *, may_be_weights: bool = True) -> None:
         """Leave something out of training because its numbers are not finite.
@@ -228,8 +261,8 @@ class Trainer:
         self.ranks.add_up([*gradients, *sums.values.values()])
 
     @profile_range("Trainer.step_optimizer")
-    def _step_optimizer(self) -> None:
-        self._optimizer.step()
+    def _step_optimizer(self, is_finite: torch.Tensor | None) -> None:
+        self._optimizer.step(is_finite)
 
     @profile_range("Trainer.encode")
     def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
@@ -328,17 +361,19 @@ class Trainer:
             self._tell_kl(self._schedule.after_epoch, sample)
 
     def _tell_kl(self, hear: Callable[[float], None], sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
+        if self.num_steps + len(self._outcomes) == self._num_steps_heard:
+            return
+        with self.timing.add_time("measure_kl", device=True):
+            kl = self.settle(self._measure_kl(sample))
         if self.num_steps == self._num_steps_heard:  # nothing was learned from: the rate is not to blame
             return
-        self._num_steps_heard = self.num_steps
-        with self.timing.add_time("measure_kl", device=True):
-            self._latest_kl = self._measure_kl(sample)
-        hear(self._latest_kl)
+        self._num_steps_heard, self._latest_kl = self.num_steps, kl
+        hear(kl)
         self._apply_learning_rate()
 
     @torch.no_grad()
     @profile_range("Trainer.measure_kl")
-    def _measure_kl(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> float:
+    def _measure_kl(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> torch.Tensor:
         """Return the mean KL divergence of the policy as it is now from those that acted; NaN: no step counts.
 
         What a forward pass sees before its optimizer step is no measure of that: where each dataset is trained on once,
@@ -354,7 +389,7 @@ class Trainer:
                 sums[0] += losses.kl_loss(then, now, valid.flatten())
                 sums[1] += valid.sum()
         self.ranks.add_up([sums])
-        return float(sums[0] / sums[1])
+        return sums[0] / sums[1]
 
     @torch.no_grad()
     @profile_range("Trainer.measure_move")
@@ -400,11 +435,13 @@ class Trainer:
 
         Where that follows the KL divergence, also the latest that it has followed, of the policy after optimizer steps.
         """
-        means = {f"train/{name}": float(value) / self._last_num_valid for name, value in self._last.values.items()}
+        figures = {**self._last.values, "": self._last_grad_norm}
+        *sums, grad_norm = torch.stack([figure.double() for figure in figures.values()]).tolist()
+        means = {f"train/{name}": value / self._last_num_valid for name, value in zip(figures, sums, strict=False)}
         if self._latest_kl is not None:
             means["train/kl_divergence_after_update"] = self._latest_kl
         return means | {
-            f"train/{GRAD_NORM}": float(self._last_grad_norm),
+            f"train/{GRAD_NORM}": grad_norm,
             "train/learning_rate": self._schedule.learning_rate,
         }
 

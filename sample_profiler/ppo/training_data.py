@@ -5,7 +5,6 @@ All tensors are of C *chunks* of R = `recurrence` steps, `[C, R, ...]`: of a dat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
@@ -29,7 +28,9 @@ class _Columns:
 
     def of(self: _Self, chunks: Chunks | slice) -> _Self:
         """Return the steps of some chunks."""
-        return self._each(lambda column: column[chunks])
+        first: torch.Tensor = getattr(self, fields(self)[0].name)
+        index = chunks if isinstance(chunks, slice) else torch.from_numpy(chunks).to(first.device, non_blocking=True)
+        return self._each(lambda column: column[index])
 
     def flat(self: _Self) -> _Self:
         """Return the same steps one after another, `[C * R, ...]`."""
@@ -77,17 +78,15 @@ class Targets(_Columns):
         return torch.stack([self.valid.double().sum(), advantages.sum(), advantages.square().sum()])
 
     def normalized(self, moments: torch.Tensor) -> Targets:
-        """Return the same with advantages of zero mean and unit standard deviation.
+        """Return the same with advantages of zero mean and unit standard deviation; nobody waits for a device.
 
         Args:
             moments: of all the steps over which that is to be so, these and maybe others, as `moments` returns them.
         """
-        num, total, squares = moments.tolist()
-        if num < 2:
-            return replace(self, advantages=torch.zeros_like(self.advantages))
+        num, total, squares = moments.unbind()
         mean = total / num
-        stddev = math.sqrt(max(0.0, (squares - num * mean * mean) / (num - 1)))
-        return replace(self, advantages=(self.advantages - mean) / max(stddev, _MIN_STDDEV))
+        stddev = ((squares - num * mean.square()).clamp_min(0.0) / (num - 1)).sqrt().clamp_min(_MIN_STDDEV)
+        return replace(self, advantages=torch.where(num < 2, 0.0, (self.advantages - mean) / stddev))
 
     def split(self, num_chunks: int) -> Iterator[Targets]:
         """Yield them in pieces of so many chunks; the last may have fewer."""

@@ -151,7 +151,7 @@ class _ResumeState:
         try:
             for name, part in self._parts.items():
                 part.follow(course["parts"][name])
-            self._trajectories.memory[:] = course["memory"]
+            self._trajectories.put_back(course["memory"])
             for channel, values in zip(self._channels, course["channels"], strict=True):
                 channel.receive()
                 channel.send(values)

@@ -61,8 +61,14 @@ class PolicyWeights:
         write = int(self._counters[_BEGUN]) + 1
         self._counters[_BEGUN] = write
         copy = write % _NUM_COPIES
-        for tensor, shared in zip(state.values(), self._views(state, copy, num_bytes), strict=True):
-            shared.copy_(tensor.detach())
+        shared = self._copy(copy, num_bytes)
+        device = _device_of(state)
+        # What is on a device is put together there, and comes here in one piece.
+        whole = shared if device.type == "cpu" else shared.new_empty((num_bytes,), device=device)
+        for tensor, view in zip(state.values(), _views(whole, state), strict=True):
+            view.copy_(tensor.detach())
+        if whole is not shared:
+            shared.copy_(whole)
         self._header["versions"][copy] = version
         self._counters[_NUM_BYTES] = num_bytes
         self._counters[_FINISHED] = write
@@ -83,8 +89,10 @@ class PolicyWeights:
             self._fit(num_bytes)
             copy = write % _NUM_COPIES
             version = int(self._header["versions"][copy])
-            for tensor, shared in zip(state.values(), self._views(state, copy, num_bytes), strict=True):
-                tensor.copy_(shared)
+            device = _device_of(state)
+            whole = self._copy(copy, num_bytes).to(device, non_blocking=True)
+            for tensor, view in zip(state.values(), _views(whole, state), strict=True):
+                tensor.copy_(view)
             # The copy that was read is overwritten by the write after next.
             if int(self._counters[_BEGUN]) < write + _NUM_COPIES:
                 return version
@@ -98,19 +106,26 @@ class PolicyWeights:
         if self._block.num_bytes != num_bytes * _NUM_COPIES:
             self._block.resize(num_bytes * _NUM_COPIES)
 
-    def _views(self, state: Mapping[str, torch.Tensor], copy: int, num_bytes: int) -> list[torch.Tensor]:
+    def _copy(self, copy: int, num_bytes: int) -> torch.Tensor:
+        """Return one of the copies, `[num_bytes]` uint8."""
         import torch  # not at the top: every process holds a PolicyWeights, and most do without torch
 
-        views = []
-        offset = copy * num_bytes
-        for tensor in state.values():
-            if not tensor.numel():  # of which torch makes no view
-                views.append(torch.empty_like(tensor, device="cpu"))
-                continue
-            flat = torch.frombuffer(self._block.memory, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
-            views.append(flat.view(tensor.shape))
-            offset += _padded_bytes(tensor)
-        return views
+        return torch.frombuffer(self._block.memory, dtype=torch.uint8, count=num_bytes, offset=copy * num_bytes)
+
+
+def _views(whole: torch.Tensor, state: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Return where each tensor of a state is in all of it, `[num_bytes]` uint8."""
+    views = []
+    offset = 0
+    for tensor in state.values():
+        num_bytes = tensor.numel() * tensor.element_size()
+        views.append(whole[offset : offset + num_bytes].view(tensor.dtype).view(tensor.shape))
+        offset += _padded_bytes(tensor)
+    return views
+
+
+def _device_of(state: Mapping[str, torch.Tensor]) -> torch.device:
+    return next(iter(state.values())).device
 
 
 def _padded_bytes(tensor: torch.Tensor) -> int:

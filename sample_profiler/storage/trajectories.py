@@ -8,7 +8,7 @@ o_T and h_T are what follows the last step: if the episode ended there, the *fin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,18 @@ from sample_profiler.runtime.messages.shared_memory import ArraySpec, SharedArra
 from sample_profiler.spaces import action_dtype, action_width, num_action_parameters
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
+if TYPE_CHECKING:
+    import torch
+
+    from sample_profiler.storage.device_arrays import DeviceArrays
+
 __all__ = ["Trajectories", "TrajectoryLayout", "address_of"]
 
 Array = npt.NDArray[Any]
 Indices = TypeVar("Indices", bound=npt.NDArray[np.integer[Any]])
+
+_ON_HOST = ("row_slot", "group_step", "final_step")
+"""What stays in the host's memory in any case: it decides by that."""
 
 
 def address_of(indices: Indices) -> slice | Indices:
@@ -90,7 +98,10 @@ class TrajectoryLayout:
 class Trajectories:
     """The arrays themselves; the same memory in every process that gets this object.
 
+    Where one process does everything they may move to where its vectors observe (`move_to`), and are tensors there.
+
     Attributes:
+        device: where they are tensors; None: they are arrays in shared memory.
         observations: by key, `[num_slots, T + 1, ...]`.
         states: `[num_slots, T + 1, H]` float32.
         actions: `[num_slots, T, action_width]`.
@@ -107,12 +118,28 @@ class Trajectories:
         group_step: `[num_groups]` int32: the step t that a group waits for actions for.
         final_step: `[num_rows]` int32: 1 + the step at which the row's episode was truncated and whose final value is
             still to be computed with the row's next action; 0: none.
-        final_observations: by key, `[num_rows, ...]`; final_states: `[num_rows, H]`: what to compute it from.
+        final_observations: by key, `[num_rows, ...]`; final_states: `[num_rows, H]`: what to compute it from. On a
+            device, where nobody looks whether there are any, `[num_slots, T, ...]`: what followed each step, for the
+            Learner to evaluate where an episode was truncated.
     """
 
     def __init__(self, layout: TrajectoryLayout) -> None:
         self.layout = layout
-        self._arrays = SharedArrays(_array_specs(layout))
+        self.device: torch.device | None = None
+        self._arrays: SharedArrays | DeviceArrays = SharedArrays(_array_specs(layout))
+        self._name_arrays()
+
+    def move_to(self, device: torch.device) -> None:
+        """Live as tensors on a device from now on, of zeros; for a process that shares this with no other.
+
+        The shared memory is given back; its pages that nobody has written to were never taken.
+        """
+        if self.device == device:
+            return
+        from sample_profiler.storage.device_arrays import DeviceArrays  # only who has tensors needs torch
+
+        self.device = device
+        self._arrays = DeviceArrays(_array_specs(self.layout, keeps_all_finals=True), device, _ON_HOST)
         self._name_arrays()
 
     @property
@@ -125,11 +152,17 @@ class Trajectories:
         """Everything in it, `[num_bytes]`, to be kept and put back."""
         return self._arrays.memory
 
+    def put_back(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Make everything in it what it was when `memory` was read."""
+        self._arrays.put_back(memory)
+
     def __getstate__(self) -> dict[str, Any]:
+        assert self.device is None, "what is on a device is one process's alone"
         return {"layout": self.layout, "arrays": self._arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.layout = state["layout"]
+        self.device = None
         self._arrays = state["arrays"]
         self._name_arrays()
 
@@ -157,12 +190,13 @@ class Trajectories:
         self.final_states: npt.NDArray[np.float32] = arrays["final_states"]
 
 
-def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
+def _array_specs(layout: TrajectoryLayout, *, keeps_all_finals: bool = False) -> dict[str, ArraySpec]:
     slots, rows, steps = layout.num_slots, layout.num_rows, layout.rollout
+    finals = (slots, steps) if keeps_all_finals else (rows,)
     specs: dict[str, ArraySpec] = {}
     for key, (shape, dtype) in layout.observations.items():
         specs[f"observation/{key}"] = ((slots, steps + 1, *shape), dtype)
-        specs[f"final_observation/{key}"] = ((rows, *shape), dtype)
+        specs[f"final_observation/{key}"] = ((*finals, *shape), dtype)
     specs |= {
         "states": ((slots, steps + 1, layout.state_size), np.float32),
         "actions": ((slots, steps, layout.action_width), layout.action_dtype),
@@ -180,6 +214,6 @@ def _array_specs(layout: TrajectoryLayout) -> dict[str, ArraySpec]:
         "row_slot": ((rows,), np.int32),
         "group_step": ((layout.num_groups,), np.int32),
         "final_step": ((rows,), np.int32),
-        "final_states": ((rows, layout.state_size), np.float32),
+        "final_states": ((*finals, layout.state_size), np.float32),
     }
     return specs

@@ -15,13 +15,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from sample_profiler.errors import EnvError
+from sample_profiler.profiling import get_timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sample_profiler.envs import EnvPlacement
 
-__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env"]
+__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env", "refuse_pictures"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class _Simulation(NamedTuple):
 
     reset: Callable[[Any], _Members]
     step: Callable[[_Members, Any], tuple[_Members, tuple[Any, ...]]]
+    as_array: Callable[[Any], Any]
+    compile: Callable[[], None]
     num_observations: int
     num_actions: int
 
@@ -95,20 +98,22 @@ class BraxVector:
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._simulation.num_observations,), np.float32)
         self.action_space = spaces.Box(-bound, bound, (self._simulation.num_actions,), np.float32)
         self._members: _Members | None = None
-        # Whoever reads the arrays of the step before may not be done when the next one is computed on a device.
-        self._before: _Members | None = None
+        # What a device still reads when the host has gone on: the members of the step before, and the actions.
+        self._before: tuple[_Members, Any] | None = None
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode everywhere."""
         seed = np.random.randint(2**31) if seed is None else seed
+        with get_timing().add_time("compile_simulator"):
+            self._simulation.compile()
         self._members = self._simulation.reset(np.uint32(seed % 2**32))
         return self._members.state.obs, {}
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         """Take one step; final observations are in the infos, under ``final_obs``."""
         assert self._members is not None
-        self._before = self._members
-        self._members, outcome = self._simulation.step(self._members, actions)
+        self._before = self._members, actions
+        self._members, outcome = self._simulation.step(self._members, self._simulation.as_array(actions))
         *results, final_observations = outcome
         return *results, {"final_obs": final_observations}
 
@@ -117,8 +122,9 @@ def make_brax_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None,
     """Make a vector of one of :data:`BRAX_ENVS`.
 
     Raises:
-        EnvError: Brax is not installed.
+        EnvError: Brax is not installed; or pictures are wanted, of which there are none.
     """
+    refuse_pictures(render_mode)
     return BraxVector(
         full_env_name,
         cfg.env_agents,
@@ -126,6 +132,18 @@ def make_brax_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None,
         clamp_actions=cfg.clamp_actions,
         clamp_rew_obs=cfg.clamp_rew_obs,
     )
+
+
+def refuse_pictures(render_mode: str | None) -> None:
+    """Say that there are none.
+
+    Raises:
+        EnvError: They are wanted.
+    """
+    if render_mode is not None:
+        raise EnvError(
+            "the simulators of Brax and MJX show no pictures here: play with --no_render, and no --save_video"
+        )
 
 
 @functools.cache
@@ -138,7 +156,7 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
         except ImportError as error:
             raise EnvError(f"Brax cannot be imported ({error}): install sample-profiler[brax]") from error
         env = envs.get_environment(name, backend=backend)
-        is_on_cpu = jax.default_backend() == "cpu"
+        is_on_cpu, there = jax.default_backend() == "cpu", jax.devices()[0]
     if is_on_cpu:
         logger.info("JAX finds no GPU: %d environments of %s are simulated on the processors", num_members, name)
 
@@ -171,8 +189,23 @@ def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: b
         members = _Members(state, members.firsts, jnp.where(ended, 0, steps), key)
         return members, (obs, clipped(state.reward), terminated, truncated, final_observations)
 
+    def as_array(actions: Any) -> Any:
+        return actions if isinstance(actions, np.ndarray) else jax.dlpack.from_dlpack(actions)
+
     (num_observations,) = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs.shape
-    return _Simulation(jax.jit(reset), jax.jit(step), num_observations, env.action_size)
+    compiled_reset, compiled_step = jax.jit(reset), jax.jit(step)
+
+    @functools.cache
+    def compile_all() -> None:
+        actions = np.zeros((num_members, env.action_size), np.float32)
+        # On a device they will come from there, which to JAX is something else.
+        placed = actions if is_on_cpu else jax.device_put(actions, there)
+        members = compiled_reset(np.uint32(0))
+        for _ in range(2):  # what a step returns may be something else to it than what a reset does
+            members, _ = compiled_step(members, placed)
+        jax.block_until_ready(members.steps)
+
+    return _Simulation(compiled_reset, compiled_step, as_array, compile_all, num_observations, env.action_size)
 
 
 @contextlib.contextmanager

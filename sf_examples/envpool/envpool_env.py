@@ -76,6 +76,10 @@ class PoolVector:
         """Take one step; members whose episode has ended begin the next one with it."""
         return self._pool.step(actions)
 
+    def render(self) -> Any:
+        """Return a picture of the first member, ``[height, width, 3]``."""
+        return self._pool.render()[0]
+
     def close(self) -> None:
         """End the pool's threads."""
         self._pool.close()

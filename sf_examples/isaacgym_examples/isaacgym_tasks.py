@@ -111,12 +111,12 @@ def make_isaacgym_env(
     full_env_name: str,
     cfg: Any,
     env_config: EnvPlacement | None,  # noqa: ARG001
-    render_mode: str | None = None,  # noqa: ARG001
+    render_mode: str | None = None,
 ) -> Any:
     """Make a vector of what stands for one of :data:`ISAACGYM_TASKS`.
 
     Raises:
-        EnvError: Nothing does, or Brax is not installed.
+        EnvError: Nothing does, or Brax is not installed; or pictures are wanted, of which there are none.
     """
     task = ISAACGYM_TASKS[full_env_name]
     if task.stands_for_it is None:
@@ -126,7 +126,8 @@ def make_isaacgym_env(
             f"that can be installed has a body like it: there are {available}"
         )
     # Here and not above: JAX is imported where environments are.
-    from sf_examples.brax.brax_env import BraxVector
+    from sf_examples.brax.brax_env import BraxVector, refuse_pictures
 
+    refuse_pictures(render_mode)
     num_members = task.num_members if cfg.env_agents == -1 else cfg.env_agents
     return BraxVector(task.stands_for_it, num_members, cfg.brax_backend)

@@ -21,6 +21,14 @@ RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
     "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=200.0),
     "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),
+    "simulator": lambda: judge_run(
+        load("RolloutWorker_w0", 0.8, blocks={"env_step": 0.7, "env_step/simulate": 0.65}), inference(), learner(0.2),
+        is_serial=True,
+    ),
+    "launches": lambda: judge_run(
+        load("RolloutWorker_w0", 0.3, {"device": 0.02}, device={"env_step": 0.3, "env_step/simulate": 0.2}),
+        inference(), learner(0.5, device={"train": 0.5}), is_serial=True,
+    ),
     "observers": lambda: judge_run(
         worker(0), inference(), learner(0.5), load("Runner", 0.5, blocks={"observers/Mine": 0.4}), is_serial=True
     ),

@@ -63,14 +63,14 @@ def test_the_divergence_is_that_of_the_updated_policy_from_the_one_that_acted(ma
     trainer, update = run.learner._trainer, run.learner._update_normalizer
     expected = []
 
-    def look(dataset):  # before statistics of observations change
+    def look(*arguments):  # before statistics of observations change
         model = trainer.model
         with torch.no_grad():
             parameters, _, _ = model(model.normalize({"obs": observations}), torch.zeros(8, model.state_size))
         log_probabilities = parameters.log_softmax(-1)
         kls = (log_probabilities.exp() * (log_probabilities - np.log(0.25))).sum(-1)
         expected.append((kls.sum() - kls[6]).item() / 7)
-        update(dataset)
+        update(*arguments)
 
     run.learner._update_normalizer = look
     run.hand_over(0, 1)

@@ -69,9 +69,52 @@ def test_the_checkpoint_is_the_same_to_the_last_bit(make_vector_run, monkeypatch
         assert found_episodes == episodes
 
 
+@pytest.mark.parametrize("flags", [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=8")], ids=["MLP", "RNN"])
+@pytest.mark.parametrize(
+    ("mode", "lengths", "bootstrap"),
+    [
+        (AutoresetMode.SAME_STEP, (2, 3, 5, 11, 999), False),
+        (AutoresetMode.NEXT_STEP, (2, 3, 5, 11, 999), False),
+        (AutoresetMode.SAME_STEP, (2, 8, 5, 16, 999), True),  # cut off at the end of a trajectory
+    ],
+)
+def test_it_is_the_same_where_trajectories_live_with_the_vector(
+    make_vector_run, monkeypatch, mode, lengths, bootstrap, flags
+):
+    """To the last bit where inference is not asked for values that the Learner computes there."""
+    options = {"lengths": lengths, "mode": mode, "bad_at": (9, 40)}
+    flags = (*flags, f"--value_bootstrap={bootstrap}")
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentsEnv, "offers_arrays", False)
+        expected, episodes = train(make_vector_run("lists", CountingVector(**options), *flags))
+    for speaks in ("torch", "DLPack"):
+        run = make_vector_run(speaks, CountingVector(speaks=speaks, **options), *flags, "--serial_mode=True")
+        assert run.blueprint.trajectories.device == torch.device("cpu")
+        found, found_episodes = train(run)
+        assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+        assert found_episodes == episodes
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_what_the_learner_makes_of_final_observations_is_what_inference_does(make_vector_run, mode):
+    """Up to rounding: inference has loops of its own through small networks."""
+    seen = []
+    for wiring, speaks in (("--serial_mode=False", "numpy"), ("--serial_mode=True", "torch")):
+        vector = CountingVector((2, 3, 5, 11, 999), mode, speaks)
+        run = make_vector_run(speaks, vector, "--use_rnn=True", "--recurrence=8", wiring)
+        learner, returns = run.components[0], []
+        make_targets = learner._make_targets
+        learner._make_targets = lambda *given, r=returns, make=make_targets: r.append(make(*given)) or r[-1]
+        run.train(2)
+        seen.append(returns[0])
+    assert (seen[0].valid == seen[1].valid).all()
+    torch.testing.assert_close(seen[1].returns, seen[0].returns, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("wiring", ["--serial_mode=False", "--serial_mode=True"])
 @pytest.mark.parametrize("speaks", SPEAKS)
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_advantages_are_those_computed_by_hand(make_vector_run, mode, speaks):
+def test_advantages_are_those_computed_by_hand(make_vector_run, mode, speaks, wiring):
     """Member 0 terminates after two steps, again and again; member 1 is cut off after three.
 
     All values are 10, gamma is 0.5, lambda 1; the reward of the step that leads to step s of an episode is s / 2, with
@@ -83,7 +126,7 @@ def test_advantages_are_those_computed_by_hand(make_vector_run, mode, speaks):
     vector.step = lambda actions: step(actions * 0)
     run = make_vector_run(
         "by hand", vector, "--rollout=6", "--batch_size=12", "--num_batches_per_epoch=1", "--gamma=0.5",
-        "--gae_lambda=1.0", "--normalize_returns=False", "--reward_clip=1000", "--use_rnn=False",
+        "--gae_lambda=1.0", "--normalize_returns=False", "--reward_clip=1000", "--use_rnn=False", wiring,
     )  # fmt: skip
     learner, received = run.components[0], []
     inference = run.components[2]._network

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sample_profiler.envs.vector_step import find_inactive
+from sample_profiler.envs.vectors.vector_step import find_inactive
 
 
 def test_members_of_whom_nothing_is_told_are_active():

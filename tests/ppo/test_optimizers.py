@@ -132,3 +132,21 @@ def test_lamb_finds_the_lowest_point():
         (parameter - target).square().sum().backward()
         optimizer.step()
     torch.testing.assert_close(parameter.detach(), target, atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["adam", "lamb"])
+def test_whether_there_is_a_step_may_be_decided_where_the_parameters_are(kind):
+    plain, asked = make_pair()
+    optimizers = [make_optimizer(each, OptimizerOptions(learning_rate=0.1, optimizer=kind)) for each in (plain, asked)]
+    for _ in range(2):
+        set_gradients(plain, asked)
+        optimizers[0].step()
+        optimizers[1].step(torch.tensor(True))
+    before = [parameter.detach().clone() for parameter in asked]
+    asked[0].grad[0, 0] = float("nan")
+    optimizers[1].step(torch.tensor(False))
+    for one, other, former in zip(plain, asked, before, strict=True):
+        assert torch.equal(other, former)
+        assert torch.equal(one, other)
+    expected, found = (optimizer.state_dict()["state"] for optimizer in optimizers)
+    assert all(torch.equal(found[i][name], value) for i, state in expected.items() for name, value in state.items())

@@ -24,7 +24,7 @@ def estimate(
         truncated=torch.tensor([truncated or never]),
         final_values=torch.tensor([final_values or [NAN] * len(rewards)]),
     )
-    own_steps = OwnSteps(torch.tensor([absent]))
+    own_steps = OwnSteps(torch.tensor([absent]), has_absent=True)
     own = own_steps.of(outcomes)
     ends = own.terminated, own.truncated, None if final_values is None else own.final_values
     if own.ratios is None:
@@ -111,7 +111,7 @@ def test_an_own_end_is_what_counts_whatever_is_told_after_it():
 
 def test_where_nobody_is_absent_nothing_is_changed():
     outcomes = Outcomes(*(torch.randn(2, 3) for _ in range(6)))
-    own_steps = OwnSteps(torch.zeros(2, 3, dtype=torch.bool))
+    own_steps = OwnSteps(torch.zeros(2, 3, dtype=torch.bool), has_absent=False)
     assert own_steps.of(outcomes) is outcomes
     assert own_steps.put_back(outcomes.rewards) is outcomes.rewards
 

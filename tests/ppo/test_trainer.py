@@ -315,3 +315,31 @@ def test_a_network_whose_encoder_has_no_parameters_is_trained(parts: ModelParts)
     trainer.train_minibatch(cut(data, [4, 2]), 20.0)
     assert trainer.num_steps == 1
     assert not any(map(torch.equal, before, trainer.model.parameters())), "core and heads learn"
+
+
+def test_a_device_is_asked_for_several_steps_at_once_and_comes_to_the_same() -> None:
+    """Of three steps the gradient of the second is not finite; on a processor each is looked at when it is taken."""
+    trainers = [make_trainer(make_config(), skips_bad_numbers=True) for _ in range(2)]
+    trainers[1]._looks_at_once = False
+    for number in range(3):
+        data = make_data()
+        if number == 1:
+            data.observations[0, 0, 0] = float("nan")
+        for trainer in trainers:
+            trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    assert [trainer.num_steps for trainer in trainers] == [2, 0], "it has not been asked yet"
+    assert trainers[1].settle(torch.tensor(7.0)) == 7
+    assert trainers[1].settle() == 0
+    assert trainers[1].num_steps == 2
+    assert not trainers[1].is_suspect
+    for one, other in zip(*(trainer.model.parameters() for trainer in trainers), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_device_that_has_seen_bad_gradients_ends_the_run_when_it_is_asked() -> None:
+    trainer, data = make_trainer(make_config()), make_data()
+    trainer._looks_at_once = False
+    data.observations[0, 0, 0] = float("nan")
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    with pytest.raises(TrainingError, match="the gradients of optimizer step 1 are not finite"):
+        trainer.settle()

@@ -69,18 +69,18 @@ def test_a_reader_that_is_overtaken_reads_again(monkeypatch, num_publications):
     """The writer publishes in the middle of a load: once is harmless, the second time overwrites what is read."""
     weights, state = PolicyWeights(), make_state(0)
     weights.publish(make_state(1), 1)
-    make_views, calls = weights._views, []
+    make_copy, calls = weights._copy, []
 
-    def publish_meanwhile(loaded, copy, num_bytes):
-        views = make_views(loaded, copy, num_bytes)
+    def publish_meanwhile(copy, num_bytes):
+        whole = make_copy(copy, num_bytes)
         if not calls:
             calls.append(None)
             for version in range(2, 2 + num_publications):
-                monkeypatch.setattr(weights, "_views", make_views)
+                monkeypatch.setattr(weights, "_copy", make_copy)
                 weights.publish(make_state(version), version)
-        return views
+        return whole
 
-    monkeypatch.setattr(weights, "_views", publish_meanwhile)
+    monkeypatch.setattr(weights, "_copy", publish_meanwhile)
     version = weights.load_into(state)
     assert is_whole(state, version)
     assert version == (1 if num_publications == 1 else num_publications + 1)

@@ -12,7 +12,7 @@ from sample_profiler.cli.training.summaries import write_verdict
 from sample_profiler.config import Config
 from sample_profiler.files import written_whole
 from sample_profiler.reports.run_report.report import RunReport, make_report
-from sample_profiler.reports.sections.accounts import format_accounts
+from sample_profiler.reports.sections.accounts import format_accounts, format_device
 from sample_profiler.reports.sections.closing_trees import format_trees
 from sample_profiler.reports.sections.learning import format_learning
 from sample_profiler.reports.sections.trends import format_trends
@@ -33,7 +33,8 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
     for text in format_trees(result.session, result.unrecorded):
         logger.info("%s", text)
     report = make_report(folder.name, result.session, result.steady)
-    logger.info("Where the time went:\n%s", format_accounts(report.accounts))
+    lines = filter(None, (format_accounts(report.accounts), format_device(report.device_use)))
+    logger.info("Where the time went:\n%s", "\n".join(lines))
     was_over = _was_over_before(config, result)
     if not was_over and (result.fps or not result.failure):  # advice about what has hardly begun misleads
         logger.info("Verdict: %s", format_verdict(report.verdict))

@@ -58,7 +58,10 @@ class SteppingGroup:
         env_ns: `[envs][NUM_LENGTHS]`: nanoseconds that these took together.
         reset_ns: nanoseconds spent in each environment to begin episodes when others had ended.
         step_ns: nanoseconds that a step of the group takes, a moving average.
+        is_on_device: its steps are work that a device is given.
     """
+
+    is_on_device = False
 
     def __init__(
         self,
@@ -89,7 +92,8 @@ class SteppingGroup:
         self._value_bootstrap = value_bootstrap
         self._frames_per_step = frames_per_step
         self._bad_numbers = bad_numbers
-        self._float_keys = [key for key, array in trajectories.observations.items() if array.dtype.kind == "f"]
+        observations = trajectories.layout.observations
+        self._float_keys = [key for key, (_, dtype) in observations.items() if np.dtype(dtype).kind == "f"]
         # Rows whose observation for the next step had to be replaced.
         self._spoiled_rows: list[int] = []
         self.env_steps, self.env_ns = ([[0] * NUM_LENGTHS for _ in envs] for _ in range(2))
@@ -214,7 +218,9 @@ class SteppingGroup:
         if end is not None:  # behind the writing: a vector that is reset may clear its own arrays
             end()
         self.step_index = step + 1
-        step_ns = perf_counter_ns() - step_begin_ns
+        self._note_step_time(perf_counter_ns() - step_begin_ns)
+
+    def _note_step_time(self, step_ns: int) -> None:
         self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
 
     def _step_envs(self, actions: npt.NDArray[Any]) -> tuple[Numbers, Flags, Flags, Callable[[], None] | None]:
@@ -352,13 +358,14 @@ class SteppingGroup:
         """Note an episode that has ended, unless it began with random steps."""
         row = i * self._num_agents + agent
         if not self._counted.is_partial[row]:
-            where = f"step {self._counted.lengths[row]} of an episode"
-            statistics = self._envs[i].episode_statistics(info)
-            extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
-            num_frames = int(self._counted.lengths[row]) * self._frames_per_step
-            self.episodes.append(
-                EpisodeStatistics(self.policies[row], float(self._counted.returns[row]), num_frames, extra)
-            )
+            self._tell_of_episode(i, row, info, float(self._counted.returns[row]), int(self._counted.lengths[row]))
+
+    def _tell_of_episode(self, i: int, row: int, info: Mapping[str, Any], episode_return: float, length: int) -> None:
+        statistics = self._envs[i].episode_statistics(info)
+        agent, where = row - i * self._num_agents, f"step {length} of an episode"
+        extra = self._bad_numbers.kept(self._first_env + i, agent, statistics, where)
+        num_frames = length * self._frames_per_step
+        self.episodes.append(EpisodeStatistics(self.policies[row], episode_return, num_frames, extra))
 
     def _begin_behind(self, rows: Rows, observation: dict[str, Any]) -> None:
         """Let the next episode of rows begin behind the current step."""

@@ -14,9 +14,10 @@ from sample_profiler.components.rollout_worker.stepping_group import Flags, Numb
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.bad_numbers import is_finite
-from sample_profiler.envs.vector_step import VectorStep
+from sample_profiler.envs.vectors.vector_step import VectorStep
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.storage.sampling_plan import Group
+from sample_profiler.storage.trajectories import Trajectories
 from sample_profiler.vocabulary import ENV_RESET
 
 __all__ = ["VectorGroup", "make_stepping_group"]
@@ -25,10 +26,26 @@ Arrays = dict[str, npt.NDArray[Any]]
 Rows = npt.NDArray[np.intp]
 
 
-def make_stepping_group(group: Group, envs: Sequence[AgentsEnv], *arguments: Any) -> SteppingGroup:
-    """Make what steps a group: a `VectorGroup` where that can be; arguments are those of a `SteppingGroup`."""
+def make_stepping_group(
+    group: Group, envs: Sequence[AgentsEnv], trajectories: Trajectories, *arguments: Any, may_move: bool = False
+) -> SteppingGroup:
+    """Make what steps a group: a `VectorGroup` where that can be.
+
+    Args:
+        group: which environments and agent rows these are.
+        envs: the environments.
+        trajectories: memory to write to.
+        arguments: the others of a `SteppingGroup`.
+        may_move: the memory may move to where a vector observes; it then steps as tensors, by a `TensorGroup`.
+    """
     is_vector = len(envs) == 1 and len(set(group.policies)) == 1 and envs[0].offers_arrays
-    return (VectorGroup if is_vector else SteppingGroup)(group, envs, *arguments)
+    if is_vector and may_move and (device := envs[0].find_device()) is not None:
+        # Only who has tensors needs torch.
+        from sample_profiler.components.rollout_worker.tensor_group import TensorGroup
+
+        trajectories.move_to(device)
+        return TensorGroup(group, envs, trajectories, *arguments)
+    return (VectorGroup if is_vector else SteppingGroup)(group, envs, trajectories, *arguments)
 
 
 class VectorGroup(SteppingGroup):

@@ -95,6 +95,7 @@ class RolloutWorkerOptions:
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
         is_quick: whether it reports episodes as soon as that can be of use, instead of about once a second.
         first_frames: by policy: that it had been trained on when the run began; empty: none.
+        is_alone: whether whoever reads its trajectories is in its process: they may live where a vector observes.
     """
 
     sampling: SamplingOptions
@@ -104,6 +105,7 @@ class RolloutWorkerOptions:
     is_replacement: bool = False
     is_quick: bool = False
     first_frames: tuple[int, ...] = ()
+    is_alone: bool = False
 
 
 class RolloutWorker:
@@ -163,15 +165,16 @@ class RolloutWorker:
                     for env in group.envs:
                         self._envs.append(make_env(env, env - first_env))
                         self.beat(is_starting=True)
-                self._groups[group.index] = make_stepping_group(
-                    group,
-                    self._envs[-len(group.envs) :],
-                    trajectories,
-                    self.timing,
-                    options.value_bootstrap,
-                    options.frames_per_step,
-                    options.bad_numbers,
-                )
+                    self._groups[group.index] = make_stepping_group(
+                        group,
+                        self._envs[-len(group.envs) :],
+                        trajectories,
+                        self.timing,
+                        options.value_bootstrap,
+                        options.frames_per_step,
+                        options.bad_numbers,
+                        may_move=options.is_alone and plan.block_size > 1,
+                    )
         except BaseException:
             self._close_envs()
             raise
@@ -348,7 +351,7 @@ class RolloutWorker:
     @profile_range("RolloutWorker.rollout")
     def _step(self, group: SteppingGroup) -> None:
         timing = self.timing
-        with timing.add_time(ENV_STEP):
+        with timing.add_time(ENV_STEP, device=group.is_on_device):
             timing.mark_flow(flow_point(END, REQUEST, group.index))
             self.slowdown.around(group.step)
             timing.mark_flow(flow_point(START, REQUEST, group.index))

@@ -86,7 +86,8 @@ class MicroBatches:
         if len(chunks) > self._most_sampled_chunks:
             random = np.random.default_rng(seed)
             chunks = random.choice(chunks, self._most_sampled_chunks, replace=False, shuffle=False)
-        pieces = torch.split(valid[chunks], self.chunks_at_once)
+        index = torch.from_numpy(chunks).to(valid.device, non_blocking=True)
+        pieces = torch.split(valid[index], self.chunks_at_once)
         yield from zip(self.of(dataset, steps, chunks), pieces, strict=True)
 
 

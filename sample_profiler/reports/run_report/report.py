@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
+from sample_profiler.analysis.device_use import DeviceUse, device_use
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.learning.verdict import LearningProblem, judge_learning
 from sample_profiler.analysis.lives import Life, find_lives
@@ -139,6 +140,11 @@ class RunReport:
     def accounts(self) -> list[ComponentAccount]:
         """Of the whole run."""
         return accounts(self.session)
+
+    @cached_property
+    def device_use(self) -> DeviceUse | None:
+        """What the accelerator was used for, in the time that the facts are of; None: there is none."""
+        return device_use(self.facts.components)
 
     @cached_property
     def workers(self) -> list[WorkerFigures]:

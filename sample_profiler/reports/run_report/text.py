@@ -11,7 +11,7 @@ from sample_profiler.config import show_value
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.render import format_tree, printable_text
 from sample_profiler.reports.run_report.report import RunReport, describe_run
-from sample_profiler.reports.sections.accounts import format_accounts, format_splits
+from sample_profiler.reports.sections.accounts import format_accounts, format_device, format_splits
 from sample_profiler.reports.sections.history import describe_figure
 from sample_profiler.reports.sections.learning import format_learning
 from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
@@ -32,6 +32,7 @@ def format_text(report: RunReport) -> str:
         format_verdicts(report),
         describe_run(report),
         format_accounts(report.accounts),
+        format_device(report.device_use),
         _section("What work was", format_splits(report.accounts)),
         _section("Over time", _history(report.history)),
         _section("The life of a trajectory", _lives(report.lives)),

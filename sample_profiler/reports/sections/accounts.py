@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sample_profiler.analysis.accounts import ComponentAccount
+from sample_profiler.analysis.device_use import DeviceUse
 from sample_profiler.analysis.findings import describe_sleeps
 from sample_profiler.analysis.work_split import WorkSplit
 from sample_profiler.reports.sections.tables import format_percent, format_table
 
-__all__ = ["SPLIT_NOTE", "SPLIT_TITLES", "describe_parts", "format_accounts", "format_splits", "split_rows"]
+__all__ = [
+    *("SPLIT_NOTE", "SPLIT_TITLES", "describe_parts", "format_accounts", "format_device", "format_splits"),
+    "split_rows",
+]
 
 SPLIT_TITLES = ("component", "work", "computes", "queues", "sleeps", "for")
 """Of the columns of `split_rows`; all but the first and the last are numbers."""
@@ -50,6 +54,22 @@ def format_accounts(accounts: Sequence[ComponentAccount]) -> str:
     if any(account.run_delay_s is None for account in accounts):
         lines.append("run delay unknown: the kernel, or the process, does not tell how long it had no processor")
     return "\n".join(lines)
+
+
+def format_device(use: DeviceUse | None) -> str:
+    """Return the line of the accelerator, which is nobody's process; empty where there is none.
+
+    Args:
+        use: in the steady part of the run.
+    """
+    if use is None:
+        return ""
+    parts = sorted(use.parts.items(), key=lambda part: -part[1])
+    told = ", ".join(f"{what} {format_percent(share)}" for what, share in parts)
+    return (
+        f"device (steady part)  busy {format_percent(use.busy)}: {told}; idle {format_percent(use.idle)}; "
+        f"the host waited for it {format_percent(use.waited)}"
+    )
 
 
 def describe_parts(account: ComponentAccount, parts_ns: dict[str, int], width: int) -> str:

@@ -57,7 +57,9 @@ logger = logging.getLogger(__name__)
 _IMAGE_ENCODER_STEPS = 128
 _COMPILE_S = 600.0  # that torch.compile may take
 _LOCK_PATIENCE_S = 10.0  # with a Learner of a killed run that sees, late, that it comes too late
-_MICRO_BATCH_STEPS = 4096  # bounds the memory of activations, about 130 KB a step with images
+_MICRO_BATCH_STEPS = 4096  # bounds the memory of activations on processors
+_IMAGE_STEP_BYTES, _STEP_BYTES = 1 << 18, 1 << 15  # of activations and gradients on a GPU, with images and without
+_SHARE_OF_ACTIVATIONS = 0.25  # of the memory that is free on a GPU
 _SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
 
 
@@ -91,6 +93,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
+            is_alone=sampling.serial_mode,
             is_quick=bool(blueprint.counters.goal_times.names),
             first_frames=blueprint.first_frames,
         ),
@@ -224,7 +227,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     config, channels = blueprint.config, blueprint.channels
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
-    micro_batch_steps = min(config.sampling.batch_size, _MICRO_BATCH_STEPS)
+    micro_batch_steps = min(config.sampling.batch_size, _most_micro_batch_steps(blueprint))
     # What a GPU multiplies says nothing of what is left for the processor.
     of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
@@ -264,7 +267,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             saving=config.saving,
             frames_per_step=frames_per_step(config) * blueprint.place.size,
             micro_batch_steps=micro_batch_steps,
-            encoder_steps=_choose_encoder_steps(blueprint),
+            encoder_steps=_choose_encoder_steps(blueprint, micro_batch_steps),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
             first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
             num_useful_threads=num_useful_threads,
@@ -355,12 +358,27 @@ def make_network(config: Config, spec: EnvSpec) -> PolicyNetwork:
     return make_actor_critic(config.model, config.observations, *spaces, registered_parts(config))
 
 
-def _choose_encoder_steps(blueprint: Blueprint) -> int:
+def _most_micro_batch_steps(blueprint: Blueprint) -> int:
+    """Return how many steps may go through the network at once: on a GPU, as many as there is memory for.
+
+    There, each pass is as long as the launches of its kernels, whatever is in it.
+    """
+    if blueprint.device == "cpu":
+        return _MICRO_BATCH_STEPS
+    import torch
+
+    num_free_bytes, _ = torch.cuda.mem_get_info()
+    num_bytes = _IMAGE_STEP_BYTES if _has_images(blueprint) else _STEP_BYTES
+    return max(_MICRO_BATCH_STEPS, int(num_free_bytes * _SHARE_OF_ACTIVATIONS) // num_bytes)
+
+
+def _choose_encoder_steps(blueprint: Blueprint, micro_batch_steps: int) -> int:
     """Choose how many steps go through the encoder at once.
 
     With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, all.
     """
-    has_images = any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())
-    if has_images and blueprint.device == "cpu":
-        return _IMAGE_ENCODER_STEPS
-    return _MICRO_BATCH_STEPS
+    return _IMAGE_ENCODER_STEPS if _has_images(blueprint) and blueprint.device == "cpu" else micro_batch_steps
+
+
+def _has_images(blueprint: Blueprint) -> bool:
+    return any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())

@@ -98,6 +98,10 @@ class SharedArrays:
         """All arrays as they lie in memory, `[num_bytes]`; may be written to."""
         return np.frombuffer(self._block.memory, dtype=np.uint8)
 
+    def put_back(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Make all arrays what they were when `memory` was copied."""
+        self.memory[:] = memory
+
     def __getstate__(self) -> dict[str, Any]:
         return {"specs": self._specs, "block": self._block}
 

@@ -30,13 +30,13 @@ ROLLOUT = 4
 class Driver:
     """A group of one vector, and a policy whose actions and states depend on row and step."""
 
-    def __init__(self, vector, kind=VectorGroup, *, value_bootstrap=True, num_policies=1):
+    def __init__(self, vector, kind=VectorGroup, *, value_bootstrap=True, num_policies=1, rollout=ROLLOUT):
         adapted = VectorAgents(vector, "counting")
         spec = inspect_env(adapted, "counting")
         num = adapted.num_agents
         sampling = SamplingOptions(
-            num_workers=1, num_envs_per_worker=1, worker_num_splits=1, rollout=ROLLOUT, recurrence=1,
-            batch_size=ROLLOUT * num, num_policies=num_policies,
+            num_workers=1, num_envs_per_worker=1, worker_num_splits=1, rollout=rollout, recurrence=1,
+            batch_size=rollout * num, num_policies=num_policies,
         )  # fmt: skip
         self.plan = make_sampling_plan(sampling, num)
         self.memory = Trajectories(TrajectoryLayout.of(self.plan, spec, state_size=3))
@@ -52,7 +52,7 @@ class Driver:
         for _ in range(num_rollouts):
             first = self.num_rollouts % 3 * self.num_agents
             self.group.begin_rollout(np.arange(first, first + self.num_agents, dtype=np.int32))
-            for _ in range(ROLLOUT):
+            for _ in range(self.memory.layout.rollout):
                 self.step()
             self.num_rollouts += 1
         return self
@@ -279,10 +279,9 @@ def test_agents_that_come_as_lists_step_as_arrays_too():
     assert any(arrays.memory.inactive[0])
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 def test_a_tensor_on_a_device_comes_to_the_host():
-    if not torch.cuda.is_available():
-        pytest.skip("there is no device")
-
     class OnDevice(CountingVector):
         def _returned(self, *keys):
             return {key: torch.from_numpy(value).cuda() for key, value in super()._returned(*keys).items()}

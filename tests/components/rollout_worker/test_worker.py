@@ -211,9 +211,9 @@ class Noting:
         self.timing, self.open, self.marked = timing, [], []
 
     @contextlib.contextmanager
-    def add_time(self, key):
+    def add_time(self, key, *, device=False):
         self.open.append(key)
-        with self.timing.add_time(key):
+        with self.timing.add_time(key, device=device):
             yield
         self.open.pop()
 

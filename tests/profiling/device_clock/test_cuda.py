@@ -11,7 +11,10 @@ from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.device_clock.clock import NoDevice, device_clock_for, make_device_block, set_device_clock
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device")
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device"),
+]
 
 CYCLES = 20_000_000  # about ten milliseconds of a GPU that does nothing else
 

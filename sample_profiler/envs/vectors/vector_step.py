@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
-from sample_profiler.envs.host_arrays import as_host_array, as_host_arrays
+from sample_profiler.envs.vectors.host_arrays import as_host_array, as_host_arrays
 
-__all__ = ["VectorStep", "find_inactive"]
+__all__ = ["FINAL_OBSERVATION_KEYS", "IS_ACTIVE_KEY", "VectorStep", "find_inactive", "infos_of_members"]
 
-_FINAL_OBSERVATION_KEYS = ("final_obs", "final_observation")
+FINAL_OBSERVATION_KEYS = ("final_obs", "final_observation")
+IS_ACTIVE_KEY = "is_active"
 _FINAL_INFO_KEY = "final_info"
-_IS_ACTIVE_KEY = "is_active"
-_OF_MEMBERS = ("episode_extra_stats", "true_objective", _IS_ACTIVE_KEY)
+_OF_MEMBERS = ("episode_extra_stats", "true_objective", IS_ACTIVE_KEY)
 """What infos say of a member that anybody here wants to know."""
 
 
@@ -61,13 +61,13 @@ class VectorStep:
         """
         members = self.ended.tolist()
         if isinstance(self.infos, Mapping):
-            own = as_host_arrays({key: self.infos[key] for key in self.infos if key.removeprefix("_") in _OF_MEMBERS})
-            final = as_host_arrays(self.infos.get(_FINAL_INFO_KEY) or {})
+            own = as_host_arrays(infos_of_members(self.infos))
+            final = own.pop(_FINAL_INFO_KEY, None) or {}
             told = [{**_entries_of(own, member), **_entries_of(final, member)} for member in members]
         else:
             told = [dict(self.infos[member]) for member in members]
         if self.autoreset is AutoresetMode.NEXT_STEP:
-            told = [{**info, _IS_ACTIVE_KEY: False} for info in told]
+            told = [{**info, IS_ACTIVE_KEY: False} for info in told]
         return told
 
     def inactive(self, end_infos: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.bool_] | bool:
@@ -77,7 +77,7 @@ class VectorStep:
             end_infos: What the method of that name returned.
         """
         inactive = find_inactive(self.infos)
-        of_ended = [not info.get(_IS_ACTIVE_KEY, True) for info in end_infos]
+        of_ended = [not info.get(IS_ACTIVE_KEY, True) for info in end_infos]
         if inactive is False and True in of_ended:
             inactive = np.zeros(len(self.rewards), dtype=np.bool_)
         if inactive is not False:
@@ -87,7 +87,7 @@ class VectorStep:
     def final_batch(self) -> Any:
         """Return the final observations of those who have ended, batched over all N; None: they are told one by one."""
         if isinstance(self.infos, Mapping):
-            for key in _FINAL_OBSERVATION_KEYS:
+            for key in FINAL_OBSERVATION_KEYS:
                 batch = as_host_arrays(self.infos.get(key))
                 if isinstance(batch, Mapping) or (isinstance(batch, np.ndarray) and batch.dtype != object):
                     return batch
@@ -96,22 +96,31 @@ class VectorStep:
     def final_of(self, member: int) -> Any:
         """Return the final observation of a member whose episode has ended; None: it is not told."""
         info = self.infos if isinstance(self.infos, Mapping) else self.infos[member]
-        for key in _FINAL_OBSERVATION_KEYS:
+        for key in FINAL_OBSERVATION_KEYS:
             if info.get(key) is not None:
                 told = as_host_arrays(info[key])
                 return _pick(told, member) if info is self.infos else told
         return None
 
 
+def infos_of_members(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a dictionary of arrays says of members that anybody here wants to know when their episode has ended.
+
+    Beside the arrays, masks say who has an entry.
+    """
+    names = (*_OF_MEMBERS, _FINAL_INFO_KEY)
+    return {key: value for key, value in infos.items() if key.removeprefix("_") in names}
+
+
 def find_inactive(infos: Any) -> npt.NDArray[np.bool_] | Literal[False]:
     """Return whom infos call inactive, `[N]`; False: nobody."""
     if isinstance(infos, Mapping):
-        if _IS_ACTIVE_KEY not in infos:
+        if IS_ACTIVE_KEY not in infos:
             return False
-        inactive = ~as_host_array(infos[_IS_ACTIVE_KEY]).astype(np.bool_)
-        has_told = infos.get(f"_{_IS_ACTIVE_KEY}")  # gymnasium fills what others do not tell with False
+        inactive = ~as_host_array(infos[IS_ACTIVE_KEY]).astype(np.bool_)
+        has_told = infos.get(f"_{IS_ACTIVE_KEY}")  # gymnasium fills what others do not tell with False
         return inactive if has_told is None else inactive & as_host_array(has_told)
-    return np.array([not info.get(_IS_ACTIVE_KEY, True) for info in infos]) if any(infos) else False
+    return np.array([not info.get(IS_ACTIVE_KEY, True) for info in infos]) if any(infos) else False
 
 
 def _entries_of(infos: Mapping[str, Any], member: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["as_host_array", "as_host_arrays", "find_tensor", "like_tensor"]
+__all__ = ["as_host_array", "as_host_arrays", "find_foreign", "find_tensor", "like_tensor"]
 
 _HOST_DEVICES = (1, 3)  # of DLPack: the processor's memory, and the part of it that a GPU reads
 
@@ -56,6 +56,19 @@ def find_tensor(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return next((tensor for tensor in map(find_tensor, values) if tensor is not None), None)
     return values if _is_tensor(values) else None
+
+
+def find_foreign(values: Any) -> Any:
+    """Return an array among values that is not of numpy and can be had as a tensor of PyTorch; ``None``: there is none.
+
+    Args:
+        values: As of `find_tensor`.
+    """
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        return next((array for array in map(find_foreign, values) if array is not None), None)
+    return values if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray | np.generic) else None
 
 
 def like_tensor(actions: Any, tensor: Any) -> Any:
