@@ -66,7 +66,7 @@ ROOMS = {
     ),
     "cli": (("common",), ("report",), ("capture", "playing", "training")),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
-    "components": (("messages",), ("gpu_memory",), ("inference_worker",), ("rollout_worker",)),
+    "components": (("messages",), ("inference_worker",), ("rollout_worker",)),
     "config": (("limits",), ("conditions",), ("parts",)),
     "model": (("kernels",),),
     "profiling": (

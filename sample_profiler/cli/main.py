@@ -15,7 +15,6 @@ from sample_profiler.cli import (
     status,
     trace,
     train,
-    verdict,
     watch,
     whatif,
 )
@@ -42,7 +41,7 @@ _ADD_PARSERS = (
     status.add_parser,
     trace.add_parser,
     train.add_parser,
-    verdict.add_parser,
+    report.add_verdict_parser,
     watch.add_parser,
     whatif.add_parser,
 )

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
-from sample_profiler.components.gpu_memory import gpu_memory
 from sample_profiler.components.learning_figures import LearningFigures
 from sample_profiler.components.messages import (
     CheckpointSaved,
@@ -30,6 +29,7 @@ from sample_profiler.components.messages import (
 )
 from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
+from sample_profiler.model.precision import gpu_memory
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer
