@@ -71,7 +71,7 @@ ROOMS = {
         *(("capture", "comparing", "doctor", "exporting", "playing", "training", "tune"), ("serving",)),
     ),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
-    "components": (("messages",), ("gpu_memory",), ("inference_worker",), ("rollout_worker", "training")),
+    "components": (("messages",), ("inference_worker",), ("rollout_worker", "training")),
     "config": (("limits",), ("conditions",), ("parts",)),
     "envs": (("images", "vectors"),),
     "model": (

@@ -17,7 +17,6 @@ from sample_profiler.cli import (
     status,
     trace,
     train,
-    verdict,
     watch,
     whatif,
 )
@@ -55,7 +54,7 @@ _ADD_PARSERS = (
     trace.add_parser,
     train.add_parser,
     tune.add_parser,
-    verdict.add_parser,
+    report.add_verdict_parser,
     watch.add_parser,
     whatif.add_parser,
 )

@@ -1,4 +1,4 @@
-"""Owns `sample-profiler report`: the page, the text or the data of what a run did and what limited it."""
+"""Owns `sample-profiler report` and `verdict`: the page, the text or the data of what a run did; the verdicts alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sample_profiler.cli.common.arguments import Commands, as_output_file
+from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file
 from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
@@ -15,10 +15,10 @@ from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.run_report.page import format_html
 from sample_profiler.reports.run_report.report import RunReport, report_to_dict
-from sample_profiler.reports.run_report.text import format_text
+from sample_profiler.reports.run_report.text import format_text, format_verdicts
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["add_parser", "report", "run", "write_page"]
+__all__ = ["add_parser", "add_verdict_parser", "report", "run", "run_verdict", "write_page"]
 
 _FORMATS = ("html", "text", "json")
 
@@ -50,6 +50,24 @@ def add_parser(commands: Commands) -> None:
         help="default: RUN_DIR/report.html; of text and json standard output",
     )
     parser.set_defaults(run=run)
+
+
+def add_verdict_parser(commands: Commands) -> None:
+    """Add what the line of `sample-profiler verdict` looks like."""
+    says = "say what limits a run, what changed over its time, and what keeps it from learning"
+    parser = commands.add_parser("verdict", help=says, description=f"{says[0].upper()}{says[1:]}.")
+    add_run_dir(parser)
+    parser.set_defaults(run=run_verdict)
+
+
+def run_verdict(arguments: argparse.Namespace) -> int:
+    """Print the verdicts on a run; return the exit status.
+
+    Raises:
+        SessionError: the folder is no run's.
+    """
+    print(format_verdicts(load_report(arguments.run_dir)))
+    return 0
 
 
 def run(arguments: argparse.Namespace) -> int:

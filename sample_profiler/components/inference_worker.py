@@ -17,8 +17,7 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
-from sample_profiler.components.gpu_memory import gpu_memory
-from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in
+from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in, gpu_memory
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range

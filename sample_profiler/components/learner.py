@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from sample_profiler.component_id import LEARNER, ComponentId
-from sample_profiler.components.gpu_memory import gpu_memory
 from sample_profiler.components.learning_figures import LearningFigures
 from sample_profiler.components.messages import (
     CheckpointSaved,
@@ -30,6 +29,7 @@ from sample_profiler.components.training.micro_batches import MicroBatches, reco
 from sample_profiler.components.training.progress import TrainingProgress
 from sample_profiler.components.training.rank_meetings import RankMeetings
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
+from sample_profiler.model.precision import gpu_memory
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.trainer import Trainer

@@ -14,8 +14,9 @@ from typing import Literal
 import torch
 
 from sample_profiler.model.policy_network import PolicyNetwork
+from sample_profiler.vocabulary import GPU_MEMORY_MIB
 
-__all__ = ["InferenceNetwork", "PrecisionName", "computing_in"]
+__all__ = ["InferenceNetwork", "PrecisionName", "computing_in", "gpu_memory"]
 
 PrecisionName = Literal["fp32", "bf16"]
 
@@ -54,3 +55,13 @@ class InferenceNetwork:
             for ours, loaded in zip(self.network.state_dict().values(), self.model.state_dict().values(), strict=True):
                 ours.copy_(loaded)
         self.network.pack()
+
+
+def gpu_memory(device: torch.device) -> dict[str, float]:
+    """Return the MiB that PyTorch holds on a GPU in this process, what it keeps for later included; elsewhere nothing.
+
+    What the driver takes for each process beside them is not told without asking it, which takes long.
+    """
+    if device.type != "cuda":
+        return {}
+    return {GPU_MEMORY_MIB: torch.cuda.memory_reserved(device) / 2**20}
