@@ -64,6 +64,7 @@ def test_a_token_of_ones_own_is_not_printed_by_who_sees_command_lines(tmp_path):
     with program(str(tmp_path), SAMPLE_PROFILER_TOKEN=TOKEN) as (process, line):
         assert ADDRESS.search(line)[2] == TOKEN
         assert TOKEN not in " ".join(psutil.Process(process.pid).cmdline())
+        assert psutil.Process(process.pid).nice() == 19, "the runs come first"
 
 
 def test_another_host_than_this_machine_is_warned_of(tmp_path):
