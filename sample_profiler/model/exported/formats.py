@@ -172,7 +172,7 @@ def _write_torchscript(step: PolicyStep, policy: Policy, path: Path) -> None:
     inputs = example_inputs(policy.observation_space, policy.state_size)
     traced = torch.jit.trace(_program(step, policy).module(), inputs, check_trace=False)  # type: ignore[no-untyped-call]
     with path.open("wb") as file:  # by its path, PyTorch refuses some names
-        torch.jit.save(traced, file)  # type: ignore[no-untyped-call]
+        torch.jit.save(traced, file)
 
 
 def _load_torchscript(path: Path, _: PolicyStep) -> Run:
