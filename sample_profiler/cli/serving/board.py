@@ -18,7 +18,7 @@ MOST_COMPARED = 8
 _INTERVAL_S = 2.0
 _SHORTEST_S = 0.2
 _PULSE_S = 0.5  # after which a tab looks whether the server ends
-_REST = 30  # times as long as a look took: neither the machine nor the runs on it notice
+_REST = 60  # times as long as a look took: neither the machine nor the runs on it notice
 _NUM_SHOWN_AT_FIRST = 4
 
 Shown = dict[str, str]

@@ -26,6 +26,7 @@ TOKEN_VARIABLE = "SAMPLE_PROFILER_TOKEN"
 _LOOPBACK = "127.0.0.1"
 _FEWEST_OF_TOKEN = 16
 _MOST_CONNECTIONS = 1000
+_NICENESS = 19  # the runs come first
 
 _EXAMPLES = f"""\
 examples:
@@ -78,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.train_dir.is_dir():
         raise UsageError(f"{arguments.train_dir} is no folder; give the folder of runs, {{train_dir}}")
     token = arguments.token or _token_of_environment()
+    if arguments.is_program:
+        os.nice(_NICENESS)
     with listening(arguments.host, arguments.port) as listener:
         server, address = make_server(arguments.train_dir, arguments.host, listener, token)
         print(f"The runs in {printable(str(arguments.train_dir))}: {address}", flush=True)
