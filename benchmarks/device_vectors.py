@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.utils.dlpack import from_dlpack
 
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.learner import Learner
@@ -40,7 +41,7 @@ from sample_profiler.profiling.device_clock.clock import poll
 from sf_examples.isaacgym_examples.isaacgym_tasks import ISAACGYM_DEFAULTS
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-NUM_MEMBERS = 4096
+NUM_MEMBERS, ROLLOUT = 4096, 16
 WARM_UP = 3
 """Datasets that are not measured."""
 
@@ -102,7 +103,7 @@ def measure_alone(vector: Any, num_steps: int) -> float:
         begin_s = time.perf_counter()
         for _ in range(num_steps):
             _, rewards, *_ = vector.step(taken)
-        torch.utils.dlpack.from_dlpack(rewards).sum().item()
+        from_dlpack(rewards).sum().item()
         rates.append(NUM_MEMBERS * num_steps / (time.perf_counter() - begin_s))
     return statistics.median(rates[1:])
 
@@ -232,11 +233,10 @@ def run(name: str, folder: str, num_datasets: int, watched: Watched | None, flag
     """Train for so many datasets, and return the run's folder."""
     from sample_profiler.cli.train import train
 
-    rollout = int(str(ISAACGYM_DEFAULTS["rollout"]))
     register_env("measured", lambda *_, **__: make_simulator(name))
     argv = [
         *("--env=measured", "--experiment=measured", f"--train_dir={folder}", "--restart_behavior=overwrite"),
-        *(f"--train_for_env_steps={num_datasets * NUM_MEMBERS * rollout}", "--seed=1", *flags),
+        *(f"--train_for_env_steps={num_datasets * NUM_MEMBERS * ROLLOUT}", "--seed=1", *flags),
         f"--device={'gpu' if DEVICE.type == 'cuda' else 'cpu'}",
     ]
     with watched.watching() if watched else contextlib.nullcontext():
@@ -265,7 +265,7 @@ def digest_of(folder: Path) -> str:
 
 def measure(name: str, num_datasets: int, *, shows_profile: bool) -> None:
     """Measure one simulator and print it."""
-    frames = NUM_MEMBERS * int(str(ISAACGYM_DEFAULTS["rollout"]))
+    frames = NUM_MEMBERS * ROLLOUT
     begin_s = time.perf_counter()
     alone = measure_alone(make_simulator(name), 50)
     print(f"{name}: alone {alone:,.0f} frames/s ({time.perf_counter() - begin_s:.0f} s with compiling)", flush=True)

@@ -373,9 +373,9 @@ class Learner:
     def _evaluate_finals(self, dataset: Dataset, final_values: torch.Tensor) -> None:
         """Put in the values of what episodes led to that were cut off, `[S, T]`: those inference has not seen."""
         trajectories, steps = dataset.is_cut()[:, :-1].nonzero(as_tuple=True)
-        pieces = (torch.split(each, self._options.micro_batch_steps) for each in (trajectories, steps))
-        for places in zip(*pieces, strict=True):
-            final_values[places] = self._trainer.values(*dataset.finals(places))
+        most = self._options.micro_batch_steps
+        for piece in zip(torch.split(trajectories, most), torch.split(steps, most), strict=True):
+            final_values[piece] = self._trainer.values(*dataset.finals(piece))
 
     def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""

@@ -140,8 +140,8 @@ class Dataset:
         flags = [each.any() for each in (self.inactive, self.absent, self.is_cut()[:, :-1])]
         numbers = [lag.sum(), lag.max(), (lag > max_policy_lag).sum(), self.rewards.mean()]
         read = torch.stack([each.double() for each in (*numbers, *flags)]).tolist()
-        lag_sum, lag_max, num_too_old, reward_mean = read[: len(numbers)]
-        has_inactive, has_absent, has_cut = map(bool, read[len(numbers) :])
+        lag_sum, lag_max, num_too_old, reward_mean, *has = read
+        has_inactive, has_absent, has_cut = map(bool, has)
         return Outline(lag_sum, lag_max, num_too_old, reward_mean, has_inactive, has_absent, has_cut)
 
     def is_cut(self) -> torch.Tensor:

@@ -41,7 +41,7 @@ class DeviceArrays:
         self.device = device
         self._block = torch.zeros(num_bytes_of(there.values()), dtype=torch.uint8, device=device)
         self._arrays: dict[str, Any] = {name: np.zeros(specs[name][0], specs[name][1]) for name in on_host}
-        self._on_host = [self._arrays[name] for name in sorted(on_host)]
+        self._on_host: list[npt.NDArray[Any]] = [self._arrays[name] for name in sorted(on_host)]
         offset = 0
         for name, (shape, dtype) in there.items():
             num_bytes = math.prod(map(int, shape)) * np.dtype(dtype).itemsize
@@ -55,7 +55,7 @@ class DeviceArrays:
     @property
     def num_bytes(self) -> int:
         """Size of everything in bytes."""
-        return int(self._block.numel() + sum(array.nbytes for array in self._on_host))
+        return self._block.numel() + sum(array.nbytes for array in self._on_host)
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
