@@ -10,7 +10,7 @@ from sample_profiler.doctor.process import diagnose
 from sample_profiler.envs import register_env, registry
 from tests.doctor.faulty_envs import FAULTS, make
 
-LIMITS = Limits(seconds=4.0, num_steps=3_000, short_seconds=1.0, num_short_steps=100)
+LIMITS = Limits(seconds=60.0, num_steps=3_000, short_seconds=5.0, num_short_steps=100)  # a busy machine is slow
 
 pytestmark = pytest.mark.whole_run
 
