@@ -29,6 +29,7 @@ from sample_profiler.components.progress import TrainingProgress
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
+from sample_profiler.ppo.precision_trial import PrecisionTrial
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
@@ -59,6 +60,7 @@ __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
 _KL_STEPS = 1024  # by which a schedule that wants to know is told how far the policy has moved
+_TRIAL_STEPS = 256  # that are enough to tell which precision is quicker
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -157,6 +159,7 @@ class Learner:
         self._latest_lag = 0.0
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
+        self._precision_trial = PrecisionTrial(trainer)
         self._pulse = Pulse(self.name, ports.reports)
         self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
@@ -242,6 +245,7 @@ class Learner:
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         self._beat()
+        is_told = self._trainer.keeps_statistics = time.monotonic() >= self._next_statistics_s
         with self.timing.add_time(PREPARE_BATCH, device=True):
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
@@ -252,11 +256,14 @@ class Learner:
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
+        if self._precision_trial.is_due():
+            with self.timing.add_time("try_precisions"):
+                self._try_precisions(dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset)
         with self.timing.add_time("after_optimizer"):
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
-            self._trainer.set_progress(self.progress.frames)
+            self._trainer.set_progress(self.progress.frames, self._memory.counters.goal_times.elapsed_s())
             self._publish()
             self._count(lag)
             self._latest_slots = slots[:_MOST_LOOKED_AT]
@@ -264,7 +271,7 @@ class Learner:
             if TrainingStep in self._options.told:
                 iteration = int(self._memory.counters.training_iterations[self._policy])
                 self._ports.reports.send(TrainingStep(self.name, self._policy, iteration, self.progress.frames))
-        if time.monotonic() >= self._next_statistics_s:
+        if is_told:
             with self.timing.add_time(REPORT_STATISTICS):
                 self._report_statistics(dataset, lag)
 
@@ -278,6 +285,13 @@ class Learner:
                 self._patience_s = 0.0
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets.valid, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets.valid, np.arange(dataset.num_chunks)))
+
+    def _try_precisions(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
+        num_chunks = min(self._chunks_per_micro_batch, max(1, _TRIAL_STEPS // self._options.sampling.recurrence))
+        chunks = np.arange(min(num_chunks, dataset.num_chunks))
+        self._precision_trial.make(
+            lambda: next(self._micro_batches(dataset, steps, chunks)), targets.of(address_of(chunks))
+        )
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
