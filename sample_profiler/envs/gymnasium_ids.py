@@ -56,16 +56,6 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
         "lr_decay_steps": 200_000,
         "num_epochs": 8,
     },
-    "CartPole": _OF_ALL_TASKS
-    | {
-        "exploration_loss_coeff": 0.0,
-        "gamma": 0.98,
-        "lr_decay_end": 0.05,
-        "lr_decay_steps": 60_000,
-        "normalize_returns": False,
-        "num_epochs": 10,
-        "ppo_clip_value": 1000.0,
-    },
     "Pendulum": _OF_ALL_TASKS
     | {
         "adaptive_stddev": False,

@@ -44,11 +44,11 @@ def test_tasks_have_defaults_that_can_be_used_and_flags_count_instead(task):
             "--env=",
             "--env",
             "--env=FrozenLake-v1",
-            "--env=own:CartPole-v1",
-            "--env=CartPole",
-            "--env=MyCartPole-v1",
+            "--env=own:Acrobot-v1",
+            "--env=Acrobot",
+            "--env=MyAcrobot-v1",
         ),
-        *("--env=CartPole-v1 --use_rnn", "--env=CartPole-v1 --use_rnn=True"),
+        *("--env=Acrobot-v1 --use_rnn", "--env=Acrobot-v1 --use_rnn=True"),
     ],
 )
 def test_other_environments_and_policies_with_a_memory_have_the_familys_defaults(line):

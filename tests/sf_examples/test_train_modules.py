@@ -100,8 +100,8 @@ def test_gym(calls):
     train_gym.main([])
     assert len(registry._fallbacks) == 1, "calling it twice from one script adds nothing"
     assert calls[0][2]["use_rnn"] is False
-    train_gym.main(["--seed=1", "--env", "CartPole-v1"])
-    assert calls[2][2] == gym_defaults(["--env=CartPole-v1"]) != calls[0][2]
+    train_gym.main(["--seed=1", "--env", "Acrobot-v1"])
+    assert calls[2][2] == gym_defaults(["--env=Acrobot-v1"]) != calls[0][2]
 
 
 def test_gym_vectors(calls):
