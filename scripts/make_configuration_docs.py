@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from generated_pages import write_or_check
 
 from sample_profiler.config import FlagDescription, describe_parts
 from sample_profiler.config.parts import EvaluationOptions, ManyEpisodesOptions
 from sample_profiler.config.values import LARGEST_FLOAT, SMALLEST_FLOAT
+from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, TASK_DEFAULTS
 from sf_examples.atari.atari_env import ATARI_DEFAULTS
-from sf_examples.gym.gym_env import GYM_DEFAULTS
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 
@@ -30,8 +32,9 @@ Options are written `--flag=value` or `--flag value`. A bare `--flag` means `Tru
 counts. A flag that does not exist is an error, never ignored, and one error lists all problems of a command line.
 
 A value comes from the command line, else from the `config.json` of the run that is resumed, else from the defaults of
-the environment family, else from the default below. `config.json` in the run's folder keeps every value and where it
-came from. When a run is resumed, values that were chosen automatically are chosen again.
+the environment family, which may have some for single environments, else from the default below. `config.json` in the
+run's folder keeps every value and where it came from. When a run is resumed, values that were chosen automatically are
+chosen again.
 
 The flags of the last two parts are those of `enjoy_*` and of `sample-profiler eval`, which take all others from the
 run's `config.json`.
@@ -47,7 +50,9 @@ def make_page() -> str:
         rows = ["| flag | default | allowed | meaning |", "| --- | --- | --- | --- |"]
         rows += [_make_row(flag) for flag in part.flags]
         blocks.append(f"## {part.title}\n\n" + "\n".join(rows) + "\n")
-    return "\n".join([*blocks, _make_families_section()])
+    families = _make_defaults_section("environment families", FAMILIES, {})
+    tasks = _make_defaults_section("some of Gymnasium's environments", TASK_DEFAULTS, GYM_DEFAULTS)
+    return "\n".join([*blocks, families, tasks])
 
 
 def main(argv: list[str]) -> int:
@@ -55,22 +60,29 @@ def main(argv: list[str]) -> int:
     return write_or_check(argv, PATH, make_page)
 
 
-def _make_families_section() -> str:
-    """Return the defaults that environment families have instead of the flags' own."""
-    defaults_of_family = [
-        {flag.name: flag for part in describe_parts([VizdoomOptions], defaults) for flag in part.flags}
-        for defaults in FAMILIES.values()
-    ]
-    own = {flag.name: flag for part in describe_parts([VizdoomOptions, EvaluationOptions]) for flag in part.flags}
-    changed = [name for name in own if any(name in defaults for defaults in FAMILIES.values())]
-    rows = [_make_cells(["flag", *FAMILIES, "else"]), _make_cells(["---"] * (len(FAMILIES) + 2))]
-    for name in changed:
+def _make_defaults_section(of: str, columns: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]) -> str:
+    """Return the defaults that some have instead of those of all others.
+
+    Args:
+        of: who has them.
+        columns: the defaults of each.
+        common: what others have instead of the flags' own.
+    """
+    of_column = [_describe_by_name(defaults) for defaults in columns.values()]
+    of_others = _describe_by_name(common)
+    rows = [_make_cells(["flag", *columns, "else"]), _make_cells(["---"] * (len(columns) + 2))]
+    for name in (name for name in of_others if any(name in defaults for defaults in columns.values())):
         cells = [
             _show_default(flags[name]) if name in defaults else ""
-            for flags, defaults in zip(defaults_of_family, FAMILIES.values(), strict=True)
+            for flags, defaults in zip(of_column, columns.values(), strict=True)
         ]
-        rows.append(_make_cells([f"`--{name}`", *cells, _show_default(own[name])]))
-    return "## Defaults of environment families\n\n" + "\n".join(rows) + "\n"
+        rows.append(_make_cells([f"`--{name}`", *cells, _show_default(of_others[name])]))
+    return f"## Defaults of {of}\n\n" + "\n".join(rows) + "\n"
+
+
+def _describe_by_name(defaults: Mapping[str, Any]) -> dict[str, FlagDescription]:
+    parts = describe_parts([VizdoomOptions, EvaluationOptions], defaults)
+    return {flag.name: flag for part in parts for flag in part.flags}
 
 
 def _make_row(flag: FlagDescription) -> str:

@@ -32,6 +32,7 @@ from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.model.precision import gpu_memory
 from sample_profiler.ppo.advantages import gae, vtrace
 from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
+from sample_profiler.ppo.precision_trial import PrecisionTrial
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import Chunks, MicroBatch, RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
@@ -61,6 +62,7 @@ from sample_profiler.vocabulary import (
 __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
+_TRIAL_STEPS = 256  # that are enough to tell which precision is quicker
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -166,6 +168,7 @@ class Learner:
         self._latest_lag = 0.0
         self._left_out_share = 0.0  # of the latest dataset's steps: those that were too old
         self._is_whole = True  # False while a training step is under way: its weights are not worth keeping
+        self._precision_trial = PrecisionTrial(trainer)
         self._pulse = Pulse(self.name, ports.reports)
         self._meetings = RankMeetings(
             trainer.ranks, policy, memory.counters, self._pulse, ports.reports, trainer.timing
@@ -260,6 +263,9 @@ class Learner:
     def _train_on(self, slots: list[int]) -> None:
         sampling = self._options.sampling
         self._beat()
+        is_due = time.monotonic() >= self._next_statistics_s
+        # Of several ranks, each has a clock of its own, and all add up the same.
+        self._trainer.keeps_statistics = is_due or self._trainer.ranks.size > 1
         with self.timing.add_time(PREPARE_BATCH, device=True):
             for slot in slots:
                 self.timing.mark_flow(flow_point(END, SLOT, slot))
@@ -270,17 +276,21 @@ class Learner:
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
             self._slowdown.around(self._train_epochs, dataset, steps, targets)
+        if self._precision_trial.is_due():
+            with self.timing.add_time("try_precisions"):
+                self._try_precisions(dataset, steps, targets)
         with self.timing.add_time("update_normalizer"):
             self._update_normalizer(dataset, outline.has_inactive)
         self._figures.note_starts(dataset)
         figures: dict[str, float] = {}
-        if is_due := time.monotonic() >= self._next_statistics_s:
+        if is_due:
             sample = partial(self._micro_batches.of, dataset, steps)
             with self.timing.add_time(REPORT_STATISTICS):  # of observations that are overwritten once slots are free
                 figures = self._figures.measure(dataset, steps, targets, sample)
         with self.timing.add_time("after_optimizer"):
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
-            self._trainer.set_progress(self.progress.frames)
+            elapsed_s = self._meetings.mean(self._memory.counters.goal_times.elapsed_s())
+            self._trainer.set_progress(self.progress.frames, elapsed_s)
             self._publish()
             self._count(outline, dataset.rewards.numel())
             self._latest_slots = slots[:_MOST_LOOKED_AT]
@@ -309,6 +319,13 @@ class Learner:
                 self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
             self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
         self._trainer.settle()
+
+    def _try_precisions(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
+        num_chunks = min(self._micro_batches.chunks_at_once, max(1, _TRIAL_STEPS // self._options.sampling.recurrence))
+        chunks = np.arange(min(num_chunks, dataset.num_chunks))
+        self._precision_trial.make(
+            lambda: next(self._micro_batches.of(dataset, steps, chunks)), targets.of(address_of(chunks))
+        )
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""

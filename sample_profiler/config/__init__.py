@@ -12,7 +12,7 @@ from sample_profiler.config.conditions import Condition, parse_conditions
 from sample_profiler.config.config import Config, Origin
 from sample_profiler.config.help import FlagDescription, PartDescription, describe_parts, format_help
 from sample_profiler.config.limits import option
-from sample_profiler.config.parse import merge_saved, parse_config, parse_run_config
+from sample_profiler.config.parse import given_values, merge_saved, parse_config, parse_run_config
 from sample_profiler.config.parts import (
     EnvironmentOptions,
     FaultOptions,
@@ -52,6 +52,7 @@ __all__ = [
     "SavingOptions",
     "describe_parts",
     "format_help",
+    "given_values",
     "is_surely_on_cpu",
     "load_config",
     "merge_saved",

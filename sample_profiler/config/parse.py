@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sample_profiler.config.assembly import Draft
+from sample_profiler.config.assembly import Draft, all_flags
 from sample_profiler.config.command_line import read_command_line
 from sample_profiler.config.config import Config
 from sample_profiler.config.saved import load_config, names_in
@@ -94,6 +95,23 @@ def merge_saved(saved: Config, parsed: Config) -> Config:
     draft.assign_from(parsed)
     _add_saved(draft, saved, draft.flags)
     return draft.finish()
+
+
+def given_values(argv: Sequence[str]) -> dict[str, Any]:
+    """Return what a command line gives flags, for families whose defaults depend on it.
+
+    Args:
+        argv: The command line without the program's name.
+
+    Returns:
+        Values by flag. What is wrong, or of a family's own parts, is left out: it is told of when the line is parsed.
+    """
+    flags, values = all_flags(), {}
+    words_of_flag, _ = read_command_line(argv, flags)
+    for name, words in words_of_flag.items():
+        with contextlib.suppress(DisallowedValueError):
+            values[name] = flags[name].value_type.from_words(words)
+    return values
 
 
 def _draft_from_command_line(

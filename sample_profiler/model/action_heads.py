@@ -60,8 +60,10 @@ class DiscreteHead(nn.Module):
         """Make the distributions that parameters ``[N, n]`` describe."""
         return Categorical(parameters)
 
-    def initialize(self) -> None:
-        """Leave the weights as the initialization of the whole network made them."""
+    @torch.no_grad()
+    def initialize(self, gain: float = 1.0) -> None:
+        """Multiply the weights that the initialization of the whole network has drawn by a gain."""
+        self.logits.weight.mul_(gain)
 
 
 class GaussianHead(nn.Module):
@@ -111,8 +113,13 @@ class GaussianHead(nn.Module):
         """Make the distributions that parameters ``[N, 2 n]`` describe."""
         return DiagonalGaussian(parameters)
 
-    def initialize(self) -> None:
-        """Make the standard deviation start at ``initial_stddev``, also where the network decides it."""
+    @torch.no_grad()
+    def initialize(self, gain: float = 1.0) -> None:
+        """Multiply the weights that the initialization of the whole network has drawn by a gain.
+
+        The standard deviation starts at ``initial_stddev``, also where the network decides it.
+        """
+        self.outputs.weight.mul_(gain)
         if self._is_adaptive:
             nn.init.constant_(self.outputs.bias[self._action_size :], self._initial_log_stddev)
 
@@ -156,10 +163,10 @@ class PartsHead(nn.Module):
         pieces = torch.split(parameters, [head.num_parameters for head in self._heads], dim=-1)
         return IndependentParts([head.distribution(piece) for head, piece in zip(self._heads, pieces, strict=True)])
 
-    def initialize(self) -> None:
+    def initialize(self, gain: float = 1.0) -> None:
         """Initialize every part."""
         for head in self._heads:
-            head.initialize()
+            head.initialize(gain)
 
 
 ActionHead: TypeAlias = DiscreteHead | GaussianHead | PartsHead

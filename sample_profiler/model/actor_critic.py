@@ -295,7 +295,7 @@ def make_actor_critic(
         return OwnActorCritic(parts.actor_critic, observations, observation_space, action_space)
     network = ActorCritic(model, observations, observation_space, action_space, parts)
     initialize_weights(network, model)
-    network.action_head.initialize()
+    network.action_head.initialize(model.action_init_gain)
     if parts != ModelParts():  # those of the package are known to fit
         _check_parts(network, observation_space)
     return network

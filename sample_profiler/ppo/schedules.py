@@ -1,12 +1,13 @@
 """Owns how the learning rate changes during training.
 
-Whoever trains tells a schedule what has happened (:meth:`LearningRateSchedule.set_frames`, ``after_minibatch``,
+Whoever trains tells a schedule what has happened (:meth:`LearningRateSchedule.set_progress`, ``after_minibatch``,
 ``after_epoch``) and reads :attr:`LearningRateSchedule.learning_rate`. Finding out a KL divergence costs a forward pass
 and a wait for the device, so a schedule says which of them it wants.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sample_profiler.config import OptimizerOptions
@@ -32,8 +33,13 @@ class LearningRateSchedule:
     def __init__(self, options: OptimizerOptions) -> None:
         self.learning_rate = options.learning_rate
 
-    def set_frames(self, num_frames: int) -> None:
-        """Hear how many frames have been trained on since the run first began, before any resumption."""
+    def set_progress(self, num_frames: int, seconds: float = 0.0) -> None:
+        """Hear how far the training has come.
+
+        Args:
+            num_frames: That have been trained on since the run first began, before any resumption.
+            seconds: Since it was started for the last time.
+        """
 
     def after_minibatch(self, kl: float) -> None:
         """Hear the mean KL divergence, over steps of the latest minibatch, of the policy after its optimizer step.
@@ -58,26 +64,33 @@ class ConstantSchedule(LearningRateSchedule):
 
 
 class LinearDecaySchedule(LearningRateSchedule):
-    """Goes down to 0 at the frame at which training ends.
+    """Goes down to a share of itself, and stays there.
 
-    The rate depends on the number of frames alone, whatever the frameskip, batch size and number of epochs are, and a
-    resumed run goes on where it was. It keeps no state: a new target or first rate applies from the resumption on.
+    The rate depends on the number of frames, whatever the frameskip, batch size and number of epochs are, and a resumed
+    run goes on where it was. Where the run is to end after some seconds, they count instead as soon as more of them are
+    over. It keeps no state: a new target or first rate applies from the resumption on.
     """
 
-    def __init__(self, options: OptimizerOptions, train_for_env_steps: int) -> None:
+    def __init__(self, options: OptimizerOptions, train_for_env_steps: int, train_for_seconds: float) -> None:
         """Start at frame 0.
 
         Args:
-            options: ``learning_rate`` is the first one.
-            train_for_env_steps: Frames, not agent steps, at which the rate is 0.
+            options: ``learning_rate`` is the first one, ``lr_decay_end`` the share of it that is left after
+                ``lr_decay_steps``.
+            train_for_env_steps: Frames, not agent steps, after which it is left if ``lr_decay_steps`` are not given.
+            train_for_seconds: Seconds after which it is left, the same.
         """
         super().__init__(options)
         self._first_rate = options.learning_rate
-        self._last_frame = train_for_env_steps
+        self._end = options.lr_decay_end
+        follows_run = options.lr_decay_steps == -1
+        self._last_frame = train_for_env_steps if follows_run else options.lr_decay_steps
+        self._last_second = train_for_seconds if follows_run else math.inf
 
-    def set_frames(self, num_frames: int) -> None:
-        """Set the rate for a frame."""
-        self.learning_rate = self._first_rate * max(0.0, 1.0 - num_frames / self._last_frame)
+    def set_progress(self, num_frames: int, seconds: float = 0.0) -> None:
+        """Set the rate for a frame and a second."""
+        left = 1.0 - min(1.0, max(num_frames / self._last_frame, seconds / self._last_second))
+        self.learning_rate = self._first_rate * (self._end + (1.0 - self._end) * left)
 
 
 class KlAdaptiveSchedule(LearningRateSchedule):
@@ -123,15 +136,18 @@ class KlAdaptiveSchedule(LearningRateSchedule):
             self.learning_rate = min(self.learning_rate * _STEP_FACTOR, self._max_rate)
 
 
-def make_schedule(options: OptimizerOptions, train_for_env_steps: int) -> LearningRateSchedule:
+def make_schedule(
+    options: OptimizerOptions, train_for_env_steps: int, train_for_seconds: float = math.inf
+) -> LearningRateSchedule:
     """Make the schedule that ``lr_schedule`` asks for.
 
     Args:
         options: Rates and thresholds.
         train_for_env_steps: Frames at which training ends.
+        train_for_seconds: Seconds since its latest start after which it ends.
     """
     if options.lr_schedule == "constant":
         return ConstantSchedule(options)
     if options.lr_schedule == "linear_decay":
-        return LinearDecaySchedule(options, train_for_env_steps)
+        return LinearDecaySchedule(options, train_for_env_steps, train_for_seconds)
     return KlAdaptiveSchedule(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,6 +104,9 @@ class Trainer:
         num_steps: optimizer steps so far; the version of the weights.
         timing: where the blocks of a training step are recorded.
         ranks: who trains the same network on other steps.
+        keeps_statistics: whether minibatches are to be in the statistics: a tenth of the time of a small one.
+        precision: in which encoder, core and decoder compute.
+        compiles: whether torch.compile makes kernels for the encoder.
     """
 
     def __init__(
@@ -120,11 +124,13 @@ class Trainer:
         self.device = device
         self.num_steps = 0
         self.timing = timing
+        self.keeps_statistics = True
         self._optimizer = optimizer
         self._schedule = schedule
         self._loss = options.loss
         self._max_grad_norm = options.max_grad_norm
-        self._precision: PrecisionName = options.precision
+        self.precision: PrecisionName = options.precision
+        self.compiles = options.compiles
         self._forward_head = torch.compile(model.forward_head) if options.compiles else model.forward_head
         self._parameters = list(model.parameters())
         self._last = _Sums()
@@ -179,8 +185,9 @@ class Trainer:
                     return
             with timing.add_time("optimizer_step", device=True):
                 self._step_optimizer(None if self._looks_at_once else self._outcomes[-1])
-        with timing.add_time("losses_postprocess"):
-            self._last, self._last_num_valid = sums, num_valid
+        if self.keeps_statistics:
+            with timing.add_time("losses_postprocess"):
+                self._last, self._last_num_valid = sums, num_valid
 
     def settle(self, value: torch.Tensor | None = None) -> float:
         """Look which of the latest steps had finite gradients, and count these.
@@ -267,7 +274,7 @@ class Trainer:
     @profile_range("Trainer.encode")
     def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
         """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
-        with computing_in(self._precision, self.device):
+        with computing_in(self.precision, self.device):
             return [self._forward_head(self.model.normalize(observations)) for observations in batch.observations]
 
     @profile_range("Trainer.calculate_loss")
@@ -290,24 +297,25 @@ class Trainer:
             valid = targets.valid
             policy = losses.policy_loss(ratio, targets.advantages, valid, options.ppo_clip_ratio)
             value = losses.value_loss(values, steps.values, targets.returns, valid, options.ppo_clip_value)
-            exploration = losses.exploration_loss(distribution, valid, options.exploration_loss)
-            total = policy + options.value_loss_coeff * value + options.exploration_loss_coeff * exploration
-        with timing.add_time("kl_divergence"):
-            old = self.model.action_distribution(steps.action_parameters)
-            if options.kl_loss_coeff > 0:
-                kl = losses.kl_loss(old, distribution, valid)
-                total = total + options.kl_loss_coeff * kl
-            else:
-                with torch.no_grad():
-                    kl = losses.kl_loss(old, distribution, valid)
-        with torch.no_grad():
-            sums.add(policy_loss=policy, value_loss=value, exploration_loss=exploration, kl_divergence=kl)
-            sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
+            total = policy + options.value_loss_coeff * value
+            # What nobody learns from is computed only where somebody wants to know it.
+            if (explores := options.exploration_loss_coeff > 0) or self.keeps_statistics:
+                with torch.set_grad_enabled(explores):
+                    exploration = losses.exploration_loss(distribution, valid, options.exploration_loss)
+                total = total + options.exploration_loss_coeff * exploration if explores else total
+        if (learns_kl := options.kl_loss_coeff > 0) or self.keeps_statistics:
+            with timing.add_time("kl_divergence"), torch.set_grad_enabled(learns_kl):
+                kl = losses.kl_loss(self.model.action_distribution(steps.action_parameters), distribution, valid)
+                total = total + options.kl_loss_coeff * kl if learns_kl else total
+        if self.keeps_statistics:
+            with torch.no_grad():
+                sums.add(policy_loss=policy, value_loss=value, exploration_loss=exploration, kl_divergence=kl)
+                sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
 
     def _forward(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
         timing = self.timing
-        with computing_in(self._precision, self.device):
+        with computing_in(self.precision, self.device):
             with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
                 starts_episode = batch.steps.starts_episode
                 sequences = head.view(*starts_episode.shape, -1)
@@ -329,7 +337,7 @@ class Trainer:
     @torch.no_grad()
     def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:
         """Return the values of N observations, entered with recurrent states `[N, H]`, `[N]`."""
-        with computing_in(self._precision, self.device):
+        with computing_in(self.precision, self.device):
             core, _ = self.model.forward_core(self.model.forward_head(self.model.normalize(observations)), states)
             return self.model.forward_tail(core)[1]
 
@@ -341,10 +349,30 @@ class Trainer:
             observations: by key, `[N, ...]`.
             states: `[N, H]`, recurrent states with which they are entered.
         """
-        with self._as_it_acts(), computing_in(self._precision, self.device):
+        with self._as_it_acts(), computing_in(self.precision, self.device):
             parameters, values, _ = self.model(self.model.normalize(observations), states)
         # The loss has squares of values.
         return bool(torch.isfinite(parameters).all() and torch.isfinite(values.square()).all())
+
+    def time_pass(self, precision: PrecisionName, batch: MicroBatch, targets: Targets) -> float:
+        """Return the seconds that a micro-batch takes forwards and backwards; nothing is learned from it.
+
+        Args:
+            precision: in which encoder, core and decoder compute.
+            batch: the micro-batch.
+            targets: of its steps.
+        """
+        usual, self.precision = self.precision, precision
+        begin_s = time.perf_counter()
+        try:
+            with self._as_it_acts():
+                heads = self._encode(batch)
+                joined = torch.cat([head.detach() for head in heads]).requires_grad_()
+                self._backward(self._calculate_loss(joined, batch, targets, _Sums()), heads, joined)
+        finally:
+            self.precision = usual
+            self._optimizer.zero_grad()
+        return time.perf_counter() - begin_s
 
     def end_minibatch(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
         """Let the schedule hear how far the policy has moved, if minibatches are what it wants to hear of.
@@ -382,7 +410,7 @@ class Trainer:
         sums = torch.zeros(2, device=self.device)  # of the divergence, and of steps that count
         with self._as_it_acts():
             for batch, valid in sample:
-                with computing_in(self._precision, self.device):
+                with computing_in(self.precision, self.device):
                     heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
                 now, _ = self._forward(torch.cat(heads), batch)
                 then = self.model.action_distribution(batch.steps.flat().action_parameters)
@@ -406,7 +434,7 @@ class Trainer:
         divergences, ratios = [], []
         with self._as_it_acts():
             for batch in sample:
-                with computing_in(self._precision, self.device):
+                with computing_in(self.precision, self.device):
                     heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
                 now, _ = self._forward(torch.cat(heads), batch)
                 steps = batch.steps.flat()
@@ -425,15 +453,16 @@ class Trainer:
         finally:
             self.model.train(was_training)
 
-    def set_progress(self, num_frames: int) -> None:
-        """Tell the schedule how many frames have been trained on since the run first began."""
-        self._schedule.set_frames(num_frames)
+    def set_progress(self, num_frames: int, seconds: float = 0.0) -> None:
+        """Tell the schedule how many frames have been trained on since the run first began, and how long this time."""
+        self._schedule.set_progress(num_frames, seconds)
         self._apply_learning_rate()
 
     def statistics(self) -> dict[str, float]:
-        """Return means over the last minibatch, the gradient's norm before clipping, and the learning rate.
+        """Return means over the last minibatch that is in the statistics, and learning rate and norm of the gradient.
 
-        Where that follows the KL divergence, also the latest that it has followed, of the policy after optimizer steps.
+        The norm is that of the latest step, before clipping. Where the rate follows the KL divergence, also the latest
+        that it has followed, of the policy after optimizer steps.
         """
         figures = {**self._last.values, "": self._last_grad_norm}
         *sums, grad_norm = torch.stack([figure.double() for figure in figures.values()]).tolist()

@@ -77,6 +77,11 @@ class GoalTimes:
         """Let so many seconds of this start not count, instead of as many as until now."""
         self._arrays["clock"][2] = left_out_s
 
+    def elapsed_s(self) -> float:
+        """Return the seconds since the start of the run, without those that are left out."""
+        run_start_s, _, left_out_s = self._arrays["clock"]
+        return float(time.monotonic() - left_out_s - run_start_s) if run_start_s else 0.0
+
     def spent_s(self, policy: int) -> tuple[float, float]:
         """Return the seconds since the start of the run and of its process, those of earlier starts of both included.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, register_gym_envs
+from sample_profiler.envs.gymnasium_ids import gym_defaults, register_gym_envs
 
 __all__ = ["main", "register_gym_envs"]
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from sample_profiler.cli.train import train
 
     register_gym_envs()
-    return train(argv, defaults=GYM_DEFAULTS)
+    return train(argv, defaults=gym_defaults(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

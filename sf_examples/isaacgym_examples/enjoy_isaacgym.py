@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from sample_profiler import enjoy
+from sample_profiler.config import given_values
 from sf_examples.brax.brax_options import DeviceOptions
 from sf_examples.isaacgym_examples.isaacgym_tasks import IsaacGymOptions, defaults_of
-from sf_examples.isaacgym_examples.train_isaacgym import find_task, register_isaacgym_tasks
+from sf_examples.isaacgym_examples.train_isaacgym import register_isaacgym_tasks
 
 __all__ = ["main"]
 
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 if all episodes were played.
     """
     register_isaacgym_tasks()
-    task = find_task(sys.argv[1:] if argv is None else argv)
+    task = given_values(sys.argv[1:] if argv is None else argv).get("env")
     return enjoy(argv, extra_parts=(IsaacGymOptions, DeviceOptions), defaults=defaults_of(task))
 
 

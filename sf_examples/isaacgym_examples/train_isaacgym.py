@@ -7,10 +7,10 @@ paid as Brax has it, so returns are not those of Isaac Gym.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Sequence
 
+from sample_profiler.config import given_values
 from sample_profiler.envs import register_env
 from sf_examples.brax.brax_options import DeviceOptions
 from sf_examples.isaacgym_examples.isaacgym_tasks import (
@@ -20,21 +20,13 @@ from sf_examples.isaacgym_examples.isaacgym_tasks import (
     make_isaacgym_env,
 )
 
-__all__ = ["find_task", "main", "register_isaacgym_tasks"]
+__all__ = ["main", "register_isaacgym_tasks"]
 
 
 def register_isaacgym_tasks() -> None:
     """Register every task of the family."""
     for name in ISAACGYM_TASKS:
         register_env(name, make_isaacgym_env)
-
-
-def find_task(argv: Sequence[str]) -> str | None:
-    """Return which task a command line asks for: its defaults depend on it. None: it does not say."""
-    flags = [*argv, ""]
-    named = [value for flag, value in itertools.pairwise(flags) if flag == "--env"]
-    named += [flag.partition("=")[2] for flag in argv if flag.startswith("--env=")]
-    return named[-1] if named else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from sample_profiler.cli.train import train
 
     register_isaacgym_tasks()
-    task = find_task(sys.argv[1:] if argv is None else argv)
+    task = given_values(sys.argv[1:] if argv is None else argv).get("env")
     return train(argv, extra_parts=(IsaacGymOptions, DeviceOptions), defaults=defaults_of(task))
 
 

@@ -376,6 +376,40 @@ def test_patience_is_asked_for_until_the_first_minibatch_is_done(make_learner, m
     assert set(patience[first:]) == {"trained", 0.0}
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_a_run_in_bf16_looks_once_whether_fp32_is_quicker_and_learns_nothing_of_that(
+    make_learner, monkeypatch, precision
+):
+    passes: list[tuple[str, int]] = []
+    runs = [make_learner(f"--precision={precision}", "--seed=1").start() for _ in range(2)]
+    trainer = runs[0].learner._trainer
+    time_pass = trainer.time_pass
+
+    def note(precision, batch, targets):
+        passes.append((precision, targets.valid.numel()))
+        return time_pass(precision, batch, targets)
+
+    monkeypatch.setattr(trainer, "time_pass", note)
+    monkeypatch.setattr(runs[1].learner._precision_trial, "is_due", lambda: False)
+    for run in runs:
+        for _ in range(4):
+            run.hand_over(0, 1)
+    assert passes == (3 * [("bf16", 8), ("fp32", 8)] if precision == "bf16" else [])
+    assert runs[0].has_weights(runs[1].weights())
+    assert trainer.precision == precision
+
+
+def test_a_learning_rate_that_decays_follows_frames_and_the_seconds_of_the_run(make_learner, monkeypatch):
+    flags = ("--lr_schedule=linear_decay", "--learning_rate=0.001", "--train_for_env_steps=80")
+    run = make_learner(*flags, "--train_for_seconds=10").start()
+    rates = []
+    for seconds in (0.0, 4.0):  # after 8 of 80 frames; after 16, when 4 of 10 seconds are over
+        monkeypatch.setattr(run.counters.goal_times, "elapsed_s", lambda seconds=seconds: seconds)
+        run.hand_over(0, 1)
+        rates.append(run.learner._trainer.statistics()["train/learning_rate"])
+    assert rates == pytest.approx([0.0009, 0.0006])
+
+
 def test_its_tree_has_the_parts_of_training(make_learner):
     run = make_learner("--save_every_sec=1").start()
     run.hand_over(0, 1)

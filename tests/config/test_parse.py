@@ -11,7 +11,16 @@ from typing import Any, Literal
 
 import pytest
 
-from sample_profiler.config import Config, load_config, merge_saved, option, parse_config, parse_run_config, save_config
+from sample_profiler.config import (
+    Config,
+    given_values,
+    load_config,
+    merge_saved,
+    option,
+    parse_config,
+    parse_run_config,
+    save_config,
+)
 from sample_profiler.config.parts import run as run_options
 from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.process import usable_cores
@@ -76,6 +85,21 @@ def test_the_last_of_a_repeated_flag_counts():
     assert cfg.train_for_env_steps == 200_000
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("--env a --use_rnn --rollout=64 --rollout=32", {"env": "a", "use_rnn": True, "rollout": 32}),
+        ("--env=a=b --encoder_mlp_layers 8 9", {"env": "a=b", "encoder_mlp_layers": (8, 9)}),
+        ("--rollout=x --res_w=3 word --seed --env=", {}),
+        ("", {}),
+    ],
+)
+def test_what_a_line_gives_is_known_before_it_is_parsed_and_what_is_wrong_is_left_out(
+    line: str, values: dict[str, Any]
+):
+    assert given_values(line.split()) == values
+
+
 def test_the_serial_mujoco_command_line():
     cfg = parse_config(["--env=mujoco_ant", "--serial_mode=True", "--async_rl=False"])
     assert cfg.sampling.serial_mode is True and cfg.sampling.async_rl is False
@@ -92,6 +116,7 @@ DEFAULTS = {
     "kl_loss_coeff": 0.0, "exploration_loss": "entropy", "gae_lambda": 0.95, "ppo_clip_ratio": 0.1,
     "ppo_clip_value": 1.0, "with_vtrace": False, "vtrace_rho": 1.0, "vtrace_c": 1.0, "optimizer": "adam",
     "adam_eps": 1e-6, "adam_beta1": 0.9, "adam_beta2": 0.999, "max_grad_norm": 4.0, "learning_rate": 1e-4,
+    "lr_decay_steps": -1, "lr_decay_end": 0.0, "action_init_gain": 1.0,
     "lr_schedule": "constant", "lr_schedule_kl_threshold": 0.008, "lr_adaptive_min": 1e-6, "lr_adaptive_max": 1e-2,
     "obs_subtract_mean": 0.0, "obs_scale": 1.0, "normalize_input": True, "normalize_input_keys": None,
     "decorrelate_experience_max_seconds": 0.0, "decorrelate_envs_on_one_worker": True,

@@ -11,12 +11,48 @@ from gymnasium import spaces
 
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env
-from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, find_gym_env, gym_env_names, make_gym_env
+from sample_profiler.envs.gymnasium_ids import (
+    GYM_DEFAULTS,
+    TASK_DEFAULTS,
+    find_gym_env,
+    gym_defaults,
+    gym_env_names,
+    make_gym_env,
+)
 from sample_profiler.errors import EnvError
 
 
 def make(name: str, *argv: str):
     return make_gym_env(name, parse_config([f"--env={name}", *argv], defaults=GYM_DEFAULTS), None)
+
+
+@pytest.mark.parametrize("task", TASK_DEFAULTS)
+def test_tasks_have_defaults_that_can_be_used_and_flags_count_instead(task):
+    (name, *_) = (name for name in gymnasium.registry if name.startswith(f"{task}-v"))
+    argv = [f"--env={name}", "--num_epochs=3"]
+    config = parse_config(argv, defaults=gym_defaults(argv))
+    expected = GYM_DEFAULTS | TASK_DEFAULTS[task] | {"num_epochs": 3}
+    del expected["num_workers"], expected["num_envs_per_worker"]  # which are fitted to the machine
+    assert {flag: config.values()[flag] for flag in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "",
+            "--env=",
+            "--env",
+            "--env=FrozenLake-v1",
+            "--env=own:Acrobot-v1",
+            "--env=Acrobot",
+            "--env=MyAcrobot-v1",
+        ),
+        *("--env=Acrobot-v1 --use_rnn", "--env=Acrobot-v1 --use_rnn=True"),
+    ],
+)
+def test_other_environments_and_policies_with_a_memory_have_the_familys_defaults(line):
+    assert gym_defaults(line.split()) == GYM_DEFAULTS
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "FrozenLake-v1", "Blackjack-v1"])

@@ -52,6 +52,16 @@ def test_gaussian_head_starts_with_the_initial_standard_deviation(adaptive):
     assert head.distribution(parameters).draw()[0].shape == (5, 6)
 
 
+@pytest.mark.parametrize("space", [spaces.Discrete(3), BOX, spaces.Tuple([spaces.Discrete(3), BOX])])
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_gain_shrinks_what_an_action_depends_on(space, adaptive):
+    head, decoded = make(space, adaptive_stddev=adaptive, initial_stddev=0.3), torch.randn(5, 4)
+    before, bias = head(decoded, None), head(torch.zeros(1, 4), None)
+    head.initialize(0.01)
+    torch.testing.assert_close(head(decoded, None) - bias, 0.01 * (before - bias), rtol=1e-4, atol=1e-7)
+    assert torch.equal(head(torch.zeros(1, 4), None), bias)
+
+
 def test_adaptive_deviation_depends_on_the_state_and_the_other_is_learned_for_all():
     states = torch.randn(2, 4)
     adaptive, single = (make(BOX, adaptive_stddev=adaptive) for adaptive in (True, False))

@@ -121,6 +121,18 @@ def test_the_same_seed_makes_the_same_network_and_another_one_does_not(make_netw
     assert not all(torch.equal(states[0][name], states[2][name]) for name in states[0])
 
 
+def test_orthogonal_layers_have_the_gain_and_the_actors_last_one_its_own_beside_it(make_network):
+    network = make_network(use_rnn=False, decoder_mlp_layers=(4,), policy_init_gain=1.5, action_init_gain=0.01)
+    trunk = network.trunks[0]
+    layers = {"encoder": trunk.encoder.encoders[0].layers[0], "decoder": trunk.decoder[0]}
+    layers |= {"value": network.value_head, "action": network.action_head.logits}
+    # Rows, or columns where there are fewer of them, are orthogonal and as long as the gain: 1.5, or 0.01 * 1.5.
+    for name, layer in layers.items():
+        weight = layer.weight if len(layer.weight) <= len(layer.weight[0]) else layer.weight.t()
+        gain = 0.015 if name == "action" else 1.5
+        torch.testing.assert_close(weight @ weight.t(), gain**2 * torch.eye(len(weight)), rtol=0, atol=1e-6 * gain)
+
+
 def test_parameters_are_told_by_part(make_network):
     vector = spaces.Dict({"obs": spaces.Box(-1, 1, (4,), np.float32)})
     network = make_network(vector, use_rnn=False, encoder_mlp_layers=(8, 6))

@@ -298,6 +298,38 @@ def test_a_network_is_tried_out_without_changing_it(weight):
     assert not trainer.makes_usable_numbers(observations, states)
 
 
+@pytest.mark.parametrize("flags", [(), ("--exploration_loss_coeff=0", "--kl_loss_coeff=0.3")])
+def test_a_step_is_the_same_whether_it_is_in_the_statistics_or_not(flags: tuple[str, ...]) -> None:
+    data = make_data()
+    trainers = [make_trainer(make_config(*flags)) for _ in range(2)]
+    for trainer in trainers:
+        trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    kept, later = (trainer.statistics() for trainer in trainers)
+    assert kept == later and {"train/exploration_loss", "train/kl_divergence", "train/value"} <= set(kept)
+    trainers[1].keeps_statistics = False
+    for trainer in trainers:
+        trainer.train_minibatch(cut(data, [2, 4]), data.targets.num_valid())
+    weights = [trainer.model.state_dict() for trainer in trainers]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    now, left = (trainer.statistics() for trainer in trainers)
+    assert {name for name in now if now[name] != left[name]} >= {"train/kl_divergence", "train/value_loss"}
+    assert {name for name in left if left[name] != kept[name]} == {"train/grad_norm"}
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_a_pass_that_is_timed_changes_nothing(precision) -> None:
+    data, trainer = make_data(), make_trainer(make_config("--precision=bf16"))
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    before, statistics = copy.deepcopy(trainer.state_dict()), trainer.statistics()
+    ((batch, targets),) = cut(data, [NUM_CHUNKS])
+    assert trainer.time_pass(precision, batch, targets) > 0
+    assert (trainer.precision, trainer.model.training, trainer.statistics()) == ("bf16", True, statistics)
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())
+    after = trainer.state_dict()
+    assert all(torch.equal(after["model"][name], tensor) for name, tensor in before["model"].items())
+    assert after["optimizer_steps"] == before["optimizer_steps"] == 1
+
+
 class Flat(nn.Module):
     """An encoder of the user's own that has nothing to learn."""
 

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from sample_profiler.envs import registry
+from sample_profiler.envs.gymnasium_ids import gym_defaults
 from sample_profiler.model import registry as model_registry
 from sf_examples.atari import train_atari
 from sf_examples.atari.atari_env import ATARI_ENVS
@@ -99,6 +100,8 @@ def test_gym(calls):
     train_gym.main([])
     assert len(registry._fallbacks) == 1, "calling it twice from one script adds nothing"
     assert calls[0][2]["use_rnn"] is False
+    train_gym.main(["--seed=1", "--env", "Acrobot-v1"])
+    assert calls[2][2] == gym_defaults(["--env=Acrobot-v1"]) != calls[0][2]
 
 
 def test_gym_vectors(calls):

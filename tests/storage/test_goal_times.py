@@ -52,6 +52,15 @@ def test_seconds_count_from_the_run_and_from_its_process_without_what_is_left_ou
     assert [goal_times.num_reached(policy) for policy in (0, 1)] == [0, 2]
 
 
+def test_this_start_of_a_run_has_seconds_of_its_own(make_goal_times, now_s):
+    assert GoalTimes((), 1).elapsed_s() == 0.0, "it has not begun"
+    resumed = make_goal_times()
+    resumed.resume(0, {"goal_times": {"spent_s": (1000.0, 1002.0), "reached": {}}})
+    now_s(107.0)
+    resumed.leave_out(3.0)
+    assert resumed.elapsed_s() == 14.0
+
+
 def test_a_resumed_run_counts_on(make_goal_times, now_s):
     first = make_goal_times("a", "b")
     first.note(0, "a", 640)

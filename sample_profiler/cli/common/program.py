@@ -70,13 +70,13 @@ def gymnasium_program(words: Sequence[str], introduction: str, extra_parts: Sequ
         introduction: what its help begins with.
         extra_parts: as of a `Program`.
     """
-    from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, register_gym_envs
+    from sample_profiler.envs.gymnasium_ids import gym_defaults, register_gym_envs
 
     register_gym_envs()
     _find_modules_here()
     has_id = bool(words) and not words[0].startswith("-")
     argv = [f"--env={words[0]}", *words[1:]] if has_id else list(words)
-    return Program(argv, extra_parts, GYM_DEFAULTS, introduction)
+    return Program(argv, extra_parts, gym_defaults(argv), introduction)
 
 
 def _find_modules_here() -> None:

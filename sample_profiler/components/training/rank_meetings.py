@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 
+import torch
+
 from sample_profiler.components.messages import Counters, RankEnded
 from sample_profiler.errors import RankError
 from sample_profiler.ppo.ranks import Ranks
@@ -68,6 +70,14 @@ class RankMeetings:
             self._meet(RankState.FAILED if is_runner_gone() else self._counters.end_state)
         except RankError as error:
             logger.info("Nobody could be told of the end: %s", error)
+
+    def mean(self, value: float) -> float:
+        """Return the mean over all ranks of a number that each of them has, for what is to be the same at all."""
+        if self._ranks.size == 1:
+            return value
+        total = torch.tensor([value], dtype=torch.float64)
+        self._ranks.add_up([total])
+        return float(total) / self._ranks.size
 
     def gauges(self) -> dict[str, float]:
         """Measure for whom the others wait, and by how much this one's clock is ahead of rank 0's."""

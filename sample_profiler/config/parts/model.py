@@ -49,6 +49,11 @@ class ModelOptions:
     policy_init_gain: float = option(1.0, above=0)
     """Factor applied to initial weights; torch_default does not use it."""
 
+    action_init_gain: float = option(1.0, above=0)
+    """Factor applied to the initial weights of the layers that decide on actions, beside policy_init_gain. Where it is
+    small, such as 0.01, the first policy does the same in all states: discrete actions are all as probable, continuous
+    ones have means of about 0."""
+
     actor_critic_share_weights: bool = True
     """One network for actor and critic; False gives each an encoder and a core of its own."""
 

@@ -31,9 +31,16 @@ class OptimizerOptions:
     """Learning rate; the first one where a schedule changes it."""
 
     lr_schedule: Literal["constant", "linear_decay", "kl_adaptive_minibatch", "kl_adaptive_epoch"] = "constant"
-    """How the learning rate changes: not at all, linearly to zero at train_for_env_steps, or up and down to hold the KL
+    """How the learning rate changes: not at all, linearly to lr_decay_end of it, or up and down to hold the KL
     divergence of each update near lr_schedule_kl_threshold: of the policy after each minibatch or each epoch from those
     that acted, measured by a forward pass over up to 1,024 of its steps."""
+
+    lr_decay_steps: int = option(-1, minimum=1, also=-1)
+    """Number of environment steps over which linear_decay goes down; -1: those of the run, train_for_env_steps, or the
+    seconds of train_for_seconds, if they are over sooner."""
+
+    lr_decay_end: float = option(0.0, minimum=0, maximum=1)
+    """Share of the learning rate that linear_decay comes to, and stays at from then on."""
 
     lr_schedule_kl_threshold: float = option(0.008, above=0)
     """KL divergence that the adaptive schedules aim at."""

@@ -244,7 +244,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
-        schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps),
+        schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps, config.saving.train_for_seconds),
         options=TrainerOptions(
             loss=config.loss,
             max_grad_norm=config.optimizer.max_grad_norm,
