@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring.statistic import median_ratio
-from sample_profiler.analysis.comparison import compare_pairs
-from sample_profiler.analysis.costs import run_costs
+from sample_profiler.analysis.comparing.comparison import compare_pairs
+from sample_profiler.analysis.comparing.costs import run_costs
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder

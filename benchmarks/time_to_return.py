@@ -25,7 +25,7 @@ from benchmarks.measuring.return_runs import Installation, make_return_run
 from benchmarks.measuring.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
 from benchmarks.measuring.statistic import describe_range
 from harness.kept_lines import describe_machine, end_when_told, read_lines
-from sample_profiler.analysis.times_to import TimeTo, compare_times, median_time
+from sample_profiler.analysis.comparing.times_to import TimeTo, compare_times, median_time
 from sample_profiler.reports.comparison import describe_time_to
 
 _PEERS = FRAMEWORKS[1:]

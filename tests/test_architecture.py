@@ -64,7 +64,7 @@ ROOMS = {
         ("facts",),
         ("device_use", "findings"),
         ("core_shares",),
-        ("learning", "rules", "trends"),
+        ("comparing", "learning", "rules", "trends"),
     ),
     "cli": (
         *(("common",), ("report",)),

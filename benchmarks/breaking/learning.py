@@ -122,15 +122,15 @@ LEARNING = (
     Breakage(
         "places without an agent count in the statistics of observations",
         "sample_profiler/components/learner.py",
-        "leaves_some_out = not active.all()",
-        "leaves_some_out = False",
+        "self._update_normalizer(dataset, outline.has_inactive)",
+        "self._update_normalizer(dataset, False)",
         ("tests/components/test_learner.py",),
     ),
     Breakage(
         "the greatest policy lag of a run is that of its latest dataset",
         "sample_profiler/components/learner.py",
-        "max(counters.lag_max[policy], float(lag.max()))",
-        "float(lag.max())",
+        "max(counters.lag_max[policy], outline.lag_max)",
+        "outline.lag_max",
         ("tests/components/test_learner.py",),
     ),
     Breakage(

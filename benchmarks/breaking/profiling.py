@@ -100,7 +100,7 @@ PROFILING = (
     ),
     Breakage(
         "p-values are corrected for one test too few",
-        "sample_profiler/analysis/comparison.py",
+        "sample_profiler/analysis/comparing/comparison.py",
         "(len(p_values) - rank) * p_values[index]",
         "(len(p_values) - rank - 1) * p_values[index]",
         ("tests/analysis/test_comparison.py",),

@@ -9,15 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sample_profiler.analysis.comparison import compare_pairs, holm
-from sample_profiler.analysis.cost_changes import (
+from sample_profiler.analysis.comparing.comparison import compare_pairs, holm
+from sample_profiler.analysis.comparing.cost_changes import (
     LEAST_PAIRS_OF_COUNTS,
     cost_changes,
     count_changes,
     largest_blocks,
     seconds_of,
 )
-from sample_profiler.analysis.costs import RunCosts, run_costs
+from sample_profiler.analysis.comparing.costs import RunCosts, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
 from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.cli.comparing.runs import ComparedRun, ComparedRuns, CompareRequest

@@ -7,8 +7,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from sample_profiler.analysis.comparison import compare_pairs
-from sample_profiler.analysis.cost_changes import (
+from sample_profiler.analysis.comparing.comparison import compare_pairs
+from sample_profiler.analysis.comparing.cost_changes import (
     MOST_SHOWN,
     SHORTEST_S,
     cost_changes,
@@ -16,7 +16,7 @@ from sample_profiler.analysis.cost_changes import (
     is_wait,
     largest_blocks,
 )
-from sample_profiler.analysis.costs import RunCosts, different_machines, pass_costs, run_costs
+from sample_profiler.analysis.comparing.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_output_file, as_share
 from sample_profiler.cli.common.problems import files_told_of
 from sample_profiler.errors import SessionError, TooSlowError, UsageError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sample_profiler.analysis.comparison import MOST_EXACT, PairedComparison
-from sample_profiler.analysis.cost_changes import CountChange
-from sample_profiler.analysis.times_to import TimesComparison, TimeTo
+from sample_profiler.analysis.comparing.comparison import MOST_EXACT, PairedComparison
+from sample_profiler.analysis.comparing.cost_changes import CountChange
+from sample_profiler.analysis.comparing.times_to import TimesComparison, TimeTo
 from sample_profiler.reports.sections.tables import format_table
 
 __all__ = ["describe_throughput", "describe_time_to", "describe_times", "format_block_changes", "format_counts"]

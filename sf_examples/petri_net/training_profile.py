@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sample_profiler.analysis.comparison import LEVEL, PairedComparison, compare_pairs, holm
+from sample_profiler.analysis.comparing.comparison import LEVEL, PairedComparison, compare_pairs, holm
 from sample_profiler.ppo.advantages import gae
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.tree.statistics import NS_PER_S

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import comparison_check
 from benchmarks.comparison_check import both_settings, count, find_faults, main, run, same_setting
-from sample_profiler.analysis.costs import run_costs
+from sample_profiler.analysis.comparing.costs import run_costs
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
 from sample_profiler.profiling.session.session import Session, read_live

@@ -94,7 +94,7 @@ def runs(monkeypatch):
 
     runs = Runs()
 
-    def execute(config, env_spec, device, folder, observers, started_ns, probe, components):
+    def execute(config, env_spec, device, folder, observers, *_):
         runs.append((config, env_spec, device, folder, observers))
         for observer in observers:
             observer.on_stop(None)

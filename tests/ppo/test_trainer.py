@@ -303,12 +303,12 @@ def test_a_step_is_the_same_whether_it_is_in_the_statistics_or_not(flags: tuple[
     data = make_data()
     trainers = [make_trainer(make_config(*flags)) for _ in range(2)]
     for trainer in trainers:
-        trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+        trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     kept, later = (trainer.statistics() for trainer in trainers)
     assert kept == later and {"train/exploration_loss", "train/kl_divergence", "train/value"} <= set(kept)
     trainers[1].keeps_statistics = False
     for trainer in trainers:
-        trainer.train_minibatch(cut(data, [2, 4]), data.targets.num_valid())
+        trainer.train_minibatch(cut(data, [2, 4]), float(data.targets.moments()[0]))
     weights = [trainer.model.state_dict() for trainer in trainers]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     now, left = (trainer.statistics() for trainer in trainers)
@@ -319,7 +319,7 @@ def test_a_step_is_the_same_whether_it_is_in_the_statistics_or_not(flags: tuple[
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_a_pass_that_is_timed_changes_nothing(precision) -> None:
     data, trainer = make_data(), make_trainer(make_config("--precision=bf16"))
-    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     before, statistics = copy.deepcopy(trainer.state_dict()), trainer.statistics()
     ((batch, targets),) = cut(data, [NUM_CHUNKS])
     assert trainer.time_pass(precision, batch, targets) > 0
@@ -358,7 +358,7 @@ def test_a_device_is_asked_for_several_steps_at_once_and_comes_to_the_same() -> 
         if number == 1:
             data.observations[0, 0, 0] = float("nan")
         for trainer in trainers:
-            trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+            trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     assert [trainer.num_steps for trainer in trainers] == [2, 0], "it has not been asked yet"
     assert trainers[1].settle(torch.tensor(7.0)) == 7
     assert trainers[1].settle() == 0
@@ -372,6 +372,6 @@ def test_a_device_that_has_seen_bad_gradients_ends_the_run_when_it_is_asked() ->
     trainer, data = make_trainer(make_config()), make_data()
     trainer._looks_at_once = False
     data.observations[0, 0, 0] = float("nan")
-    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), data.targets.num_valid())
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     with pytest.raises(TrainingError, match="the gradients of optimizer step 1 are not finite"):
         trainer.settle()

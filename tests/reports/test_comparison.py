@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sample_profiler.analysis.comparison import compare_pairs
-from sample_profiler.analysis.cost_changes import CountChange
+from sample_profiler.analysis.comparing.comparison import compare_pairs
+from sample_profiler.analysis.comparing.cost_changes import CountChange
 from sample_profiler.reports.comparison import describe_throughput, format_block_changes, format_counts
 
 

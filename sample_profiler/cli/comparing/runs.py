@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sample_profiler.analysis.costs import different_machines
+from sample_profiler.analysis.comparing.costs import different_machines
 from sample_profiler.cli.common.problems import describe_os_error
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import read_small_text, written_whole

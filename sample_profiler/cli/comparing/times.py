@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from sample_profiler.analysis.times_to import TimeTo, compare_times
+from sample_profiler.analysis.comparing.times_to import TimeTo, compare_times
 from sample_profiler.cli.comparing.runs import ComparedRun, CompareRequest
 from sample_profiler.errors import SessionError
 from sample_profiler.files import read_small_text

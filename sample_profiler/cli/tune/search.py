@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sample_profiler.analysis.comparison import PairedComparison, compare_pairs
+from sample_profiler.analysis.comparing.comparison import PairedComparison, compare_pairs
 from sample_profiler.cli.tune.settings import Base, Setting, first_settings, neighbours, num_processes
 
 __all__ = ["AS_IT_IS", "Measured", "Outcome", "Search", "worths"]

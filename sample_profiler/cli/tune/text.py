@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from html import escape
 
-from sample_profiler.analysis.comparison import PairedComparison
+from sample_profiler.analysis.comparing.comparison import PairedComparison
 from sample_profiler.cli.tune.search import AS_IT_IS, MARGIN, Outcome
 from sample_profiler.cli.tune.settings import Setting, flags_of
 from sample_profiler.reports.comparison import describe_throughput

@@ -18,8 +18,15 @@ def load_report(run_dir: Path) -> RunReport:
         SessionError: the folder is no run's.
     """
     # Of a run that goes on, these would be all that its processes hold: hundreds of megabytes where they are many.
-    session = read_session(run_dir, with_events=RunFolder(run_dir).session.exists())
+    session = read_session(run_dir, with_events=_is_over(run_dir))
     steady: Session | None = None
     if (path := RunFolder(run_dir).steady).exists():
         steady = Session.load(path, with_events=False)
     return make_report(run_dir.resolve().name, session, steady)
+
+
+def _is_over(run_dir: Path) -> bool:
+    try:
+        return RunFolder(run_dir).session.exists()
+    except OSError:  # told of where it is read
+        return False

@@ -109,9 +109,11 @@ def test_progress_is_that_of_the_nearer_end_and_of_the_policy_with_the_fewest_fr
     counters, clock, frames, elapsed_s, progress
 ):
     options = SavingOptions(train_for_env_steps=1000, train_for_seconds=100)
-    run_statistics = RunStatistics(counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0)
+    run_statistics = RunStatistics(
+        counters, (1, 4), options, frames_per_step=4, num_averaged=3, start_s=100.0, clock=clock
+    )
     counters.trained_frames[:] = frames
-    clock[0] += elapsed_s
+    clock.sleep(elapsed_s)
     assert run_statistics.progress() == run_statistics.status().progress == progress
 
 

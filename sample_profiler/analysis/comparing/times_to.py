@@ -13,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sample_profiler.analysis.comparison import LEVEL, Outcome, PairedComparison, compare_pairs, sign_flip_p_value
+from sample_profiler.analysis.comparing.comparison import (
+    LEVEL,
+    Outcome,
+    PairedComparison,
+    compare_pairs,
+    sign_flip_p_value,
+)
 
 __all__ = ["TimeTo", "TimesComparison", "compare_times", "median_time"]
 

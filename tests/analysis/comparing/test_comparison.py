@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sample_profiler.analysis.comparison import compare_pairs, holm
+from sample_profiler.analysis.comparing.comparison import compare_pairs, holm
 
 
 def compare_logs(logs):

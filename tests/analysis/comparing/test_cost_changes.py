@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from sample_profiler.analysis.cost_changes import CountChange, count_changes
-from sample_profiler.analysis.costs import BlockCost, RunCosts
+from sample_profiler.analysis.comparing.cost_changes import CountChange, count_changes
+from sample_profiler.analysis.comparing.costs import BlockCost, RunCosts
 from sample_profiler.analysis.facts import RunFacts
 
 FACTS = RunFacts(1.0, 0.0, None, None, None, False, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.analysis.costs import different_machines
+from sample_profiler.analysis.comparing.costs import different_machines
 from sample_profiler.profiling.session.session import Session
 from tests.reports.records import make_record
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sample_profiler.analysis.comparison import PairedComparison, compare_pairs
-from sample_profiler.analysis.costs import RunCosts
+from sample_profiler.analysis.comparing.comparison import PairedComparison, compare_pairs
+from sample_profiler.analysis.comparing.costs import RunCosts
 from sample_profiler.vocabulary import RECEIVE, REPORT_STATISTICS, SAVE_CHECKPOINT, TIMERS, WAIT, WATCH_PROCESSES
 
 __all__ = [

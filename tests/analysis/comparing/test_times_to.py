@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.analysis.times_to import TimeTo, compare_times, median_time
+from sample_profiler.analysis.comparing.times_to import TimeTo, compare_times, median_time
 
 
 def reached(seconds, frames=100):
