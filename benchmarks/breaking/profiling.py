@@ -103,7 +103,7 @@ PROFILING = (
         "sample_profiler/analysis/comparing/comparison.py",
         "(len(p_values) - rank) * p_values[index]",
         "(len(p_values) - rank - 1) * p_values[index]",
-        ("tests/analysis/test_comparison.py",),
+        ("tests/analysis/comparing/test_comparison.py",),
     ),
     Breakage(
         "a stage that is twice as fast saves as much as it still takes",

@@ -59,9 +59,9 @@ class LearningFigures:
         """Count the first observations of episodes that differ: with each dataset, of the first few thousand."""
         if self._num_starts >= _MOST_STARTS:
             return
-        for trajectory, step in dataset.starts_episode.nonzero().tolist()[:_MOST_STARTS_AT_ONCE]:
-            self._starts.add(hash(dataset.observation_bytes(trajectory, step)))
-            self._num_starts += 1
+        starts = dataset.starts_episode.nonzero()[:_MOST_STARTS_AT_ONCE].cpu().numpy()
+        self._starts.update(map(hash, dataset.observation_bytes(starts[:, 0], starts[:, 1])))
+        self._num_starts += len(starts)
 
     def measure(self, dataset: Dataset, steps: RecordedSteps, targets: Targets, sample: Sample) -> dict[str, float]:
         """Return the figures of a dataset that was trained on, by name.

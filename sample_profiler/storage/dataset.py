@@ -198,10 +198,12 @@ class Dataset:
         """How many numbers an observation is."""
         return max(1, sum(math.prod(array.shape[2:]) for array in self._memory.observations.values()))
 
-    def observation_bytes(self, trajectory: int, step: int) -> bytes:
-        """Return one observation, of all keys together, to be told from others."""
-        slot = self._slots[trajectory]
-        return b"".join(array[slot, step].tobytes() for array in self._memory.observations.values())
+    def observation_bytes(self, trajectories: npt.NDArray[np.int64], steps: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the observations of some steps, each of all keys together, to be told from others."""
+        place = self._read.index(self._slots[trajectories]), self._read.index(steps)
+        read = [array[place] for array in self._memory.observations.values()]
+        rows = [values.cpu().numpy() if isinstance(values, torch.Tensor) else values for values in read]
+        return [b"".join(values[row].tobytes() for values in rows) for row in range(len(steps))]
 
     @profile_range("Dataset.copy_states")
     def states(self, chunks: npt.NDArray[np.int64]) -> torch.Tensor:
