@@ -177,7 +177,8 @@ class Run:
     @property
     def history(self) -> pandas.DataFrame:
         """Figures over time: a column for each, seconds since the start as index; the errors are those of `table`."""
-        return self.table("history").pivot(index="time_s", columns="figure", values="value")
+        points = self.table("history").drop_duplicates(["figure", "time_s"], keep="last")
+        return points.pivot(index="time_s", columns="figure", values="value")
 
     @property
     def accounts(self) -> pandas.DataFrame:

@@ -130,9 +130,10 @@ def describe_pipeline(facts: RunFacts, dataset_bytes: float, weights_bytes: floa
         return None
     # Several policies train side by side: what they make and take together counts as one.
     period_s = facts.seconds * len(learners) / num_datasets
-    waits = run.waits_for_learner ** (1 / run.num_groups)
+    # In one process nobody works while another does.
+    waits = run.waits_for_learner ** (1 / (1 if facts.is_serial else run.num_groups))
     adding = sum(share for path, share in run.learner.blocks.items() if path.rpartition("/")[2] == ALL_REDUCE)
-    is_async = bool(facts.flag("async_rl", True))
+    is_async = bool(facts.flag("async_rl", True)) and not facts.is_serial
     known = all(load.cpu is not None for load in facts.components)
     busy = facts.machine_busy * facts.num_cores if facts.machine_busy is not None and facts.num_cores else None
     return Pipeline(
@@ -317,9 +318,11 @@ def forecast_cores(pipeline: Pipeline, sizes: Sequence[int]) -> list[Forecast]:
 def _needs(pipeline: Pipeline, cores: int) -> dict[str, float]:
     """Return the seconds that a dataset takes at least, by what takes them."""
     assert pipeline.num_cores is not None and pipeline.busy_cores is not None
-    period_s = max(pipeline.make_s, pipeline.train_s)
+    make_s, period_s = pipeline.make_s * pipeline.num_cores / cores, max(pipeline.make_s, pipeline.train_s)
+    if not pipeline.is_async:  # one begins when the other has ended
+        make_s, period_s = make_s + pipeline.train_s, pipeline.make_s + pipeline.train_s
     return {
-        "sampling": pipeline.make_s * pipeline.num_cores / cores,
+        "sampling": make_s,
         "training": pipeline.train_s,
         "inference": pipeline.inference_s,
         "processors": pipeline.busy_cores * period_s / cores,

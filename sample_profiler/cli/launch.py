@@ -42,9 +42,17 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--ray", metavar="ADDRESS", required=True, help="of the cluster: auto, or host:port")
     parser.add_argument("--nodes", type=as_count, required=True, metavar="N", help="number of nodes, a rank on each")
-    parser.add_argument("--max-restarts", type=int, default=3, metavar="N", help="of all ranks together; default: 3")
+    parser.add_argument(
+        "--max-restarts", type=_as_restarts, default=3, metavar="N", help="of all ranks together; default: 3"
+    )
     parser.add_argument("words", nargs="+", metavar="MODULE", help="-- and the training module, with its flags")
     parser.set_defaults(run=run)
+
+
+def _as_restarts(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of restarts: give 0 or more")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

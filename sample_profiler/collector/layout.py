@@ -28,7 +28,7 @@ def lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
     seed = config.run.seed if config.run.seed is not None else draw_seed()
     # Here the flag says only whether there are `final_values`; what follows from them is the caller's affair.
     loss = replace(config.loss, value_bootstrap=True)
-    return make_blueprint(
+    blueprint = make_blueprint(
         config=replace(config, run=replace(config.run, seed=seed), loss=loss),
         seed=seed,
         env_payload=export_registration(config.run.env),
@@ -37,6 +37,7 @@ def lay_out(config: Config, env_spec: EnvSpec) -> Blueprint:
         device=choose_device(config),
         transport=choose_transport(config.sampling),
     )
+    return replace(blueprint, trains=False)
 
 
 def make_local_backend(blueprint: Blueprint) -> SerialBackend | ProcessBackend:

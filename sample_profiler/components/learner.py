@@ -279,14 +279,14 @@ class Learner:
         if self._precision_trial.is_due():
             with self.timing.add_time("try_precisions"):
                 self._try_precisions(dataset, steps, targets)
-        with self.timing.add_time("update_normalizer"):
-            self._update_normalizer(dataset, outline.has_inactive)
         self._figures.note_starts(dataset)
         figures: dict[str, float] = {}
         if is_due:
             sample = partial(self._micro_batches.of, dataset, steps)
             with self.timing.add_time(REPORT_STATISTICS):  # of observations that are overwritten once slots are free
                 figures = self._figures.measure(dataset, steps, targets, sample)
+        with self.timing.add_time("update_normalizer"):
+            self._update_normalizer(dataset, outline.has_inactive)
         with self.timing.add_time("after_optimizer"):
             self.progress.frames += len(slots) * sampling.rollout * self._options.frames_per_step
             elapsed_s = self._meetings.mean(self._memory.counters.goal_times.elapsed_s())

@@ -11,6 +11,7 @@ import torch
 from sample_profiler.config import LossOptions
 from sample_profiler.ppo.trainer import Trainer
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
+from sample_profiler.spaces import ACTION_MASK_KEY
 from sample_profiler.storage.dataset import Dataset
 from sample_profiler.vocabulary import (
     ADVANTAGE_SCALE,
@@ -36,6 +37,7 @@ _FEWEST_STEPS, _MOST_STEPS = 32, 512
 _MOST_STARTS = 4096
 _MOST_STARTS_AT_ONCE = 64
 _TINY = 1e-12
+_PICTURE_DIMENSIONS = 4  # steps, channels, height, width
 
 Sample = Callable[[npt.NDArray[np.int64]], Iterator[MicroBatch]]
 """Returns the micro-batches of some chunks."""
@@ -117,12 +119,20 @@ class LearningFigures:
         """Return how large inputs are as the network sees them, which never change, and which observations do not."""
         observations = dataset.observations(chunks.flatten())
         seen = self._trainer.model.normalize(observations)
-        flat = {key: values.flatten(1).float() for key, values in seen.items() if key in observations}
+        flat = {
+            key: values.reshape(len(values), -1).float()
+            for key, values in seen.items()
+            if key in observations and key != ACTION_MASK_KEY
+        }
         joined = torch.cat(list(flat.values()), dim=1)
-        spread = joined.max(dim=0).values - joined.min(dim=0).values
-        return {
+        # Most of a picture stays as it is for as long as a glance lasts.
+        vectors = [values for key, values in flat.items() if observations[key].ndim < _PICTURE_DIMENSIONS]
+        dead = {}
+        if vectors:
+            spread = torch.cat([values.max(dim=0).values - values.min(dim=0).values for values in vectors])
+            dead[DEAD_INPUTS] = float((spread == 0).float().mean())
+        return dead | {
             INPUT_SCALE: float(joined.square().mean(dim=0).sqrt().max()),
-            DEAD_INPUTS: float((spread == 0).float().mean()),
             UNCHANGED_OBSERVATIONS: _unchanged(observations, dataset, chunks),
         }
 

@@ -60,7 +60,7 @@ class _Course:
         self._limits = limits
         self._deadline_s = time.monotonic() + limits.short_seconds
         subject.reset()
-        self.has_drawn = False
+        self.drawn_seeds: tuple[object, ...] = ()
         self.marks = [subject.seen]
         self.firsts = [subject.seen]
 
@@ -83,7 +83,7 @@ def _try_seeds(examined: Examined, limits: Limits, after: list[Belongings]) -> N
             course = _Course(subject, limits)
             while course.advance():
                 pass
-            course.has_drawn = subject.has_drawn()
+            course.drawn_seeds = subject.drawn_seeds()
             courses.append(course)
         after.append(Belongings.settled(after[-1] if after else Belongings.look()))
         time.sleep(max(0.0, begin_s + limits.pause_s - time.monotonic()))
@@ -91,6 +91,7 @@ def _try_seeds(examined: Examined, limits: Limits, after: list[Belongings]) -> N
         side_by_side = _Course(subject, limits), _Course(other, limits)
         while all([course.advance() for course in side_by_side]):
             pass
+        side_by_side[1].drawn_seeds = other.drawn_seeds()
     _judge_seeds(examined, courses, side_by_side)
 
 
@@ -120,7 +121,7 @@ def _judge_seeds(examined: Examined, alone: list[_Course], beside: tuple[_Course
                 "worker has several environments",
             )
         )
-    elif _first_difference(first, beside[1].marks) is None and (len(set(alone[0].firsts)) > 1 or alone[0].has_drawn):
+    elif _first_difference(first, beside[1].marks) is None and _is_unseeded(alone[0], beside[1]):
         add(
             Finding(
                 "warning",
@@ -131,6 +132,12 @@ def _judge_seeds(examined: Examined, alone: list[_Course], beside: tuple[_Course
                 "all environments of a run see the same",
             )
         )
+
+
+def _is_unseeded(course: _Course, other: _Course) -> bool:
+    """Tell whether equal courses have random numbers in them, of generators that know nothing of their seeds."""
+    is_random = len(set(course.firsts)) > 1 or bool(course.drawn_seeds)
+    return is_random and course.drawn_seeds == other.drawn_seeds
 
 
 def _first_difference(a: list[bytes], b: list[bytes]) -> int | None:

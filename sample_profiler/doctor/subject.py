@@ -152,14 +152,19 @@ class Subject:
                 raise BrokenError from None
             raise
 
-    def has_drawn(self) -> bool:
-        """Tell whether the environment has a generator of its own that it has taken numbers from, as far as is seen."""
+    def drawn_seeds(self) -> tuple[object, ...]:
+        """Return the seeds of generators of its own that it has taken numbers from, as far as is seen."""
         env = getattr(self._env, "unwrapped", self._env)
         generators = [value for value in getattr(env, "__dict__", {}).values() if isinstance(value, _GENERATORS)]
         seed = getattr(env, "_np_random_seed", None)
         fresh = str(seeding.np_random(seed)[0].bit_generator.state) if isinstance(seed, int) and seed >= 0 else ""
-        return any(
-            not isinstance(each, np.random.Generator) or str(each.bit_generator.state) != fresh for each in generators
+        drawn = [
+            each
+            for each in generators
+            if not isinstance(each, np.random.Generator) or str(each.bit_generator.state) != fresh
+        ]
+        return tuple(
+            getattr(getattr(getattr(each, "bit_generator", None), "seed_seq", None), "entropy", None) for each in drawn
         )
 
     def close(self) -> int:

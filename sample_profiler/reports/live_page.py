@@ -35,7 +35,7 @@ _MOST_POLICIES = 4
 _LONGEST_S = 90 * 86_400  # a run that is to end later than that is not meant to
 _MIB = 2**20
 _VIDEOS = (".mp4", ".gif")
-_TIMELINES = (".json", ".json.gz")
+_TIMELINES, _STACKS = (".json", ".json.gz"), ".speedscope.json"
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,9 @@ def _format_documents(run: str, documents: Sequence[tuple[str, int, float]]) -> 
     for name, num_bytes, written_s in documents:
         address = escape(f"name={quote(run, safe='')}&file={quote(name, safe='')}")
         shown = escape(printable(name))
-        opens = f'<a href="timeline?{address}">open</a>' if name.endswith(_TIMELINES) else ""
+        opens = (
+            f'<a href="timeline?{address}">open</a>' if name.endswith(_TIMELINES) and not name.endswith(_STACKS) else ""
+        )
         if name.endswith(_VIDEOS):
             opens = f'<a href="file?{address}">play</a>'
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(written_s))

@@ -288,8 +288,12 @@ class Runner(AsksComponents, HasSignals):
                     self._policies_to_train.discard(report.policy)
                     if not self._policies_to_train:
                         self._end(self.goals.reached_before() or _TRAINED)
+                case RankEnded() if report.was_interrupted:
+                    self.interrupt(str(report))
                 case RankEnded():
-                    (self.interrupt if report.was_interrupted else self._end)(str(report))
+                    self._policies_to_train.discard(report.policy)
+                    if not self._policies_to_train:
+                        self._end(str(report))
                 case Failure():
                     if self.reason:
                         self.ends.note_failed([report.component])

@@ -47,15 +47,17 @@ LearningCause = Literal[
 """What keeps a policy from learning."""
 
 _CLIPPED, _LEFT = 0.5, 0.1  # of the rewards that are not 0; of their sum
+_SIGN = 1.0  # a bound from which on what is left of a reward is at least its sign, as is usual for games
 _LARGE_INPUT = 30.0  # inputs that are normalized are about 1
 _DEAD = 0.9  # of the inputs: a few that never change are padding
 _UNCHANGED = 0.5  # of the steps
-_FEWEST_STARTS, _FEWEST_DISTINCT, _REPEATED, _STILL_NEW = 40, 8, 1.8, 1.2
+_FEWEST_STARTS, _FEWEST_DISTINCT, _REPEATED, _STILL_NEW = 40, 8, 1.8, 0.7
 _STALE_DATASETS, _STALE_STEPS = 5.0, 15.0
 _FAR, _MUCH_CLIPPED = 0.08, 0.35  # KL divergence of a policy from the one that acted; share of clipped ratios
 _RANDOM, _STRONG_BONUS = 0.7, 0.03  # of the largest entropy; ten times what the flag is by default
 _GROWN = 0.5  # of an entropy of continuous actions, since the beginning
 _COLLAPSED = 0.02  # of the largest entropy
+_TINY = 1e-6
 _SHORT, _LONG = 10.0, 5.0  # steps that rewards count for; an episode in such horizons
 
 
@@ -95,6 +97,8 @@ def _clipped_rewards(facts: LearningFacts) -> LearningProblem | None:
     if clipped is None or left is None or clipped < _CLIPPED or left > _LEFT:
         return None
     bound = facts.flag("reward_clip", 0.0)
+    if bound >= _SIGN:
+        return None
     evidence = (
         f"--reward_clip={bound:g} changes {clipped:.0%} of the rewards that are not 0",
         f"it leaves {left:.1%} of their sum",
@@ -106,9 +110,11 @@ def _clipped_rewards(facts: LearningFacts) -> LearningProblem | None:
 
 def _no_rewards(facts: LearningFacts) -> LearningProblem | None:
     nonzero = facts.largest(REWARD_NONZERO, 0.0)
-    if nonzero is None or nonzero > 0:
+    returns = facts.figures.get("episode_return", ())
+    # Datasets are looked at now and then: a reward that comes rarely shows in the returns.
+    if nonzero is None or nonzero > 0 or not returns or any(returns):
         return None
-    evidence = ("every reward of the datasets that were looked at is 0",)
+    evidence = ("every reward of the datasets that were looked at is 0, and so is the return of all episodes",)
     headline = "There was no reward: nothing tells one action from another"
     advice = "rewards on the way, an easier beginning, or a longer run that explores more (--exploration_loss_coeff)"
     return LearningProblem(facts.policy, "no rewards", headline, evidence, advice)
@@ -156,8 +162,10 @@ def _equal_seeds(facts: LearningFacts) -> LearningProblem | None:
     number, differ, half = starts[-1], distinct[-1], distinct[len(distinct) // 2]
     if number < _FEWEST_STARTS or differ < _FEWEST_DISTINCT or number < _REPEATED * differ:
         return None
-    # Where there are only so many beginnings, no new ones come; where seeds are equal, they come again and again.
-    if starts[len(starts) // 2] < number and differ < half * _STILL_NEW:
+    # Where there are only so many beginnings, fewer and fewer are new; of copies, as large a part as ever.
+    half_number = starts[len(starts) // 2]
+    late, early = number - half_number, half / max(1.0, half_number)
+    if half_number < number and (differ - half) / late < _STILL_NEW * early:
         return None
     evidence = (
         f"of {number:,.0f} first observations of episodes only {differ:,.0f} differ, and new ones go on to come: each "
@@ -221,7 +229,7 @@ def _entropy(facts: LearningFacts) -> LearningProblem | None:
 def _short_horizon(facts: LearningFacts) -> LearningProblem | None:
     gamma, steps = facts.flag("gamma", 0.99), facts.episode_steps
     horizon = 1 / max(1e-9, 1 - gamma)
-    if steps is None or horizon > _SHORT or steps < _LONG * horizon:
+    if steps is None or horizon > _SHORT + _TINY or steps < _LONG * horizon:
         return None
     evidence = (
         f"with --gamma={gamma:g} a reward counts for the {horizon:.1f} steps before it",

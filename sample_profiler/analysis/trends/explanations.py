@@ -208,9 +208,13 @@ def _cost_ratio(parts: _Parts, kind: str) -> float:
 
 def _share_explained(parts: _Parts, kind: str) -> float:
     """Return which part of the time that a frame takes more the components of a kind work, on average over them."""
+    if parts.before.fps <= 0 or parts.after.fps <= 0:  # nothing was trained on in one of them
+        return 0.0
     names = _names(parts, kind)
     longer = parts.growth(lambda part: 1 / part.fps)
-    return parts.growth(lambda part: fmean(part.work[name] for name in names) / part.fps) / longer
+    return (
+        0.0 if longer == 0 else parts.growth(lambda part: fmean(part.work[name] for name in names) / part.fps) / longer
+    )
 
 
 def _changed_block(parts: _Parts, name: str) -> str:

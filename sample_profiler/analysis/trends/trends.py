@@ -19,6 +19,7 @@ from sample_profiler.vocabulary import STOOD_STILL_S
 __all__ = ["find_trends"]
 
 _MOST_CHANGES = 3  # of throughput: the largest ones are told
+_STANDSTILL = 0.5  # of the time
 _CURES: dict[str, str] = {
     "throttling": "a larger quota for the container",
     "another program": "find it with `top`, and give one of the two a machine of its own",
@@ -39,7 +40,7 @@ def find_trends(session: Session) -> list[Trend]:
     if readings is None:
         return []
     series = throughput(readings)
-    changes = [] if series is None else find_changes(series)
+    changes = [] if series is None else [each for each in find_changes(series) if not _is_standstill(readings, each)]
     largest = sorted(changes, key=lambda change: -abs(np.log(change.ratio)))[:_MOST_CHANGES]
     trends = [_trend(session, readings, change) for change in sorted(largest, key=lambda change: change.begin_s)]
     slower = slower_worker(readings)
@@ -57,7 +58,7 @@ def _trend(session: Session, readings: Readings, change: Change) -> Trend:
     if found.cause == "environments" and (episodes := follows_episodes(session, readings, change)):
         cause = "episodes"
         evidence.append(episodes)
-    if (still_s := _stood_still(readings, change)) >= 1:
+    if (still_s := _stood_still(readings, change.before.begin_s, change.after.end_s)) >= 1:
         evidence.append(f"for {still_s:.0f} s in between the run stood still, as when suspended")
     component = found.components[0] if found.components else ""
     headline = f"{_describe(change)}: {found.headline}"
@@ -78,7 +79,13 @@ def _describe(change: Change) -> str:
     return f"Throughput {verb} {levels} {when}"
 
 
-def _stood_still(readings: Readings, change: Change) -> float:
+def _is_standstill(readings: Readings, change: Change) -> bool:
+    """Tell whether the slower side of a change is mostly a time in which the run stood still."""
+    slow = change.after if change.ratio < 1 else change.before
+    return _stood_still(readings, slow.begin_s, slow.end_s) >= _STANDSTILL * (slow.end_s - slow.begin_s)
+
+
+def _stood_still(readings: Readings, begin_s: float, end_s: float) -> float:
     column = readings.gauge(RUNNER, STOOD_STILL_S)
-    rise = 0.0 if column is None else readings.rise(column, change.before.begin_s, change.after.end_s)
+    rise = 0.0 if column is None else readings.rise(column, begin_s, end_s)
     return rise if rise > 0 else 0.0

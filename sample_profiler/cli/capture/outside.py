@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sample_profiler.cli.capture.live import CaptureOutcome, CaptureRequest, Interruption, describe_obstacle
+from sample_profiler.component_id import RUNNER
 from sample_profiler.errors import CaptureError, SessionError
 from sample_profiler.files import read_small_text
 from sample_profiler.profiling.session.session import Session, read_session
@@ -55,7 +56,7 @@ def capture_outside(
     start_ns = time.perf_counter_ns()
     with contextlib.ExitStack() as stack:
         looks = {
-            component: _Look([program, *_arguments(pid, folder / f"{component}.json", request)])
+            component: _Look([program, *_arguments(component, pid, folder / f"{component}.json", request)])
             for component, pid in processes.items()
         }
         for look in looks.values():
@@ -103,11 +104,13 @@ def _find_processes(run_dir: Path, request: CaptureRequest) -> dict[str, int]:
     return {component: pid for pid, component in found.items()}
 
 
-def _arguments(pid: int, part: Path, request: CaptureRequest) -> list[str]:
+def _arguments(component: str, pid: int, part: Path, request: CaptureRequest) -> list[str]:
     arguments = ["record", "--pid", str(pid), "--output", str(part), "--format", "speedscope"]
     arguments += ["--rate", str(_RATE_PER_S), "--duration", str(max(1, round(request.seconds)))]
+    # The Runner's children are the other components.
+    arguments += ["--subprocesses"] if component != RUNNER else []
     # Also threads that wait: what hangs does nothing else.
-    arguments += ["--subprocesses", "--gil" if request.is_of_gil else "--idle"]
+    arguments += ["--gil" if request.is_of_gil else "--idle"]
     return [*arguments, *(["--native"] if request.has_native_frames else [])]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,7 +68,7 @@ def _capture(run_dir: Path, request: dict[str, Any]) -> dict[str, str]:
     tool, seconds = request.get("tool", CAPTURE_TOOLS[0]), request.get("seconds", 5.0)
     if tool not in CAPTURE_TOOLS:
         raise UsageError(f"unknown tool {tool!r}; allowed are {', '.join(CAPTURE_TOOLS)}")
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 < seconds <= MOST_SECONDS:
         raise UsageError(f"seconds is {seconds!r}; allowed is more than 0, at most {MOST_SECONDS:g}")
     captured = CaptureRequest(tool, None, None, float(seconds))

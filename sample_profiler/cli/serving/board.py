@@ -15,7 +15,7 @@ from sample_profiler.reports.live_page import format_compared, format_list
 __all__ = ["MOST_COMPARED", "Board", "Shown"]
 
 MOST_COMPARED = 8
-_INTERVAL_S = 2.0
+_INTERVAL_S, _LONGEST_S = 2.0, 10.0
 _SHORTEST_S = 0.2
 _PULSE_S = 0.5  # after which a tab looks whether the server ends
 _REST = 60  # times as long as a look took: neither the machine nor the runs on it notice
@@ -54,8 +54,14 @@ class Board:
             await asyncio.sleep(_SHORTEST_S)
             if self._tabs:
                 with contextlib.suppress(asyncio.TimeoutError):  # unless somebody opens what is not read yet
-                    await asyncio.wait_for(self._is_wanted.wait(), max(_INTERVAL_S, _REST * took_s))
+                    await asyncio.wait_for(self._is_wanted.wait(), self._rest_s(took_s))
                 self._is_wanted.set()
+
+    def _rest_s(self, took_s: float) -> float:
+        """Return how long to rest after a look: little while there are runs that nobody has seen yet."""
+        if self._looked is not None and self._looked.num_unread:
+            return _INTERVAL_S
+        return min(_LONGEST_S, max(_INTERVAL_S, _REST * took_s))
 
     async def look(self) -> None:
         """Look once, and wake the tabs."""
@@ -68,7 +74,7 @@ class Board:
 
     async def path_of(self, run: str) -> Path | None:
         """Return the folder of a run; None: there is no such run."""
-        if self._looked is None:
+        if self._looked is None or run not in self._runs.paths:
             await self.look()
         return self._runs.paths.get(run)
 

@@ -58,7 +58,10 @@ def find_runs(train_dir: Path) -> dict[str, Path]:
 def _folders_below(folder: Path, levels: int) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            # A name that is no text cannot be asked for by an address.
+            inner = sorted(
+                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name.isprintable()
+            )
     except OSError:  # somebody else's, or removed just now
         return
     for name in inner:

@@ -134,7 +134,7 @@ class WatchedRuns:
             known.hide(RunSummary(name, "cannot be shown", problem=f"{type(error).__name__}: {error}"))
 
     def _show(self, known: _Known, name: str, path: Path, *, is_opened: bool) -> None:
-        report = load_report(path)
+        report = load_report(path, with_events=is_opened)
         known.may_go_on = known.distant.lives(report.session)
         _note_progress(known.progress, report.session)
         course = _course(known.progress) if known.may_go_on else Course()

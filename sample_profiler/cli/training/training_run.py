@@ -79,7 +79,8 @@ def train_with(
         check_portable(components)
     if not is_new:
         check_own_parts(config, env_spec)
-    callers = _make_callers(config, stack)
+    # Ranks of one machine would want the same port, and each would call for what befalls all of them.
+    callers = _make_callers(config, stack) if place.is_first else []
     take_folder(config, stack, is_new=is_new)
     check_links(folder)
     remove_unfinished(folder)

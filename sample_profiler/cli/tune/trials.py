@@ -55,14 +55,18 @@ class Trials:
         command: that trains.
         output: folder of the runs.
         budget_s: for all of them.
+        may_change_learning: whether settings may be tried with which something else is learned.
 
     Attributes:
         kept: runs of this command that an earlier search has made.
         problems: what is known of the settings that cannot run.
     """
 
-    def __init__(self, command: Sequence[str], output: Path, budget_s: float) -> None:
+    def __init__(
+        self, command: Sequence[str], output: Path, budget_s: float, *, may_change_learning: bool = False
+    ) -> None:
         self._command = list(command)
+        self._may_change_learning = may_change_learning
         self._output = output
         self._deadline_s = time.monotonic() + budget_s
         self._budget_s = budget_s
@@ -121,6 +125,7 @@ class Trials:
     def keep(self, run: Measured) -> None:
         """Write a run down."""
         line = {"command": self._command, "setting": list(run.setting), "round": run.round, "fps": run.fps}
+        line["may_change_learning"] = self._may_change_learning
         with (self._output / "trials.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -132,7 +137,8 @@ class Trials:
                 with contextlib.suppress(ValueError, KeyError, TypeError):  # one that was cut off, or is none of ours
                     run = json.loads(line)
                     setting = tuple((str(name), value) for name, value in run["setting"])
-                    if run["command"] == self._command and run["fps"] > 0:
+                    is_fit = self._may_change_learning or not run.get("may_change_learning")
+                    if run["command"] == self._command and run["fps"] > 0 and is_fit:
                         kept.append(Measured(setting, int(run["round"]), float(run["fps"])))
         return kept
 

@@ -116,7 +116,12 @@ def tune(request: TuneRequest) -> None:
     if not request.command:
         raise UsageError("give the training command after --")
     try:
-        trials = Trials(request.command, request.output, 60 * request.minutes)
+        trials = Trials(
+            request.command,
+            request.output,
+            60 * request.minutes,
+            may_change_learning=request.may_change_learning,
+        )
         _say(trials, "the command as it is, to learn how long runs have to be")
         first = trials.first()
         verdict = _verdict_of(first)

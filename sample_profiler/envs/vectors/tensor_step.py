@@ -103,9 +103,12 @@ class TensorStep:
         device = self.rewards.device
         if isinstance(self.infos, Mapping):
             told = [self.infos[key] for key in FINAL_OBSERVATION_KEYS if self.infos.get(key) is not None]
-            return (told[0] if told else None), None
-        keys = set(FINAL_OBSERVATION_KEYS)
-        pairs = [(member, info[key]) for member, info in enumerate(self.infos) for key in keys & info.keys()]
+            if not told or not _is_of_members(told[0]):
+                return (told[0] if told else None), None
+            pairs = [(member, final) for member, final in enumerate(told[0]) if final is not None]
+        else:
+            keys = set(FINAL_OBSERVATION_KEYS)
+            pairs = [(member, info[key]) for member, info in enumerate(self.infos) for key in keys & info.keys()]
         if not pairs:
             return None, None
         members = as_tensor([member for member, _ in pairs], device)
@@ -117,6 +120,11 @@ class TensorStep:
         if not isinstance(self.infos, Mapping):
             return self.infos
         return _copies(infos_of_members(self.infos))
+
+
+def _is_of_members(finals: Any) -> bool:
+    """Tell whether there is an observation, or None, for each member, instead of a batch."""
+    return isinstance(finals, list | tuple) or (isinstance(finals, np.ndarray) and finals.dtype == object)
 
 
 def _spread(finals: list[Any], members: Tensor, num_members: int) -> Any:

@@ -211,6 +211,7 @@ def read_live(
     *,
     with_events: bool = True,
     with_histograms: bool = True,
+    with_history: bool = True,
     latest_s: float = math.inf,
 ) -> Session:
     """Return a session of a run's record files alone; it has no processes if there are none.
@@ -221,17 +222,22 @@ def read_live(
         run_dir: as in `read_session`, with the next two.
         with_events: whether to read the latest events, too.
         with_histograms: whether the statistics have their histograms.
+        with_history: whether to read the figures over its time, too.
         latest_s: of events, only those of so many seconds before the end are kept.
 
     Raises:
         SessionError: the folder may not be looked into.
     """
     with _told_what_is_unreadable(run_dir):
-        return _read_live(RunFolder(Path(run_dir)), with_events, with_histograms, latest_s)
+        folder = RunFolder(Path(run_dir))
+        history = _read_history(folder.history) if with_history else {}
+        return _read_live(folder, history, with_events, with_histograms, latest_s)
 
 
-def _read_live(folder: RunFolder, with_events: bool, with_histograms: bool, latest_s: float) -> Session:
-    run = {"folder": str(folder.path.absolute()), **_read_history(folder.history)}
+def _read_live(
+    folder: RunFolder, history: dict[str, Any], with_events: bool, with_histograms: bool, latest_s: float
+) -> Session:
+    run = {"folder": str(folder.path.absolute()), **history}
     session = Session(created_s=time.time(), run=run, config=folder.flag_values())
     for path in folder.live().records():
         with session.noting_problems():
@@ -266,7 +272,8 @@ def _read_history(path: Path) -> dict[str, Any]:
     """Return figures over the time of a run that goes on or was killed, as facts about it; none if they are no such."""
     try:
         document = json.loads(read_small_text(path))
-        facts = {name: document[name] for name in ("history_start_s", "history", "readings")}
+        facts = {name: document[name] for name in ("history_start_s", "history")}
+        facts |= {name: document[name] for name in ("readings",) if name in document}
         check_run(facts)
         return facts
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

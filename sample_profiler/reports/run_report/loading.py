@@ -11,14 +11,18 @@ from sample_profiler.run_folder import RunFolder
 __all__ = ["load_report"]
 
 
-def load_report(run_dir: Path) -> RunReport:
+def load_report(run_dir: Path, *, with_events: bool = True) -> RunReport:
     """Read a run's report from its files.
+
+    Args:
+        run_dir: of the run.
+        with_events: whether what is told of single events is wanted, too; of a run that goes on it never is.
 
     Raises:
         SessionError: the folder is no run's.
     """
     # Of a run that goes on, these would be all that its processes hold: hundreds of megabytes where they are many.
-    session = read_session(run_dir, with_events=_is_over(run_dir))
+    session = read_session(run_dir, with_events=with_events and _is_over(run_dir))
     steady: Session | None = None
     if (path := RunFolder(run_dir).steady).exists():
         steady = Session.load(path, with_events=False)

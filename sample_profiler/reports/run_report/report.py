@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from sample_profiler.analysis.accounts import ComponentAccount, accounts
 from sample_profiler.analysis.device_use import DeviceUse, device_use
@@ -31,6 +33,10 @@ from sample_profiler.reports.sections.workers import WorkerFigures, worker_figur
 from sample_profiler.vocabulary import MAIN_LOOP, WAIT
 
 __all__ = ["BlockFigures", "PassFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
+
+logger = logging.getLogger(__name__)
+
+_Found = TypeVar("_Found")
 
 _NUM_SLOWEST = 15
 _MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
@@ -119,12 +125,20 @@ class RunReport:
     @cached_property
     def trends(self) -> list[Trend]:
         """What changed over the time of the whole run."""
-        return find_trends(self.session)
+        return self._told_if_possible(find_trends)
 
     @cached_property
     def learning(self) -> list[LearningProblem]:
         """What keeps policies from learning."""
-        return judge_learning(self.session)
+        return self._told_if_possible(judge_learning)
+
+    def _told_if_possible(self, judge_run: Callable[[Session], list[_Found]]) -> list[_Found]:
+        """Return what a judge says of the run; nothing if it fails, which is no reason to lose the rest of a report."""
+        try:
+            return judge_run(self.session)
+        except Exception:
+            logger.exception("What %s would say of the run is left out", judge_run.__name__)
+            return []
 
     @cached_property
     def lives(self) -> list[Life]:

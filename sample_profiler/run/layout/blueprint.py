@@ -142,6 +142,7 @@ class Blueprint:
         device: "cpu" or "cuda".
         precision: in which networks compute.
         place: of this run among those that train the same policies.
+        trains: whether there are Learners, which evaluate what nobody has evaluated yet.
         first_frames: by policy: that it has been trained on in earlier runs, by the checkpoint that is to be loaded.
     """
 
@@ -162,6 +163,7 @@ class Blueprint:
     precision: PrecisionName
     first_frames: tuple[int, ...]
     place: RankPlace = ALONE
+    trains: bool = True
 
 
 def choose_transport(sampling: SamplingOptions) -> Transport:

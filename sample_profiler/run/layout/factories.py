@@ -93,7 +93,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             frames_per_step=frames_per_step(config),
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop"),
             is_replacement=attempt > 0,
-            is_alone=sampling.serial_mode,
+            is_alone=sampling.serial_mode and blueprint.trains,
             is_quick=bool(blueprint.counters.goal_times.names),
             first_frames=blueprint.first_frames,
         ),

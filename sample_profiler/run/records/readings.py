@@ -94,7 +94,8 @@ class RunReadings:
     def _put(self, key: _Key, value: float, *, counts_up: bool) -> None:
         column = self._columns.get(key)
         if column is None:
-            if len(self._columns) >= _MOST_COLUMNS:
+            is_second = (*key[:2], _SECONDS) in self._columns  # of a block, whose two figures are of use together
+            if len(self._columns) >= _MOST_COLUMNS and not (key[2:] == (_PASSES,) and is_second):
                 return
             column = self._columns[key] = array("d", [math.nan] * (len(self._times_s) - 1))
         value = round(value, 6)

@@ -264,10 +264,10 @@ class RunRecords:
         if begin_s < self._next_reading_s:
             return
         try:
-            session = read_live(self._folder.path, with_events=False, with_histograms=False)
+            session = read_live(self._folder.path, with_events=False, with_histograms=False, with_history=False)
         except SessionError:  # told of where figures are written
             return
-        self._readings.add(time.time() - self._begun_wall_s, figures, _present(session))
+        self._readings.add(begin_s - self._begun_s, figures, _present(session))
         cost_s = time.thread_time() - begin_cpu_s  # not how long it took: processors may be short
         self._next_reading_s = begin_s + max(0.9 * _READING_INTERVAL_S, cost_s / _MOST_OF_A_CORE)
 
@@ -278,7 +278,7 @@ class RunRecords:
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep figures of this moment, by name, for the course of the run in its report."""
-        self._history.add(time.time() - self._begun_wall_s, figures)
+        self._history.add(time.monotonic() - self._begun_s, figures)
 
     def _history_facts(self) -> dict[str, Any]:
         return {

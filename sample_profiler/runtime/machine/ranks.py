@@ -85,9 +85,16 @@ class RankPlace:
         """Return the configuration with this rank's part of each minibatch.
 
         Raises:
-            ConfigError: it cannot be divided.
+            ConfigError: it cannot be divided, or ranks would wait for each other for ever.
         """
         sampling = config.sampling
+        if self.size > 1 and sampling.serial_mode and sampling.num_policies > 1:
+            raise ConfigError(
+                [
+                    f"--num_policies={sampling.num_policies} with --serial_mode=True: Learners of several ranks wait "
+                    "for each other side by side, which one process cannot do; use --serial_mode=False, or one policy"
+                ]
+            )
         whole, pieces = sampling.batch_size, sampling.rollout * self.size
         if whole % pieces:
             fitting = max(1, whole // pieces) * pieces

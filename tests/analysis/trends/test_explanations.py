@@ -33,3 +33,9 @@ def test_where_processors_are_left_nobody_takes_them_from_anybody():
 def test_a_change_that_nobody_explains_is_unknown():
     idle = {"learner": 0.1, "busy": 0.5}
     assert explain(part(4700, **idle), part(2300, cpu=0.25, waiting=0.25, learner=0.05, busy=0.5), 2).cause == "unknown"
+
+
+def test_a_part_in_which_nothing_was_trained_on_explains_nothing():
+    stalled, usual = (part(fps) for fps in (0.0, 1000.0))
+    for before, after in ((usual, stalled), (stalled, usual)):
+        assert explain(before, after, num_cores=2).cause
