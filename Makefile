@@ -39,7 +39,7 @@ install: $(INSTALLED)  ## Make .venv with everything that examples and tests nee
 $(INSTALLED): pyproject.toml setup.py constraints.txt $(shell find sample_profiler -name '*.c')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,ray,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,dev]'
 	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels.kernels import KERNELS; \
 		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
 	@touch $@
