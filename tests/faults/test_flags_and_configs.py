@@ -70,7 +70,7 @@ def _stand_in(monkeypatch):
     register_env("calm", lambda *_, **__: Calm())
     register_env_fallback(find_gym_env, gym_env_names)
 
-    def execute(config, env_spec, device, folder, observers, started_ns, probe, components):
+    def execute(config, env_spec, device, folder, observers, *_):
         payload = export_registration(config.run.env)
         plan_components(make_blueprint(config, 1, payload, env_spec, folder, device, LocalTransport()))
         for observer in observers:

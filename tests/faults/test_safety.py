@@ -132,7 +132,7 @@ def begin(monkeypatch, tmp_path):
     for name in ("mine/with/slashes", "../../escape", EVIL):
         register_env(name, lambda *_, **__: Quiet())
 
-    def execute(config, env_spec, device, folder, observers, started_ns, probe, components):
+    def execute(config, env_spec, device, folder, observers, *_):
         for observer in observers:
             observer.on_stop(None)
         CheckpointFolder(folder, 0, 1).save({"a": 1}, 1, 1)

@@ -121,13 +121,12 @@ def test_fifty_tabs_and_two_hundred_runs_take_little_memory(tmp_path):
         seen = [b""] * 50
 
         def look(number):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
             path = "/events" if number % 2 else "/events?name=live"
-            connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
-            response = connection.getresponse()
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                while text := response.readline():
-                    seen[number] = max(seen[number], text, key=len)
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=100)) as connection:
+                connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
+                with connection.getresponse() as response, contextlib.suppress(OSError, http.client.HTTPException):
+                    while text := response.readline():
+                        seen[number] = max(seen[number], text, key=len)
 
         threads = [threading.Thread(target=look, args=(number,)) for number in range(50)]
         for thread in threads:
