@@ -5,7 +5,7 @@ SECONDS_OF_RUN ?= 90
 RUN_FLAGS ?=
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 2
-RUNS_AT_ONCE ?= 3
+RUNS_AT_ONCE ?= 2
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
 BIN := $(VENV)/bin
