@@ -67,7 +67,7 @@ class LinearDecaySchedule(LearningRateSchedule):
     """Goes down to a share of itself, and stays there.
 
     The rate depends on the number of frames, whatever the frameskip, batch size and number of epochs are, and a resumed
-    run goes on where it was. Where the run is to end after some seconds, they count instead as soon as more of them are
+    run goes on where it was. Where it is to end after some seconds, they count instead as soon as more of them are
     over. It keeps no state: a new target or first rate applies from the resumption on.
     """
 

@@ -42,7 +42,7 @@ NESTING = {
     "InferenceWorker.gather": "InferenceWorker.handle_policy_step",
     "InferenceWorker.write_outputs": "InferenceWorker.handle_policy_step",
     "ActorCritic.forward_core": None,
-    "ActorCritic.forward_core_sequence": "Trainer.calculate_loss",
+    "ActorCritic.forward_core_sequence": "Learner.train",  # for the loss, and to measure how far that moves the policy
     "ActorCritic.normalize": None,
     "ActorCritic.forward_head": None,
     "ActorCritic.forward_tail": None,

@@ -36,8 +36,8 @@ class OptimizerOptions:
     that acted, measured by a forward pass over up to 1,024 of its steps."""
 
     lr_decay_steps: int = option(-1, minimum=1, also=-1)
-    """Number of environment steps over which linear_decay goes down; -1: those of the run, train_for_env_steps, or the
-    seconds of train_for_seconds, if they are over sooner."""
+    """Number of environment steps over which linear_decay goes down; -1: those of the run, train_for_env_steps, or
+    where these are not given the seconds of train_for_seconds."""
 
     lr_decay_end: float = option(0.0, minimum=0, maximum=1)
     """Share of the learning rate that linear_decay comes to, and stays at from then on."""

@@ -6,6 +6,7 @@ What needs torch is imported inside the function that makes it: a RolloutWorker 
 from __future__ import annotations
 
 import logging
+import math
 import random
 from dataclasses import replace
 from functools import partial
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from sample_profiler.envs.contract import EnvSpec
     from sample_profiler.model import PolicyNetwork
     from sample_profiler.ppo.ranks import Ranks
+    from sample_profiler.ppo.schedules import LearningRateSchedule
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
@@ -220,7 +222,6 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
     from sample_profiler.model.kernels.kernels import KERNELS
     from sample_profiler.ppo.optimizers import make_optimizer
-    from sample_profiler.ppo.schedules import make_schedule
     from sample_profiler.ppo.trainer import Trainer, TrainerOptions
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
@@ -244,7 +245,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
-        schedule=make_schedule(config.optimizer, config.saving.train_for_env_steps, config.saving.train_for_seconds),
+        schedule=_make_schedule(config),
         options=TrainerOptions(
             loss=config.loss,
             max_grad_norm=config.optimizer.max_grad_norm,
@@ -286,6 +287,16 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             reports=reports,
         ),
     )
+
+
+def _make_schedule(config: Config) -> LearningRateSchedule:
+    from sample_profiler.ppo.schedules import make_schedule
+
+    saving = config.saving
+    # A run that is ended by its time and gone on with later learns as one that was not, if it is told how far it goes.
+    has_target = saving.train_for_env_steps < type(saving)().train_for_env_steps
+    seconds = math.inf if has_target else saving.train_for_seconds
+    return make_schedule(config.optimizer, saving.train_for_env_steps, seconds)
 
 
 def _meet_ranks(blueprint: Blueprint, policy: int, device: torch.device, timing: Timing, reports: Reports) -> Ranks:
