@@ -83,6 +83,10 @@ def test_what_a_replaced_worker_has_recorded_is_in_the_session_beside_its_succes
         while len(live.output.split("Started RolloutWorker_w1")) < 3 or "takes its place" not in live.output:
             assert time.monotonic() < deadline_s, live.output
             time.sleep(0.05)
+        # The successor records, which takes a while where others have the processors.
+        while sum(record.name == "RolloutWorker_w1" for record in read_session(live.folder).processes) < 2:
+            assert time.monotonic() < deadline_s, live.output
+            time.sleep(0.2)
         time.sleep(1)
         live.process.send_signal(signal.SIGINT)
         assert live.wait(30) == 130
