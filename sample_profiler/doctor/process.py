@@ -6,10 +6,9 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sample_profiler.config import Config
 from sample_profiler.doctor.examination import examine
@@ -22,7 +21,8 @@ from sample_profiler.doctor.subject import Examined
 from sample_profiler.doctor.surroundings import Surroundings
 from sample_profiler.envs import export_registration, import_registration, make_env
 from sample_profiler.profiling import Timing
-from sample_profiler.runtime.loop.event_loop import Input, PipeWaiter, Timer
+from sample_profiler.runtime.loop.brief_component import BriefComponent
+from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.sleeping_threads import find_sleep
 from sample_profiler.runtime.messages.channels import PipeEnd, Reports
@@ -68,7 +68,7 @@ class _Results:
     findings: list[Finding]
 
 
-class _Patient:
+class _Patient(BriefComponent):
     """The environment in the process that was started for it; an `event_loop.Component`. Made means examined."""
 
     def __init__(
@@ -94,27 +94,6 @@ class _Patient:
         position.leave()
         measured = examine(examined, limits)
         reports.send(_Results(measured, findings.list()))
-
-    def inputs(self) -> Sequence[Input]:
-        return ()
-
-    def timers(self) -> Sequence[Timer]:
-        return ()
-
-    def gauges(self) -> dict[str, float]:
-        return {}
-
-    def commands(self) -> dict[str, Callable[..., Any]]:
-        return {}
-
-    def start(self) -> None:
-        pass
-
-    def wait_block(self) -> str:
-        return "wait_runner"
-
-    def finish(self) -> None:
-        pass
 
 
 def _make_patient(

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -21,7 +21,8 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
-from sample_profiler.runtime.loop.event_loop import Input, PipeWaiter, Timer
+from sample_profiler.runtime.loop.brief_component import BriefComponent
+from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.libraries import let_idle_threads_sleep
 from sample_profiler.runtime.messages.channels import Reports
@@ -182,7 +183,7 @@ class _LocalProbe:
         """It has ended."""
 
 
-class _Tried:
+class _Tried(BriefComponent):
     """The environment in the process that was started for it; an `event_loop.Component`, which has no work to do.
 
     Made means tried; its end closes the environment.
@@ -204,24 +205,6 @@ class _Tried:
             text = "" if cause is None else "".join(traceback.format_exception(cause))
             reports.send(_Refused(_as_own(error), text))
             raise
-
-    def inputs(self) -> Sequence[Input]:
-        return ()
-
-    def timers(self) -> Sequence[Timer]:
-        return ()
-
-    def gauges(self) -> dict[str, float]:
-        return {}
-
-    def commands(self) -> dict[str, Callable[..., Any]]:
-        return {}
-
-    def start(self) -> None:
-        pass
-
-    def wait_block(self) -> str:
-        return "wait_runner"
 
     def finish(self) -> None:
         self._tell(_CLOSE)
