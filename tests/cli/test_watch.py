@@ -130,7 +130,7 @@ def test_in_a_terminal_the_text_stays_in_its_place_and_does_not_scroll(tmp_path,
 
     monkeypatch.setattr(watch_module.time, "sleep", work)
     monkeypatch.setattr(watch_module.sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(watch_module.shutil, "get_terminal_size", lambda: os.terminal_size((80, 4)))
+    monkeypatch.setattr(watch_module.shutil, "get_terminal_size", lambda **_: os.terminal_size((80, 4)))
     assert main(["watch", str(tmp_path / "run")]) == 0
     output = capsys.readouterr().out
     before, *screens = output.split("\033[H")
