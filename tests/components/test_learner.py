@@ -399,15 +399,21 @@ def test_a_run_in_bf16_looks_once_whether_fp32_is_quicker_and_learns_nothing_of_
     assert trainer.precision == precision
 
 
-def test_a_learning_rate_that_decays_follows_frames_and_the_seconds_of_the_run(make_learner, monkeypatch):
-    flags = ("--lr_schedule=linear_decay", "--learning_rate=0.001", "--train_for_env_steps=80")
-    run = make_learner(*flags, "--train_for_seconds=10").start()
-    rates = []
-    for seconds in (0.0, 4.0):  # after 8 of 80 frames; after 16, when 4 of 10 seconds are over
+@pytest.mark.parametrize(
+    ("goals", "rates"),
+    [
+        (("--train_for_env_steps=80", "--train_for_seconds=10"), (0.0009, 0.0008)),
+        (("--train_for_seconds=10",), (0.001, 0.0006)),
+    ],
+)
+def test_a_rate_that_decays_follows_frames_or_where_none_are_asked_for_seconds(make_learner, monkeypatch, goals, rates):
+    run = make_learner("--lr_schedule=linear_decay", "--learning_rate=0.001", *goals).start()
+    seen = []
+    for seconds in (0.0, 4.0):  # after 8 and 16 frames
         monkeypatch.setattr(run.counters.goal_times, "elapsed_s", lambda seconds=seconds: seconds)
         run.hand_over(0, 1)
-        rates.append(run.learner._trainer.statistics()["train/learning_rate"])
-    assert rates == pytest.approx([0.0009, 0.0006])
+        seen.append(run.learner._trainer.statistics()["train/learning_rate"])
+    assert seen == pytest.approx(rates)
 
 
 def test_its_tree_has_the_parts_of_training(make_learner):

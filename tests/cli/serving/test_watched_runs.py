@@ -17,7 +17,7 @@ def read(monkeypatch):
     """The runs that were read, in order."""
     read = []
     load = module.load_report
-    monkeypatch.setattr(module, "load_report", lambda path: read.append(path.name) or load(path))
+    monkeypatch.setattr(module, "load_report", lambda path, **choice: read.append(path.name) or load(path, **choice))
     return read
 
 
