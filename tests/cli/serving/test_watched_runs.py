@@ -95,7 +95,9 @@ def test_a_run_that_makes_the_reader_stumble_takes_no_other_with_it(tmp_path, mo
     make_ended_run(tmp_path / "bad")
     make_ended_run(tmp_path / "good")
     load = module.load_report
-    monkeypatch.setattr(module, "load_report", lambda path: 1 / 0 if path.name == "bad" else load(path))
+    monkeypatch.setattr(
+        module, "load_report", lambda path, **choice: 1 / 0 if path.name == "bad" else load(path, **choice)
+    )
     looked = WatchedRuns(tmp_path).look({"bad"})
     assert looked.summaries["good"].verdict and looked.summaries["bad"].problem == "ZeroDivisionError: division by zero"
     assert "division by zero" in looked.pages["bad"]["head"]
