@@ -193,19 +193,15 @@ class ObservationGuard:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._held: Any = None
-        self._before = b""
+        self._held = _Held()
 
     def hold(self, observations: Any) -> None:
         """Keep observations until the next call has returned."""
-        if any(True for _ in arrays_in(observations)):
-            self._held, self._before = observations, fingerprint(observations)
-        else:
-            self._held = None
+        self._held = _Held(observations)
 
     def check_before(self, method: str) -> None:
         """Look at them before the next call."""
-        if self._held is not None and fingerprint(self._held) != self._before:
+        if self._held.is_changed():
             self._findings.add(
                 Finding(
                     "error",
@@ -216,12 +212,11 @@ class ObservationGuard:
                 )
             )
             self._findings.drop("aliasing")
-            self._held = None
+            self._held = _Held()
 
     def check_after(self, method: str) -> None:
         """Look at them once the next call has returned."""
-        is_changed = self._held is not None and fingerprint(self._held) != self._before
-        if is_changed and not self._findings.has("changes by itself"):
+        if self._held.is_changed() and not self._findings.has("changes by itself"):
             self._findings.add(
                 Finding(
                     "warning",
@@ -232,7 +227,7 @@ class ObservationGuard:
                     "wrapper, has the newest one several times",
                 )
             )
-        self._held = None
+        self._held = _Held()
 
 
 class ActionGuard:
@@ -244,18 +239,15 @@ class ActionGuard:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._held: Any = None
-        self._before = b""
+        self._held = _Held()
 
     def hold(self, action: Any) -> None:
         """Keep what the environment is going to be given."""
-        self._held = action if any(True for _ in arrays_in(action)) else None
-        if self._held is not None:
-            self._before = fingerprint(action)
+        self._held = _Held(action)
 
     def check(self) -> None:
         """Look at it after a call."""
-        if self._held is not None and fingerprint(self._held) != self._before:
+        if self._held.is_changed():
             self._findings.add(
                 Finding(
                     "warning",
@@ -266,4 +258,15 @@ class ActionGuard:
                     "and a wrapper or a loop that keeps it has an action that nobody took",
                 )
             )
-            self._held = None
+        self._held = _Held()
+
+
+class _Held:
+    """Arrays as they were when they were handed over; None, or something without arrays: nothing to look at."""
+
+    def __init__(self, arrays: Any = None) -> None:
+        self._arrays = arrays if any(True for _ in arrays_in(arrays)) else None
+        self._before = b"" if self._arrays is None else fingerprint(self._arrays)
+
+    def is_changed(self) -> bool:
+        return self._arrays is not None and fingerprint(self._arrays) != self._before

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
@@ -177,9 +179,14 @@ def test_a_command_that_fails_is_a_warning_and_the_next_is_tried(command, caplog
     assert "The alert 'stalled' reached nobody: " in caplog.text
 
 
-def test_who_hangs_is_not_waited_for_and_takes_no_memory(monkeypatch):
+def test_who_hangs_is_ended_with_the_run_and_takes_no_memory(monkeypatch):
     monkeypatch.setattr(alerts_module, "_LAST_S", 0.2)
     caller = Caller(f"{sys.executable} -c 'import time; time.sleep(60)'", "")
+    caller.call(ALERT)
+    while (child := caller._child) is None:
+        time.sleep(0.01)
     for _ in range(1000):
         caller.call(ALERT)
+    assert caller._alerts.qsize() == alerts_module._WAITING
     caller.close()
+    assert child.wait(10) == -signal.SIGKILL
