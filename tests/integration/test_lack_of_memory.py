@@ -115,7 +115,8 @@ def test_a_worker_that_breaks_off_since_it_is_refused_memory_is_told_likewise(le
 
 def test_a_serial_run_that_is_refused_memory_names_the_environment(tmp_path):
     flags = ("--serial_mode=True", "--async_rl=False")
-    result = run_leaking("bytes", tmp_path, *flags, LIMIT_MIB=str(2 * OWN_MIB))
+    # Large pieces, so that it is the environment that is refused one.
+    result = run_leaking("bytes", tmp_path, *flags, LIMIT_MIB=str(2 * OWN_MIB), CHUNK_MIB="256")
     assert result.returncode == 1, result.stdout
     assert "EnvError: environment 3 (leaking) raised in step: MemoryError: there is not enough memory" in result.stdout
     assert "of 4.0 GiB of addresses that the process may have (ulimit -v): environments that leak" in result.stdout

@@ -147,7 +147,7 @@ def test_the_status_of_a_component_that_hangs_names_the_block_it_sits_in(tmp_pat
 
 @pytest.mark.parametrize("serial_mode", [False, True], ids=["parallel", "serial"])
 def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_count(tmp_path, counts, serial_mode):
-    result = run(*COUNTING, *FLAGS, "--train_for_seconds=6", f"--serial_mode={serial_mode}", folder=tmp_path)
+    result = run(*COUNTING, *FLAGS, "--train_for_env_steps=10000", f"--serial_mode={serial_mode}", folder=tmp_path)
     assert result.returncode == 0, result.stdout
     assert "Where the time went:" in result.stdout
     session = read_session(tmp_path / "run")
@@ -157,7 +157,7 @@ def test_accounts_make_the_whole_and_the_trees_agree_with_the_environments_own_c
         assert (
             account.wall_ns == sum(account.work_ns.values()) + sum(account.waits_ns.values()) + account.unaccounted_ns
         )
-        assert account.wall_ns > 2 * S
+        assert account.wall_ns > S / 2
     trees = {name: tree for record in session.processes for name, tree in record.trees.items()}
     for worker in range(2):
         num_steps, inside_ns = counted(counts, worker)
