@@ -10,8 +10,10 @@ import argparse
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sample_profiler.cli.common.arguments import Commands, as_seconds, taken_literally
@@ -56,10 +58,12 @@ class DoctorRequest:
     Attributes:
         seconds: of the longest part, at most.
         as_json: whether plain data is printed.
+        begun_file: is made when an examination begins, for whoever has started the program; empty: none.
     """
 
     seconds: float
     as_json: bool
+    begun_file: str = ""
 
 
 def add_parser(commands: Commands) -> None:
@@ -103,11 +107,17 @@ def _make_own_parser() -> argparse.ArgumentParser:
 
 
 def _run_program(command: Sequence[str], request: DoctorRequest) -> int:
-    environment = os.environ | {DOCTOR_VARIABLE: json.dumps(asdict(request))}
-    try:
-        done = subprocess.run(command, env=environment)
-    except OSError as error:
-        raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
+    with tempfile.TemporaryDirectory() as folder:
+        begun_file = Path(folder, "begun")
+        told = asdict(replace(request, begun_file=str(begun_file)))
+        try:
+            done = subprocess.run(command, env=os.environ | {DOCTOR_VARIABLE: json.dumps(told)})
+        except OSError as error:
+            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
+        if done.returncode == 0 and not begun_file.exists():
+            raise UsageError(
+                f"{' '.join(command)} ended without training, so nothing was examined: it has to call train()"
+            )
     return done.returncode if 0 <= done.returncode <= BAD_USAGE else FAILED
 
 
@@ -128,6 +138,8 @@ def examine_as_told(program: Program, request: DoctorRequest | None = None) -> i
     from sample_profiler.runtime.processes.main_module import check_main_module
 
     request = request or DoctorRequest(**json.loads(os.environ.pop(DOCTOR_VARIABLE)))
+    if request.begun_file:
+        Path(request.begun_file).touch()
     config = parse_config(
         program.argv, extra_parts=program.extra_parts, defaults={**(program.defaults or {}), **_DEFAULTS}
     )

@@ -94,8 +94,26 @@ def test_a_program_that_trains_examines_its_environment_if_it_is_told_to(examine
     assert "sample-profiler doctor --" in capsys.readouterr().err
 
 
-def test_programs_are_told_by_a_variable(tmp_path, capfd):
-    program = tmp_path / "program.py"
-    program.write_text(f"import os\nprint(os.environ[{DOCTOR_VARIABLE!r}])\nraise SystemExit(1)\n")
-    assert main(["doctor", "--json", "--seconds=4", "--", sys.executable, str(program)]) == 1
-    assert json.loads(capfd.readouterr().out) == {"seconds": 4.0, "as_json": True}
+@pytest.fixture
+def program(tmp_path):
+    """Make a program of some lines that follow the reading of the variable; returns its command."""
+
+    def make(*lines):
+        path = tmp_path / "program.py"
+        path.write_text("\n".join(["import json, os, pathlib", f"told = os.environ[{DOCTOR_VARIABLE!r}]", *lines]))
+        return [sys.executable, str(path)]
+
+    return make
+
+
+def test_programs_are_told_by_a_variable(program, capfd):
+    assert main(["doctor", "--json", "--seconds=4", "--", *program("print(told)", "raise SystemExit(1)")]) == 1
+    told = json.loads(capfd.readouterr().out)
+    assert told.pop("begun_file")
+    assert told == {"seconds": 4.0, "as_json": True}
+
+
+def test_a_program_that_never_trains_is_no_healthy_environment(program, capfd):
+    assert main(["doctor", "--", *program()]) == 2
+    assert "ended without training, so nothing was examined" in capfd.readouterr().err
+    assert main(["doctor", "--", *program("pathlib.Path(json.loads(told)['begun_file']).touch()")]) == 0
