@@ -18,6 +18,7 @@ __all__ = ["Base", "Setting", "first_settings", "flags_of", "neighbours", "num_p
 Setting = tuple[tuple[str, Any], ...]
 """Flags whose values differ from those of the command, with these, by name; empty: none do."""
 
+_PLACES = {"num_workers", "num_envs_per_worker", "worker_num_splits"}
 _SPLITS = (1, 2)
 _MORE_SPLITS = (1, 2, 4)
 _WORKERS_PER_CORE = 2
@@ -53,9 +54,16 @@ class Base:
         return dict(setting).get(name, self.flags.get(name))
 
     def changed(self, setting: Setting, **values: Any) -> Setting:
-        """Return a setting with other values of some flags; those of the command itself are left out."""
+        """Return a setting with other values of some flags; those of the command itself are left out.
+
+        But a setting that says anything of where environments go says all of it: a run chooses what is not said by the
+        rest.
+        """
         new = dict(setting) | values
-        return tuple(sorted((name, value) for name, value in new.items() if value != self.flags.get(name)))
+        named = {name for name, value in new.items() if value != self.flags.get(name)}
+        if named & _PLACES:
+            named |= _PLACES
+        return tuple(sorted((name, new.get(name, self.flags.get(name))) for name in named))
 
 
 def flags_of(setting: Setting) -> list[str]:

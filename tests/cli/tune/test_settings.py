@@ -67,8 +67,14 @@ def test_what_a_verdict_advises_comes_first_and_the_command_as_it_is_never():
 
 def test_a_setting_is_words_of_a_command_line_and_leaves_out_what_the_command_has():
     base = Base(FLAGS, num_cores=4)
-    setting = base.changed((), num_workers=2, num_envs_per_worker=12, worker_num_splits=2)
-    assert flags_of(setting) == ["--num_envs_per_worker=12", "--num_workers=2"]
+    setting = base.changed((), inference="worker", transport=base.flags.get("transport"))
+    assert flags_of(setting) == ["--inference=worker"]
+
+
+def test_a_setting_that_moves_environments_leaves_nothing_of_where_they_go_to_the_run():
+    base = Base(FLAGS, num_cores=4)
+    setting = base.changed((), num_workers=2, num_envs_per_worker=12)
+    assert flags_of(setting) == ["--num_envs_per_worker=12", "--num_workers=2", "--worker_num_splits=2"]
     assert base.changed(setting, num_workers=4, num_envs_per_worker=6) == ()
 
 

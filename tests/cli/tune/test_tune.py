@@ -63,7 +63,7 @@ def test_it_ends_with_one_command_line_and_what_that_rests_on(tune, capsys):
     assert tune("--minutes=2") == 0
     captured = capsys.readouterr()
     last = captured.out.splitlines()[-1]
-    assert last == "python train.py --env=mine --num_envs_per_worker=12 --num_workers=2"
+    assert last == "python train.py --env=mine --num_envs_per_worker=12 --num_workers=2 --worker_num_splits=1"
     assert "2.00 ×" in captured.out
     assert "A is the command as it is, B the best." in captured.out
     assert "Environments limit it" in captured.out
@@ -71,7 +71,7 @@ def test_it_ends_with_one_command_line_and_what_that_rests_on(tune, capsys):
     page = (tune.output / "tuning.html").read_text()
     assert last in page
     document = json.loads((tune.output / "tuning.json").read_text())
-    assert document["best"] == {"num_envs_per_worker": 12, "num_workers": 2}
+    assert document["best"] == {"num_envs_per_worker": 12, "num_workers": 2, "worker_num_splits": 1}
     assert len(document["runs"]) <= 30
 
 
