@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sample_profiler.config import Config, load_config
+from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.errors import CheckpointError, PolicyError, UnknownEnvError
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.storage.mismatch import describe_mismatch
+from sample_profiler.storage.sampling_plan import make_sampling_plan
 
 if TYPE_CHECKING:
     import torch
 
     from sample_profiler.model.policy import Policy
 
-__all__ = ["load_policy", "load_state", "restore_policy"]
+__all__ = ["PlayedPolicies", "load_policy", "load_state", "restore_policy", "roles_of"]
 
 _UNFITTING = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 _MOST_FOLDERS = 3  # from a milestone up to the run's folder
@@ -62,7 +65,7 @@ def load_policy(
         state = load_state(CheckpointFolder(run.path, policy, config.saving.keep_checkpoints), kind)
     else:
         state = load_checkpoint(path)
-    return restore_policy(config, _find_spec(state, config, path), state, path, device)
+    return restore_policy(config, _find_spec(state, config, policy, path), state, path, device)
 
 
 def load_state(folder: Any, kind: str) -> dict[str, Any]:
@@ -124,6 +127,59 @@ def restore_policy(
     )
 
 
+@dataclass(frozen=True)
+class PlayedPolicies:
+    """The policies that play an environment, where one of them is looked at.
+
+    Attributes:
+        roles: the number of the policy that plays each agent.
+        leading: number of the policy that is looked at.
+        states: from checkpoints, by number of the policy.
+    """
+
+    roles: tuple[int, ...]
+    leading: int
+    states: dict[int, dict[str, Any]]
+
+    def restore(self, config: Config, spec: EnvSpec, seed: int) -> dict[int, Policy]:
+        """Make the policies that were saved.
+
+        Args:
+            config: of their run.
+            spec: of its environment.
+            seed: of the actions that they draw.
+
+        Raises:
+            CheckpointError, ConfigError, ModelError, PolicyError: as of `restore_policy`.
+        """
+        policies = {}
+        for number, state in self.states.items():
+            path = RunFolder(config.run.folder).checkpoints(number)
+            policy = restore_policy(config, spec.of_agent(self.roles.index(number)), state, path)
+            policy.generator.manual_seed(seed if number == self.leading else derive_seed(seed, number))
+            policies[number] = policy
+        return policies
+
+
+def roles_of(config: Config, spec: EnvSpec, policy: int) -> tuple[int, ...]:
+    """Return which policy plays each agent of an environment in which one policy is looked at.
+
+    It plays all of them, unless agents have spaces of their own: then those that have its spaces.
+
+    Args:
+        config: of the run.
+        spec: of its environment.
+        policy: that is looked at.
+
+    Raises:
+        ConfigError: there are too few policies for these agents.
+    """
+    if not spec.own_spaces:
+        return (policy,) * spec.num_agents
+    plan = make_sampling_plan(config.sampling, spec.num_agents, kinds=spec.kinds)
+    return plan.cast(policy, spec.kinds)
+
+
 def _find_run(path: Path) -> RunFolder:
     """Return the folder of the run that a path is in."""
     if not path.exists():
@@ -155,7 +211,7 @@ def _choose_policy(path: Path, run: RunFolder, num_policies: int, wanted: int | 
     return of_path[0] if of_path else 0
 
 
-def _find_spec(state: dict[str, Any], config: Config, path: Path) -> EnvSpec:
+def _find_spec(state: dict[str, Any], config: Config, policy: int, path: Path) -> EnvSpec:
     """Return what the environment was like: as the checkpoint says, or else as it is."""
     if "env_spec" in state:
         try:
@@ -165,12 +221,13 @@ def _find_spec(state: dict[str, Any], config: Config, path: Path) -> EnvSpec:
     name = config.run.env
     try:
         with env_probed(lambda: make_env(name, config, None), name) as env:
-            return inspect_env(env, name)
+            spec = inspect_env(env, name)
     except UnknownEnvError as error:
         raise CheckpointError(
             f"the checkpoint in {path} does not say which spaces its policy has, and its environment cannot be asked: "
             f"{error}"
         ) from None
+    return spec.of_agent(roles_of(config, spec, policy).index(policy))
 
 
 def _find_device(device: str | torch.device) -> torch.device:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,10 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.vocabulary import CHILDREN_CPU_S, ENV_RESET, ENV_STEP, FOR_LEARNER, MAKE_ENV, WAIT
 
-__all__ = ["Evaluator", "EvaluatorOptions", "Places", "PlayedEpisode", "Player", "describe_evaluation", "play"]
+__all__ = [
+    *("Cast", "Evaluator", "EvaluatorOptions", "Places", "PlayedEpisode", "Player", "cast_player"),
+    *("describe_evaluation", "play"),
+]
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +71,14 @@ class Places:
     Args:
         env: that is played.
         num_episodes: that are wanted.
+        agents: whose episodes these are; None: those of all.
     """
 
-    def __init__(self, env: AgentsEnv, num_episodes: int) -> None:
-        num_teams = env.num_agents if env.ends_apart else 1
-        share, num_with_one_more = divmod(num_episodes, num_teams)
-        self._left = [share + (team < num_with_one_more) for team in range(num_teams)]
+    def __init__(self, env: AgentsEnv, num_episodes: int, agents: Sequence[int] | None = None) -> None:
+        agents = range(env.num_agents) if agents is None else agents
+        teams = agents if env.ends_apart else agents[:1]
+        share, num_with_one_more = divmod(num_episodes, len(teams))
+        self._left = {agent: share + (team < num_with_one_more) for team, agent in enumerate(teams)}
 
     def take(self, episode: PlayedEpisode) -> bool:
         """Tell whether an episode counts; if so, its place is taken."""
@@ -85,7 +90,7 @@ class Places:
     @property
     def are_taken(self) -> bool:
         """Whether there are as many episodes as were wanted."""
-        return not any(self._left)
+        return not any(self._left.values())
 
 
 class Player:
@@ -95,9 +100,13 @@ class Player:
         policy: that plays.
         num_agents: of the environment.
         deterministic: whether the most probable action is taken.
+
+    Attributes:
+        agents: whose episodes are told of.
     """
 
     def __init__(self, policy: Policy, num_agents: int, *, deterministic: bool = False) -> None:
+        self.agents: Sequence[int] = range(num_agents)
         self._policy = policy
         self._deterministic = deterministic
         self._states = torch.zeros(num_agents, policy.state_size)
@@ -120,8 +129,59 @@ class Player:
         return numbers
 
 
+class Cast:
+    """Draws the actions of agents whose spaces differ, so that no policy plays all of them.
+
+    Args:
+        policies: by number.
+        roles: the number of the policy that plays each agent.
+        leading: number of the policy that is looked at.
+        deterministic: whether the most probable actions are taken.
+
+    Attributes:
+        agents: whose episodes are told of: those of the policy that is looked at.
+    """
+
+    def __init__(
+        self, policies: Mapping[int, Policy], roles: Sequence[int], leading: int, *, deterministic: bool = False
+    ) -> None:
+        self._agents = {number: [agent for agent, role in enumerate(roles) if role == number] for number in policies}
+        self._players = {
+            number: Player(policy, len(self._agents[number]), deterministic=deterministic)
+            for number, policy in policies.items()
+        }
+        self._leading = leading
+        self.agents: Sequence[int] = self._agents[leading]
+
+    @property
+    def trained_frames(self) -> int:
+        """Frames that the policy which is looked at has been trained on."""
+        return self._players[self._leading].trained_frames
+
+    def begin_episodes(self, agents: Sequence[int]) -> None:
+        """Forget what agents have seen."""
+        for number, own in self._agents.items():
+            self._players[number].begin_episodes([own.index(agent) for agent in agents if agent in own])
+
+    def act(self, observations: list[dict[str, Any]]) -> list[npt.NDArray[Any]]:
+        """Return the action of each agent, `[action_width]`, and remember what was seen."""
+        actions: dict[int, npt.NDArray[Any]] = {}
+        for number, own in self._agents.items():
+            actions |= zip(own, self._players[number].act([observations[agent] for agent in own]), strict=True)
+        return [actions[agent] for agent in range(len(observations))]
+
+
+def cast_player(
+    policies: Mapping[int, Policy], roles: Sequence[int], leading: int, *, deterministic: bool = False
+) -> Player | Cast:
+    """Make what draws the actions of all agents of an environment; arguments are those of a `Cast`."""
+    if len(policies) > 1:
+        return Cast(policies, roles, leading, deterministic=deterministic)
+    return Player(policies[leading], len(roles), deterministic=deterministic)
+
+
 def play(
-    env: AgentsEnv, player: Player, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
+    env: AgentsEnv, player: Player | Cast, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
 ) -> Iterator[PlayedEpisode | None]:
     """Play one episode after another, for ever.
 
@@ -149,7 +209,7 @@ def play(
 
 
 def _play(
-    env: AgentsEnv, player: Player, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
+    env: AgentsEnv, player: Player | Cast, frames_per_step: int, repeats: int, bad_numbers: BadNumbers
 ) -> Iterator[PlayedEpisode | None]:
     timing = get_timing()
     agents = range(env.num_agents)
@@ -186,7 +246,8 @@ def _play(
             counted.end_alone(0, terminated, truncated)
         if not ended:
             continue
-        for team in [[agent] for agent in ended] if env.ends_apart else [list(ended)]:
+        told = [agent for agent in ended if agent in player.agents]
+        for team in [[agent] for agent in told] if env.ends_apart else [told]:
             num_frames = int(counted.lengths[team[0]]) * frames_per_step
             where = f"step {counted.lengths[team[0]]} of an episode"
             extra = _mean_by_name(
@@ -231,6 +292,8 @@ class Evaluator:
         counters: tell how far the training is.
         options: how it is evaluated.
         reports: where results go.
+        roles: the number of the policy that plays each agent; empty: this one plays all.
+        others: further policies that play, by number, and the weights that their Learners publish.
     """
 
     def __init__(
@@ -242,12 +305,16 @@ class Evaluator:
         counters: Counters,
         options: EvaluatorOptions,
         reports: Reports,
+        roles: Sequence[int] = (),
+        others: Mapping[int, tuple[Policy, PolicyWeights]] | None = None,
     ) -> None:
         self.name = str(ComponentId(EVALUATOR, index))
         self.timing = Timing(f"Evaluator {index} profile")
         self._index = index
         self._policy = policy
         self._weights = weights
+        self._roles = roles
+        self._others = others or {}
         self._counters = counters
         self._options = options
         self._reports = reports
@@ -311,13 +378,15 @@ class Evaluator:
 
     def _begin(self, trained_frames: int) -> None:
         with self.timing.add_time("load_weights"):
-            self._weights.load_into(self._policy.state_dict())
-            self._policy.refresh()
+            for policy, weights in ((self._policy, self._weights), *self._others.values()):
+                weights.load_into(policy.state_dict())
+                policy.refresh()
         self._policy.trained_frames = trained_frames
         self._frames = trained_frames
         self._next_frames = (trained_frames // self._options.every_frames + 1) * self._options.every_frames
-        self._places = Places(self._env, self._options.num_episodes)
-        player = Player(self._policy, self._env.num_agents)
+        policies = {self._index: self._policy, **{number: policy for number, (policy, _) in self._others.items()}}
+        player = cast_player(policies, self._roles or [self._index] * self._env.num_agents, self._index)
+        self._places = Places(self._env, self._options.num_episodes, player.agents)
         self._playing = play(
             self._env, player, self._options.frames_per_step, repeats=1, bad_numbers=self._options.bad_numbers
         )

@@ -93,6 +93,8 @@ def _part_of_unknown(saved: dict[str, Any], known: Iterable[str]) -> type:
 
 def _type_of(value: Any) -> Any:
     """Return the type of an option that can have a value, as JSON has it; None: none can."""
+    if isinstance(value, dict):
+        return dict[str, Any]
     if not isinstance(value, list):
         return str if value is None else type(value) if type(value) in _SCALARS else None
     kinds = set(map(type, value)) or {str}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 import types
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Union, get_args, get_origin
 
+from sample_profiler.config.free_values import FREE_VALUES, NotDataError, plain_data, read_data
 from sample_profiler.config.limits import NO_LIMITS, Limits, TextRule
 
 _TRUE_WORDS = ("true", "1", "yes")
@@ -32,7 +34,7 @@ class ValueType:
     """What a field's annotation and limits allow.
 
     Attributes:
-        scalar: Type of the value, or of each item of a list: bool, int, float or str.
+        scalar: Type of the value, or of each item of a list: bool, int, float or str; dict, if its form is free.
         is_list: Whether the value is a tuple of scalars.
         is_optional: Whether ``None`` is allowed.
         choices: The allowed words; empty if any are.
@@ -61,6 +63,8 @@ class ValueType:
         """
         if self.is_optional and len(words) == 1 and words[0].lower() == "none":
             return None
+        if self.scalar is dict:
+            return self._check_free(words[0], read_data)
         if self.is_list:
             items = [item for word in words for item in re.split(r"[,\s]+", word) if item]
             return tuple(self._check_item(item, self._read_scalar) for item in items)
@@ -80,6 +84,8 @@ class ValueType:
         """
         if value is None and self.is_optional:
             return None
+        if self.scalar is dict:
+            return self._check_free(value, plain_data)
         if not self.is_list:
             return self._check_scalar(value)
         if not isinstance(value, list | tuple):
@@ -95,7 +101,15 @@ class ValueType:
             words += f", {'each ' if self.is_list else ''}{limits}"
         return words + (", or None" if self.is_optional else "")
 
+    def _check_free(self, value: Any, read: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return read(value)
+        except NotDataError as error:
+            raise DisallowedValueError(str(error)) from None
+
     def _type_name(self) -> str:
+        if self.scalar is dict:
+            return f"{FREE_VALUES}; as JSON on the command line"
         return f"a list of {_NAME_OF_MANY[self.scalar]}" if self.is_list else _NAME_OF_ONE[self.scalar]
 
     def _read_scalar(self, word: str) -> object:
@@ -142,8 +156,8 @@ def make_value_type(annotation: Any, limits: Limits, text_rule: TextRule | None 
     """Build the value type of a dataclass field.
 
     Args:
-        annotation: The resolved annotation: bool, int, float, str, a Literal of strings, a ``tuple[scalar, ...]``, or
-            one of these or ``None``.
+        annotation: The resolved annotation: bool, int, float, str, a Literal of strings, a ``tuple[scalar, ...]``, a
+            ``dict[str, Any]``, or one of these or ``None``.
         limits: Bounds on numbers.
         text_rule: What a text may be.
 
@@ -161,16 +175,20 @@ def make_value_type(annotation: Any, limits: Limits, text_rule: TextRule | None 
         item = make_value_type(get_args(annotation)[0], limits, text_rule)
         if not item.is_list and not item.is_optional:
             return replace(item, is_list=True)
+    if annotation == dict[str, Any]:
+        return ValueType(scalar=dict)
     if annotation in (bool, int, float, str):
         return ValueType(scalar=annotation, limits=limits, text_rule=text_rule)
     raise TypeError(
         f"a flag cannot have the type {annotation}: use bool, int, float, str, a Literal of strings, "
-        "tuple[<one of these>, ...], or one of these with `| None`"
+        "tuple[<one of these>, ...], dict[str, Any] for values of free form, or one of these with `| None`"
     )
 
 
 def show_value(value: object) -> str:
-    """Return a value as it is written on the command line, such as ``512 512`` or ``120``."""
+    """Return a value as it is written on the command line, such as ``512 512``, ``120`` or ``{"size": 5}``."""
+    if isinstance(value, dict):
+        return json.dumps(value)
     if isinstance(value, list | tuple):
         return " ".join(show_value(item) for item in value)
     if isinstance(value, float):

@@ -56,10 +56,10 @@ class ResultChecks:
         """Check what `reset` returned; tell whether it can be gone on with."""
         return self._keeps_contract("reset", partial(check_reset_result, result, self._spec, self._name), result)
 
-    def check_begun(self, observations: Any, num_begun: int) -> bool:
+    def check_begun(self, observations: Any, agents: Sequence[int]) -> bool:
         """Check what `begin_episodes` returned; tell whether it can be gone on with."""
         return self._keeps_contract(
-            "begin_episodes", partial(check_begun_episodes, observations, num_begun, self._spec, self._name), None
+            "begin_episodes", partial(check_begun_episodes, observations, agents, self._spec, self._name), None
         )
 
     def check_step(self, result: Any) -> bool:

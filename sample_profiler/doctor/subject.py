@@ -202,7 +202,7 @@ class Subject:
     def _begin(self, ended: list[int]) -> None:
         self.num_episodes += 1
         begun = self._watched("begin_episodes", lambda: self._env.begin_episodes(ended))
-        if not self._checks.check_begun(begun, len(ended)):
+        if not self._checks.check_begun(begun, ended):
             raise BrokenError
         self._checks.check_values("begin_episodes", begun)
         observations = list(self._observations)

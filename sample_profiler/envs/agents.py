@@ -34,9 +34,13 @@ from sample_profiler.spaces import (
     action_batch_converter,
     action_converter,
     draw_action,
+    space_of_agent,
 )
 
 __all__ = ["AgentsEnv"]
+
+Actions = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
+"""Of all agents: numbers of each."""
 
 # Types of rewards that are taken as they are; the one number of most others is to be found first.
 _NUMBERS = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.int32))
@@ -76,9 +80,14 @@ class AgentsEnv(StepsVectors):
         self.begin_infos: list[Mapping[str, Any]] = [{}] * spec.num_agents
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
         self._seed: int | None = seed
-        self._action_space = copy.deepcopy(spec.action_space)  # seeded, and the spec is shared
-        self._action_space.seed(seed)
-        self._to_action = action_converter(spec.action_space)
+        of_kinds = spec.of_kinds()
+        action_spaces = copy.deepcopy([each.action_space for each in of_kinds])  # seeded, and the spec is shared
+        for space in action_spaces:
+            space.seed(seed)
+        self._action_spaces = [action_spaces[kind] for kind in spec.kinds]
+        converters = [action_converter(space) for space in action_spaces]
+        self._to_action = converters[0]
+        self._to_action_of = [converters[kind] for kind in spec.kinds]
         self._to_actions = action_batch_converter(spec.action_space)
         self._spec = spec
         self._name = name
@@ -87,7 +96,13 @@ class AgentsEnv(StepsVectors):
         self._num_begins_to_check = 2
         # What its methods returned last, in which to look for the cause when somebody cannot make sense of it.
         self._returned: dict[str, Any] = {}
-        self._observations = ObservationReader(self._env.observation_space, spec, self._title)
+        readers = [
+            ObservationReader(space_of_agent(self._env.observation_space, spec.kinds.index(kind)), each, self._title)
+            for kind, each in enumerate(of_kinds)
+        ]
+        self._observations = readers[0]
+        # Of each agent, where these have spaces of their own.
+        self._readers = [readers[kind] for kind in spec.kinds] if len(readers) > 1 else []
 
     @profile_range("AgentsEnv.reset")
     @checks_contract_on_error
@@ -102,16 +117,14 @@ class AgentsEnv(StepsVectors):
         if self.num_agents == 1:
             return self._observations.as_dicts([observations], "reset")
         self.begin_infos = list(infos)
-        return self._observations.as_dicts(observations, "reset")
+        return self._as_dicts(observations, "reset", range(self.num_agents))
 
     @profile_range("AgentsEnv.step")
-    def step(
-        self, actions: npt.NDArray[Any]
-    ) -> tuple[Observations, list[float], list[bool], list[bool], list[dict[str, Any]]]:
+    def step(self, actions: Actions) -> tuple[Observations, list[float], list[bool], list[bool], list[dict[str, Any]]]:
         """Take one step.
 
         Args:
-            actions: `[num_agents, action_width]`.
+            actions: `[num_agents, action_width]`; a list of arrays, where agents have action spaces of their own.
 
         Returns:
             Observations, rewards, terminated, truncated and infos, one of each per agent.
@@ -119,7 +132,8 @@ class AgentsEnv(StepsVectors):
         if self.num_agents == 1:
             result = self._step_env(self._to_action(actions[0]))
         else:
-            result = self._step_env([self._to_action(action) for action in actions])
+            pairs = zip(self._to_action_of, actions, strict=True)
+            result = self._step_env([convert(action) for convert, action in pairs])
         self._returned["step"] = result
         try:  # not `checks_contract_on_error`, as above
             if not self._is_step_checked:
@@ -145,7 +159,8 @@ class AgentsEnv(StepsVectors):
                 rewards = list(map(only_number, rewards))
             if not self._is_end_checked and (True in ends or True in cuts):
                 self._check_end()
-            return self._observations.as_dicts(observations, "step"), rewards, ends, cuts, list(infos)
+            told = self._as_dicts(observations, "step", range(self.num_agents))
+            return told, rewards, ends, cuts, list(infos)
         except EnvContractError:
             raise
         except Exception:
@@ -189,9 +204,9 @@ class AgentsEnv(StepsVectors):
             return self.reset()
         with self._named("begin_episodes"):
             observations = self._env.begin_episodes(agents)
-        self._returned["begin_episodes"] = (observations, len(agents))
+        self._returned["begin_episodes"] = (observations, agents)
         self._check_begin("begin_episodes")
-        return self._observations.as_dicts(observations, "begin_episodes")
+        return self._as_dicts(observations, "begin_episodes", agents)
 
     def episode_statistics(self, info: Mapping[str, Any]) -> dict[str, float]:
         """Return what the last info of an episode tells of it, by name.
@@ -201,13 +216,15 @@ class AgentsEnv(StepsVectors):
         """
         return read_episode_statistics(info, self._title)
 
-    def random_actions(self, observations: Observations) -> npt.NDArray[Any]:
-        """Draw an action for each agent, `[num_agents, action_width]`, as the action space samples them.
+    def random_actions(self, observations: Observations) -> Actions:
+        """Draw an action for each agent, as its action space samples them.
 
         Args:
             observations: of each agent, in which its action mask is, if it has one.
         """
-        return np.stack([draw_action(self._action_space, each.get(ACTION_MASK_KEY)) for each in observations])
+        pairs = zip(self._action_spaces, observations, strict=True)
+        drawn = [draw_action(space, each.get(ACTION_MASK_KEY)) for space, each in pairs]
+        return drawn if self._readers else np.stack(drawn)
 
     @property
     def wants_training_info(self) -> bool:
@@ -291,6 +308,13 @@ class AgentsEnv(StepsVectors):
         for where in self._returned:
             self._check(where, f"{self.index} ({self._name})")
 
+    def _as_dicts(self, observations: Any, where: str, agents: Sequence[int]) -> Observations:
+        """Return observations of agents as flat dictionaries; arguments are those of `ObservationReader.as_dicts`."""
+        if not self._readers:
+            return self._observations.as_dicts(observations, where)
+        pairs = zip(agents, observations, strict=True)
+        return [self._readers[agent].as_dicts([observation], where)[0] for agent, observation in pairs]
+
     def _step_env(self, action: Any, method: str = "") -> Any:
         """Have the environment take a step, by a method of vectors if not by its own; not in `_named`: it is hot."""
         generation = GENERATION[0]
@@ -322,19 +346,22 @@ class AgentsEnv(StepsVectors):
         returned = self._returned[where]
         if isinstance(self._env, VectorAgents) and callable(returned):  # arrays, of which there are lists if need be
             returned = returned()
+        agents: Sequence[int] = range(self.num_agents)
         if where == "begin_episodes":
-            observations, num_begun = returned
-            check_begun_episodes(observations, num_begun, self._spec, name)
+            observations, agents = returned
+            check_begun_episodes(observations, agents, self._spec, name)
         else:
             check = check_reset_result if where == "reset" else check_step_result
             check(returned, self._spec, name)
             observations = [returned[0]] if self.num_agents == 1 else returned[0]
-        if self._observations.has_one_key and isinstance(observations[0], Mapping):
-            # Its one entry has the name that other observations are found under, so nothing else tells them apart.
-            raise EnvContractError(
-                f"environment {name}: {where}() returned a dictionary as observation; observation_space is "
-                f"{self._env.observation_space}"
-            )
+        for agent, observation in zip(agents, observations, strict=True):
+            reader = self._readers[agent] if self._readers else self._observations
+            if reader.has_one_key and isinstance(observation, Mapping):
+                # Its one entry has the name that other observations are found under, so nothing else tells them apart.
+                raise EnvContractError(
+                    f"environment {name}: {where}() returned a dictionary as observation; observation_space is "
+                    f"{space_of_agent(self._env.observation_space, agent)}"
+                )
 
     @contextlib.contextmanager
     def _named(self, where: str) -> Iterator[None]:

@@ -3,15 +3,15 @@
 Single agent: gymnasium's interface. ``reset(seed=..., options=...) -> (observation, info)``, ``step(action) ->
 (observation, reward, terminated, truncated, info)``.
 
-Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, and
-lists with one entry per agent: ``reset() -> (observations, infos)``, ``step(actions) -> (observations, rewards,
-terminated, truncated, infos)``. All agents end an episode together: in its last step each is terminated or truncated.
-An agent may be before, if its infos say ``is_active: False`` from then on. In fact an agent has no part in what follows
-any info, of ``step`` or ``reset``, that says so, until one says otherwise: such steps are none of its own
-(:mod:`sample_profiler.ppo.own_steps`), and it may miss any, the first ones of an episode included. Where each ends
-episodes of its own, ``begin_episodes(agents)`` returns the first observation of the next one of each agent that it is
-given; it is called after each step that ended some. A vector of environments is adapted to that by
-:mod:`sample_profiler.envs.vector`.
+Several agents: an attribute ``num_agents`` above 1, one observation space and one action space for all agents, or,
+where these differ, lists of them with one for each agent, and lists with one entry per agent: ``reset() ->
+(observations, infos)``, ``step(actions) -> (observations, rewards, terminated, truncated, infos)``. All agents end an
+episode together: in its last step each is terminated or truncated. An agent may be before, if its infos say
+``is_active: False`` from then on. In fact an agent has no part in what follows any info, of ``step`` or ``reset``, that
+says so, until one says otherwise: such steps are none of its own (:mod:`sample_profiler.ppo.own_steps`), and it may
+miss any, the first ones of an episode included. Where each ends episodes of its own, ``begin_episodes(agents)`` returns
+the first observation of the next one of each agent that it is given; it is called after each step that ended some. A
+vector of environments is adapted to that by :mod:`sample_profiler.envs.vector`.
 
 A reward is a number, and a flag True or False: of Python, of numpy, or an array or tensor of shape () or (1,), which
 counts as the one number in it. A list of one is none.
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -34,6 +33,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from sample_profiler.envs.forks import copies_ended
+from sample_profiler.envs.spec import AgentSpaces, EnvPlacement, EnvSpec
 from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
 from sample_profiler.spaces import (
     action_width,
@@ -43,8 +43,6 @@ from sample_profiler.spaces import (
     is_lossless,
     num_entries,
     plain_space,
-    space_from_data,
-    space_to_data,
     value_range,
 )
 
@@ -63,58 +61,6 @@ __all__ = [
 ]
 
 _MOST_AGENTS = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvPlacement:
-    """Where an environment runs.
-
-    Attributes:
-        worker_index: Number of its rollout worker.
-        vector_index: Number of the environment within its worker.
-        env_id: Number of the environment within the run.
-    """
-
-    worker_index: int
-    vector_index: int
-    env_id: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvSpec:
-    """What the rest of the system knows about an environment; pickles.
-
-    Attributes:
-        observation_space: Always a flat dictionary; a space that is none is found under the key ``obs``, entries of
-            nested ones under ``outer/inner``, of Tuples under their numbers.
-        action_space: Discrete, MultiDiscrete, MultiBinary, Box of floats, or a Tuple or Dict of them.
-        num_agents: Number of agents, 1 or more.
-    """
-
-    observation_space: spaces.Dict
-    action_space: gymnasium.Space[Any]
-    num_agents: int = 1
-
-    def to_data(self) -> dict[str, Any]:
-        """Return plain data, for files."""
-        seen, taken = space_to_data(self.observation_space), space_to_data(self.action_space)
-        return {"observation_space": seen, "action_space": taken, "num_agents": self.num_agents}
-
-    @classmethod
-    def from_data(cls, data: Any) -> EnvSpec:
-        """Return what `to_data` has described.
-
-        Raises:
-            ValueError: The data are something else.
-        """
-        try:
-            seen, taken = space_from_data(data["observation_space"]), space_from_data(data["action_space"])
-            num_agents = int(data["num_agents"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"it describes no environment: {type(error).__name__}: {error}") from None
-        if not isinstance(seen, spaces.Dict):
-            raise ValueError(f"{seen} is no dictionary")
-        return cls(observation_space=seen, action_space=taken, num_agents=num_agents)
 
 
 @contextlib.contextmanager
@@ -164,12 +110,19 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
                 f"environment {name}: {type(env).__name__} has no method {method}(); an environment has gymnasium's "
                 "reset(), step(), observation_space and action_space"
             )
+    num_agents = _read_num_agents(env, name)
+    seen = _read_spaces(env, "observation_space", num_agents, name, _check_observation_space)
+    taken = _read_spaces(env, "action_space", num_agents, name, _check_action_space)
+    agents = [
+        AgentSpaces(as_dict_space(plain_space(seen[agent % len(seen)])), plain_space(taken[agent % len(taken)]))
+        for agent in range(max(len(seen), len(taken)))
+    ]
+    are_equal = all(each == agents[0] for each in agents)
     return EnvSpec(
-        observation_space=as_dict_space(
-            plain_space(_check_observation_space(_read_space(env, "observation_space", name), name))
-        ),
-        action_space=plain_space(_check_action_space(_read_space(env, "action_space", name), name)),
-        num_agents=_read_num_agents(env, name),
+        observation_space=agents[0].observation_space,
+        action_space=agents[0].action_space,
+        num_agents=num_agents,
+        own_spaces=() if are_equal else tuple(agents),
     )
 
 
@@ -216,12 +169,12 @@ def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
         _check_outcome(value, spec, f"environment {name}: step() returned {what}", is_flag=what != "reward")
 
 
-def check_begun_episodes(observations: Any, num_begun: int, spec: EnvSpec, name: str) -> None:
+def check_begun_episodes(observations: Any, agents: Sequence[int], spec: EnvSpec, name: str) -> None:
     """Check what ``begin_episodes`` returned against the spaces; meant for its first call.
 
     Args:
         observations: What it returned.
-        num_begun: How many agents it was given.
+        agents: That it was given.
         spec: From :func:`inspect_env`.
         name: The environment's name, for error messages.
 
@@ -229,13 +182,13 @@ def check_begun_episodes(observations: Any, num_begun: int, spec: EnvSpec, name:
         EnvContractError: Not one observation for each of these agents, or one that is not of its space.
     """
     where = f"environment {name}: begin_episodes()"
-    if not isinstance(observations, Sequence | np.ndarray) or len(observations) != num_begun:
+    if not isinstance(observations, Sequence | np.ndarray) or len(observations) != len(agents):
         raise EnvContractError(
-            f"{where} returned {_describe(observations)}; it was given {num_begun} agents and returns a list with the "
-            "first observation of each"
+            f"{where} returned {_describe(observations)}; it was given {len(agents)} agents and returns a list with "
+            "the first observation of each"
         )
-    for observation in observations:
-        _check_observation(observation, spec, where)
+    for agent, observation in zip(agents, observations, strict=True):
+        _check_observation(observation, spec.of_agent(agent), where)
 
 
 def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, float]:
@@ -298,7 +251,10 @@ def name_of_env(env: Any) -> str:
     return name if isinstance(name, str) else type(env).__name__
 
 
-def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
+def _read_spaces(
+    env: Any, attribute: str, num_agents: int, name: str, check: Callable[[gymnasium.Space[Any], str, str], None]
+) -> list[gymnasium.Space[Any]]:
+    """Return the space of all agents, or the spaces of each."""
     try:
         space = getattr(env, attribute, None)
     except Exception as error:
@@ -306,23 +262,33 @@ def _read_space(env: Any, attribute: str, name: str) -> gymnasium.Space[Any]:
             f"environment {name}: {attribute} raised {type(error).__name__}: {error}; it has to be set in the "
             "constructor"
         ) from error
-    if not isinstance(space, gymnasium.Space):
+    if isinstance(space, gymnasium.Space):
+        check(space, attribute, name)
+        return [space]
+    own = space if isinstance(space, list | tuple) else ()
+    if len(own) != num_agents or not all(isinstance(each, gymnasium.Space) for each in own):
         what = "is missing" if space is None else f"is {_describe(space)}"
         raise EnvContractError(
             f"environment {name}: {attribute} {what}; it has to be a space of gymnasium (not of the older gym), set in "
-            "the constructor"
+            f"the constructor, or a list with one for each agent, of whom there {_count_agents(num_agents)}"
         )
-    return space
+    for agent, each in enumerate(own):
+        check(each, f"{attribute}[{agent}]", name)
+    return list(own)
 
 
-def _check_observation_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
+def _count_agents(num_agents: int) -> str:
+    return "is one" if num_agents == 1 else f"are {num_agents}"
+
+
+def _check_observation_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
     flat = as_dict_space(space)
     if not flat.spaces:
         raise EnvContractError(
-            f"environment {name}: observation_space is {space}, in which there is nothing; it needs at least one entry"
+            f"environment {name}: {attribute} is {space}, in which there is nothing; it needs at least one entry"
         )
     for key, item in flat.spaces.items():
-        where = f"observation_space[{key!r}]" if isinstance(space, spaces.Dict | spaces.Tuple) else "observation_space"
+        where = f"{attribute}[{key!r}]" if isinstance(space, spaces.Dict | spaces.Tuple) else attribute
         if isinstance(item, spaces.Text):
             raise EnvContractError(
                 f"environment {name}: {where} is {item}, and networks read numbers: turn its words or letters into the "
@@ -339,22 +305,20 @@ def _check_observation_space(space: gymnasium.Space[Any], name: str) -> gymnasiu
             )
     if len(flat.spaces) < num_entries(space):
         raise EnvContractError(
-            f"environment {name}: two entries of observation_space become one when it is flattened, for example 'a/b' "
+            f"environment {name}: two entries of {attribute} become one when it is flattened, for example 'a/b' "
             "and 'b' within 'a': give one of them another name"
         )
-    return space
 
 
-def _check_action_space(space: gymnasium.Space[Any], name: str) -> gymnasium.Space[Any]:
+def _check_action_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
     try:
         width = action_width(space)
     except EnvContractError as error:
         raise EnvContractError(f"environment {name}: {error}") from None
     if not width:
         raise EnvContractError(
-            f"environment {name}: action_space {space} has no number to choose; it needs at least one"
+            f"environment {name}: {attribute} {space} has no number to choose; it needs at least one"
         )
-    return space
 
 
 def _read_num_agents(env: Any, name: str) -> int:
@@ -382,7 +346,7 @@ def _check_observations(observations: Any, spec: EnvSpec, where: str) -> None:
         return
     _check_agents(observations, spec, f"{where} returned observations")
     for agent, observation in enumerate(observations):
-        _check_observation(observation, spec, f"{where}, agent {agent}")
+        _check_observation(observation, spec.of_agent(agent), f"{where}, agent {agent}")
 
 
 def _check_infos(infos: Any, spec: EnvSpec, where: str) -> None:

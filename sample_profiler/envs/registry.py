@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sample_profiler.envs.images.pixel_order import ChannelsMoved
+from sample_profiler.envs.pettingzoo import ParallelAgents, is_parallel
 from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
@@ -130,7 +131,8 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 
     Returns:
         What the registered function returned. With ``--batched_sampling=True`` the members of a vector become the
-        agents of one environment; what is no vector stays what it is. With ``--pixel_format=HWC`` images get their
+        agents of one environment; what is no vector stays what it is. Agents of PettingZoo's parallel interface become
+        those of an environment by the contract of several agents. With ``--pixel_format=HWC`` images get their
         channels first.
 
     Raises:
@@ -138,6 +140,7 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
         EnvContractError: It is a vector that does not say how many members it has.
     """
     env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
+    env = ParallelAgents(env) if is_parallel(env) else env
     if getattr(cfg, "batched_sampling", False) and is_vector(env):
         vector = VectorAgents(env, full_env_name)
         env = OnlyMember(vector) if vector.num_agents == 1 else vector

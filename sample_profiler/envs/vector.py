@@ -49,7 +49,10 @@ def is_vector(env: Any) -> bool:
         env: What a registered function returned.
     """
     begins_itself = callable(getattr(env, "begin_episodes", None))  # by the contract of several agents
-    return isinstance(env, VectorEnv) or (_read_size(env) is not None and not begins_itself)
+    differ = isinstance(getattr(env, "observation_space", None), list) or isinstance(
+        getattr(env, "action_space", None), list
+    )
+    return isinstance(env, VectorEnv) or (_read_size(env) is not None and not begins_itself and not differ)
 
 
 class VectorAgents:

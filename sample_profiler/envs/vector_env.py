@@ -184,7 +184,7 @@ class StepsVectors:
         """
         with self._named("begin_episodes"):
             observations = self._env.begin_arrays(members)
-        self._returned["begin_episodes"] = lambda: (self._env.begin_as_lists()[0], self.num_agents)
+        self._returned["begin_episodes"] = lambda: (self._env.begin_as_lists()[0], range(self.num_agents))
         self._check_begin("begin_episodes")
         begun = self._observations.as_arrays(observations, "begin_episodes")
         return {key: array[members] for key, array in begun.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.component_id import EVALUATION_WORKER, ComponentId
-from sample_profiler.components.evaluation import Places, PlayedEpisode, Player, play
+from sample_profiler.components.evaluation import Cast, Places, PlayedEpisode, Player, play
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.profiling import Timing
@@ -51,7 +51,7 @@ class EvaluationWorker:
         self,
         index: int,
         make_env: Callable[[], AgentsEnv],
-        make_player: Callable[[], Player],
+        make_player: Callable[[], Player | Cast],
         num_episodes: int,
         frames_per_step: int,
         bad_numbers: BadNumbers,
@@ -63,7 +63,7 @@ class EvaluationWorker:
         self._reports = reports
         player = make_player()
         self._env = make_env()
-        self._places = Places(self._env, num_episodes)
+        self._places = Places(self._env, num_episodes, player.agents)
         self._playing = play(self._env, player, frames_per_step, repeats=1, bad_numbers=bad_numbers)
 
     def inputs(self) -> list[Input]:

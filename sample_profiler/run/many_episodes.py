@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sample_profiler.component_id import EVALUATION_WORKER, ComponentId
 from sample_profiler.config import Config
@@ -18,7 +18,7 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import EnvError
 from sample_profiler.model.registry import export_model_parts, import_model_parts
-from sample_profiler.policies import restore_policy
+from sample_profiler.policies import PlayedPolicies
 from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
@@ -28,9 +28,7 @@ from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sample_profiler.components.evaluation import PlayedEpisode
+    from sample_profiler.components.evaluation import Cast, PlayedEpisode, Player
     from sample_profiler.run.evaluation_worker import EvaluationWorker
 
 __all__ = ["ManyEpisodes", "NumberedEpisode", "play_many"]
@@ -47,8 +45,7 @@ class ManyEpisodes:
     Attributes:
         config: of the run.
         spec: of its environment.
-        state: of the policy, from a checkpoint.
-        path: where that is, for errors.
+        played: the policies that play it.
         num_episodes: to play.
         num_workers: processes that do it, at most.
         deterministic: whether the most probable actions are taken.
@@ -57,8 +54,7 @@ class ManyEpisodes:
 
     config: Config
     spec: EnvSpec
-    state: dict[str, Any]
-    path: Path
+    played: PlayedPolicies
     num_episodes: int
     num_workers: int
     deterministic: bool
@@ -112,9 +108,12 @@ def play_many(many: ManyEpisodes, on_episode: Callable[[NumberedEpisode], None])
         EnvError: a worker failed, hangs, or has ended.
     """
     name = many.config.run.env
-    arrays = {name: tensor.numpy() for name, tensor in many.state["model"].items()}
-    slim = ManyEpisodes(**{**vars(many), "state": {"model": arrays, "frames": many.state["frames"]}})
-    task = _Task(slim, export_registration(name), export_model_parts())
+    slim = {
+        number: {"model": {key: tensor.numpy() for key, tensor in state["model"].items()}, "frames": state["frames"]}
+        for number, state in many.played.states.items()
+    }
+    slim_many = replace(many, played=replace(many.played, states=slim))
+    task = _Task(slim_many, export_registration(name), export_model_parts())
     with _workers(task) as workers:
         while not workers.are_done:
             ended = workers.wait()
@@ -242,7 +241,7 @@ class _RemoteError(Exception):
 def _make_worker(task: _Task, index: int, reports: Reports) -> EvaluationWorker:
     import torch
 
-    from sample_profiler.components.evaluation import Player
+    from sample_profiler.components.evaluation import cast_player
     from sample_profiler.run.evaluation_worker import EvaluationWorker
 
     many = task.many
@@ -255,11 +254,14 @@ def _make_worker(task: _Task, index: int, reports: Reports) -> EvaluationWorker:
         placement = EnvPlacement(worker_index=index, vector_index=0, env_id=index)
         return AgentsEnv(partial(make_env, config.run.env, config, placement), spec, config.run.env, index, seed)
 
-    def make_player() -> Player:
-        tensors = {name: torch.from_numpy(array) for name, array in many.state["model"].items()}
-        policy = restore_policy(config, spec, {**many.state, "model": tensors}, many.path)
-        policy.generator.manual_seed(seed)
-        return Player(policy, spec.num_agents, deterministic=many.deterministic)
+    def make_player() -> Player | Cast:
+        states = {
+            number: {**state, "model": {key: torch.from_numpy(array) for key, array in state["model"].items()}}
+            for number, state in many.played.states.items()
+        }
+        played = replace(many.played, states=states)
+        policies = played.restore(config, spec, seed)
+        return cast_player(policies, played.roles, played.leading, deterministic=many.deterministic)
 
     return EvaluationWorker(
         index,

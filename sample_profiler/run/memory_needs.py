@@ -6,6 +6,7 @@ Imports no PyTorch. What counts is what is surely needed, so that nothing is ref
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -27,7 +28,12 @@ _LEARNER = 4  # the weights themselves, their gradients, and both moments of the
 
 def find_excess_of_trajectories(config: Config, env_spec: EnvSpec, plan: SamplingPlan) -> list[str]:
     """Find trajectories that the machine's memory cannot hold."""
-    num_bytes = TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config)).num_bytes
+    layouts = TrajectoryLayout.of_kinds(plan, env_spec, recurrent_state_size(config))
+    num_slots = [0] * len(layouts)  # of other kinds of agents they take no memory
+    for policy in range(config.sampling.num_policies):
+        num_slots[env_spec.kinds[plan.agent_of(policy)]] += plan.slot_policy.count(policy)
+    pairs = zip(layouts, num_slots, strict=True)
+    num_bytes = sum(replace(layout, num_slots=num).num_bytes for layout, num in pairs)
     if _fits(num_bytes):
         return []
     return [

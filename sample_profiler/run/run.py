@@ -114,20 +114,22 @@ def check_spaces(config: Config, env_spec: EnvSpec) -> None:
     """
     problems: list[str] = []
     try:
-        plan = make_sampling_plan(config.sampling, env_spec.num_agents)
+        plan = make_sampling_plan(config.sampling, env_spec.num_agents, kinds=env_spec.kinds)
     except ConfigError as error:
         problems += error.problems
     else:
         problems += find_excess_of_trajectories(config, env_spec, plan)
     num_copies = num_copies_in_training(config, on_cpu=is_surely_on_cpu(config.run.device))
-    problems += find_problems_of_network(config, env_spec, config.sampling.num_policies, num_copies)
-    if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(env_spec.action_space):
-        problems.append(
-            f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
-            f"{env_spec.action_space}: use --exploration_loss=entropy"
-        )
+    specs = env_spec.of_kinds()
+    for spec in specs:
+        problems += find_problems_of_network(config, spec, -(-config.sampling.num_policies // len(specs)), num_copies)
+        if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(spec.action_space):
+            problems.append(
+                f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
+                f"{spec.action_space}: use --exploration_loss=entropy"
+            )
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(list(dict.fromkeys(problems)))
 
 
 def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: int, num_copies: int) -> list[str]:
@@ -409,7 +411,8 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
         blueprint.trajectories.num_bytes / 2**20,
         plan.dataset_slots,
     )
-    _log_images(blueprint.config, blueprint.env_spec.observation_space)
+    for spec in blueprint.env_spec.of_kinds():
+        _log_images(blueprint.config, spec.observation_space)
 
 
 def _log_images(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:

@@ -26,7 +26,7 @@ from sample_profiler.spaces.observations import (
     num_entries,
     value_range,
 )
-from sample_profiler.spaces.plain import plain_space
+from sample_profiler.spaces.plain import plain_space, space_of_agent
 
 __all__ = [
     "ACTION_MASK_KEY",
@@ -51,6 +51,7 @@ __all__ = [
     "part_width",
     "plain_space",
     "space_from_data",
+    "space_of_agent",
     "space_to_data",
     "split_action_mask",
     "value_range",

@@ -1,4 +1,4 @@
-"""Spaces as gymnasium's own classes, which any process can read."""
+"""Spaces as environments have them: whose they are, and as gymnasium's own classes, which any process can read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-__all__ = ["plain_space"]
+__all__ = ["plain_space", "space_of_agent"]
+
+
+def space_of_agent(space: Any, agent: int) -> gymnasium.Space[Any]:
+    """Return the space of one agent: of a list, as environments have whose agents have spaces of their own, its entry.
+
+    Args:
+        space: What an environment says its observations or actions are of.
+        agent: Number of the agent.
+    """
+    chosen: gymnasium.Space[Any] = space if isinstance(space, gymnasium.Space) else space[agent]
+    return chosen
 
 
 def plain_space(space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:

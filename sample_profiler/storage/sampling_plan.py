@@ -8,7 +8,7 @@ and one policy for the whole run, so a lost worker takes nothing with it that ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sample_profiler.config import SamplingOptions
@@ -116,6 +116,24 @@ class SamplingPlan:
         is_one_policy = len(self.worker_slots[0]) == 1
         return self.num_agents if is_one_policy and all(len(group.envs) == 1 for group in self.groups) else 1
 
+    def agent_of(self, policy: int) -> int:
+        """Return the first agent, counted within its environment, that follows a policy."""
+        return next(group.policies.index(policy) % self.num_agents for group in self.groups if policy in group.policies)
+
+    def cast(self, policy: int, kinds: Sequence[int]) -> tuple[int, ...]:
+        """Return which policy plays each agent of an environment in which one policy is looked at.
+
+        It plays all agents that it can play, those of its kind; the others follow the policies that they do in the
+        first environment of the run.
+
+        Args:
+            policy: that is looked at.
+            kinds: of each agent: of one kind are those whose spaces are equal.
+        """
+        own = kinds[self.agent_of(policy)]
+        others = self.groups[0].policies[: self.num_agents]
+        return tuple(policy if kind == own else other for kind, other in zip(kinds, others, strict=True))
+
     def groups_of(self, worker: int) -> list[Group]:
         """Return the groups of one worker."""
         return [group for group in self.groups if group.worker == worker]
@@ -142,6 +160,7 @@ def make_sampling_plan(
     sampling: SamplingOptions,
     num_agents: int,
     policy_of_agent: PolicyOfAgent | None = None,
+    kinds: Sequence[int] = (),
 ) -> SamplingPlan:
     """Lay out a run.
 
@@ -149,13 +168,17 @@ def make_sampling_plan(
         sampling: its part of the configuration.
         num_agents: of one environment.
         policy_of_agent: who follows which policy; None: what was registered, else `default_policy_of_agent`.
+        kinds: of each agent of an environment, counted from 0: agents of one kind have equal spaces, and no policy is
+            followed by agents of two; empty: all are of one.
 
     Raises:
-        ConfigError: a policy has no agent, or an agent no policy.
+        ConfigError: a policy has no agent, or agents of several kinds, or an agent no policy.
     """
+    kinds = kinds or (0,) * num_agents
     if policy_of_agent is None:
-        policy_of_agent = _registered[0] if _registered else default_policy_of_agent
+        policy_of_agent = _registered[0] if _registered else _default_mapping(kinds, sampling.num_policies)
     groups = _make_groups(sampling, num_agents, policy_of_agent)
+    _check_kinds(groups, kinds)
     dataset_slots = sampling.batch_size * sampling.num_batches_per_epoch // sampling.rollout
     slot_worker: list[int] = []
     slot_policy: list[int] = []
@@ -184,6 +207,50 @@ def make_sampling_plan(
         slot_policy=tuple(slot_policy),
         dataset_slots=dataset_slots,
     )
+
+
+def _default_mapping(kinds: Sequence[int], num_policies: int) -> PolicyOfAgent:
+    """Return the mapping where none was registered: policies are for the kinds of agents in turn.
+
+    Raises:
+        ConfigError: there are fewer policies than kinds.
+    """
+    num_kinds = max(kinds) + 1
+    if num_kinds == 1:
+        return default_policy_of_agent
+    if num_policies < num_kinds:
+        firsts = ", ".join(f"agent {kinds.index(kind)}" for kind in range(num_kinds))
+        raise ConfigError(
+            [
+                f"--num_policies={num_policies}: the agents of an environment have {num_kinds} kinds of spaces (the "
+                f"first of each: {firsts}), and a policy is of one kind: use --num_policies={num_kinds} or more"
+            ]
+        )
+    places = [list(kinds[:agent]).count(kind) for agent, kind in enumerate(kinds)]  # of agents among their kind
+
+    def policy_of_agent(env_index: int, agent_index: int, num_policies: int) -> int:
+        policies = range(kinds[agent_index], num_policies, num_kinds)
+        return policies[default_policy_of_agent(env_index, places[agent_index], len(policies))]
+
+    return policy_of_agent
+
+
+def _check_kinds(groups: Sequence[Group], kinds: Sequence[int]) -> None:
+    """Find a policy that agents of two kinds follow.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    first_agents: dict[int, int] = {}
+    for group in groups if any(kinds) else ():
+        for row, policy in enumerate(group.policies):
+            agent = row % len(kinds)
+            first = first_agents.setdefault(policy, agent)
+            if kinds[agent] != kinds[first]:
+                problem = (
+                    f"the registered mapping lets agents {first} and {agent} follow policy {policy}, and their spaces "
+                )
+                raise ConfigError([f"{problem}differ: give each of them a policy of its own"])
 
 
 def _make_groups(sampling: SamplingOptions, num_agents: int, policy_of_agent: PolicyOfAgent) -> list[Group]:

@@ -7,6 +7,8 @@ o_T and h_T are what follows the last step: if the episode ended there, the *fin
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,7 +49,7 @@ def address_of(indices: Indices) -> slice | Indices:
 
 @dataclass(frozen=True)
 class TrajectoryLayout:
-    """Sizes of everything in a trajectory.
+    """Sizes of everything in a trajectory; of agents of one kind, whose spaces are the same.
 
     Attributes:
         num_slots: trajectories that fit.
@@ -77,8 +79,13 @@ class TrajectoryLayout:
         return num_bytes_of(_array_specs(self).values())
 
     @classmethod
+    def of_kinds(cls, plan: SamplingPlan, spec: EnvSpec, state_size: int) -> list[TrajectoryLayout]:
+        """Derive the sizes of the trajectories of each kind of agents."""
+        return [cls.of(plan, each, state_size) for each in spec.of_kinds()]
+
+    @classmethod
     def of(cls, plan: SamplingPlan, spec: EnvSpec, state_size: int) -> TrajectoryLayout:
-        """Derive the sizes from who samples what."""
+        """Derive the sizes from who samples what, where all agents have the same spaces."""
         observations: dict[str, ArraySpec] = {
             key: (tuple(space.shape or ()), np.dtype(space.dtype)) for key, space in spec.observation_space.items()
         }
@@ -99,6 +106,15 @@ class Trajectories:
     """The arrays themselves; the same memory in every process that gets this object.
 
     Where one process does everything they may move to where its vectors observe (`move_to`), and are tensors there.
+
+    Agents of several kinds, whose spaces differ, have observations, actions and their parameters in arrays of their
+    kind, all else in the same ones: `of_policy` shows all this as the agents see it that follow a policy. These arrays,
+    too, have a place for each slot; in those of other kinds nobody writes, so they take no memory.
+
+    Args:
+        layout: sizes; of the first kind of agents, if there are several.
+        others: sizes of other kinds, which differ from the first in observations, actions and parameters alone.
+        kind_of_policy: the kind of the agents that follow each policy; empty: there is one.
 
     Attributes:
         device: where they are tensors; None: they are arrays in shared memory.
@@ -123,11 +139,32 @@ class Trajectories:
             Learner to evaluate where an episode was truncated.
     """
 
-    def __init__(self, layout: TrajectoryLayout) -> None:
+    def __init__(
+        self, layout: TrajectoryLayout, others: Sequence[TrajectoryLayout] = (), kind_of_policy: Sequence[int] = ()
+    ) -> None:
         self.layout = layout
         self.device: torch.device | None = None
-        self._arrays: SharedArrays | DeviceArrays = SharedArrays(_array_specs(layout))
+        self._kinds = (layout, *others)
+        self._kind_of_policy = tuple(kind_of_policy)
+        specs = _array_specs(layout)
+        for kind, other in enumerate(others, 1):
+            specs |= {_name_of(name, kind): spec for name, spec in _specs_of_kind(other).items()}
+        self._arrays: SharedArrays | DeviceArrays = SharedArrays(specs)
         self._name_arrays()
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether agents have spaces of their own."""
+        return len(self._kinds) > 1
+
+    def of_policy(self, policy: int) -> Trajectories:
+        """Return the same memory as the agents see it that follow a policy."""
+        if not self.has_kinds:
+            return self
+        view = copy.copy(self)
+        view.layout = self._kinds[self._kind_of_policy[policy]]
+        view._name_arrays()
+        return view
 
     def move_to(self, device: torch.device) -> None:
         """Live as tensors on a device from now on, of zeros; for a process that shares this with no other.
@@ -158,22 +195,26 @@ class Trajectories:
 
     def __getstate__(self) -> dict[str, Any]:
         assert self.device is None, "what is on a device is one process's alone"
-        return {"layout": self.layout, "arrays": self._arrays}
+        kinds = {"kinds": self._kinds, "kind_of_policy": self._kind_of_policy}
+        return {"layout": self.layout, "arrays": self._arrays, **kinds}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.layout = state["layout"]
         self.device = None
+        self._kinds, self._kind_of_policy = state["kinds"], state["kind_of_policy"]
         self._arrays = state["arrays"]
         self._name_arrays()
 
     def _name_arrays(self) -> None:
         arrays = self._arrays
-        keys = self.layout.observations
-        self.observations: dict[str, Array] = {key: arrays[f"observation/{key}"] for key in keys}
-        self.final_observations: dict[str, Array] = {key: arrays[f"final_observation/{key}"] for key in keys}
+        keys, kind = self.layout.observations, self._kinds.index(self.layout)
+        self.observations: dict[str, Array] = {key: arrays[_name_of(f"observation/{key}", kind)] for key in keys}
+        self.final_observations: dict[str, Array] = {
+            key: arrays[_name_of(f"final_observation/{key}", kind)] for key in keys
+        }
+        self.actions: Array = arrays[_name_of("actions", kind)]
+        self.action_parameters: npt.NDArray[np.float32] = arrays[_name_of("action_parameters", kind)]
         self.states: npt.NDArray[np.float32] = arrays["states"]
-        self.actions: Array = arrays["actions"]
-        self.action_parameters: npt.NDArray[np.float32] = arrays["action_parameters"]
         self.log_probabilities: npt.NDArray[np.float32] = arrays["log_probabilities"]
         self.values: npt.NDArray[np.float32] = arrays["values"]
         self.rewards: npt.NDArray[np.float32] = arrays["rewards"]
@@ -190,17 +231,29 @@ class Trajectories:
         self.final_states: npt.NDArray[np.float32] = arrays["final_states"]
 
 
-def _array_specs(layout: TrajectoryLayout, *, keeps_all_finals: bool = False) -> dict[str, ArraySpec]:
+def _name_of(name: str, kind: int) -> str:
+    """Return what an array that agents of each kind have is called of one kind."""
+    return f"{kind}:{name}" if kind else name
+
+
+def _specs_of_kind(layout: TrajectoryLayout, *, keeps_all_finals: bool = False) -> dict[str, ArraySpec]:
+    """Return the arrays that agents of each kind have."""
     slots, rows, steps = layout.num_slots, layout.num_rows, layout.rollout
     finals = (slots, steps) if keeps_all_finals else (rows,)
     specs: dict[str, ArraySpec] = {}
     for key, (shape, dtype) in layout.observations.items():
         specs[f"observation/{key}"] = ((slots, steps + 1, *shape), dtype)
         specs[f"final_observation/{key}"] = ((*finals, *shape), dtype)
-    specs |= {
+    specs["actions"] = ((slots, steps, layout.action_width), layout.action_dtype)
+    specs["action_parameters"] = ((slots, steps, layout.num_action_parameters), np.float32)
+    return specs
+
+
+def _array_specs(layout: TrajectoryLayout, *, keeps_all_finals: bool = False) -> dict[str, ArraySpec]:
+    slots, rows, steps = layout.num_slots, layout.num_rows, layout.rollout
+    finals = (slots, steps) if keeps_all_finals else (rows,)
+    return _specs_of_kind(layout, keeps_all_finals=keeps_all_finals) | {
         "states": ((slots, steps + 1, layout.state_size), np.float32),
-        "actions": ((slots, steps, layout.action_width), layout.action_dtype),
-        "action_parameters": ((slots, steps, layout.num_action_parameters), np.float32),
         "log_probabilities": ((slots, steps), np.float32),
         "values": ((slots, steps), np.float32),
         "rewards": ((slots, steps), np.float32),
@@ -216,4 +269,3 @@ def _array_specs(layout: TrajectoryLayout, *, keeps_all_finals: bool = False) ->
         "final_step": ((rows,), np.int32),
         "final_states": ((*finals, layout.state_size), np.float32),
     }
-    return specs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,20 @@ class GridOptions:
 
     grid_size: int = 5
     """Cells along each side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MazeOptions:
+    """Maze."""
+
+    maze: dict[str, Any] = field(default_factory=dict)
+    """What it looks like."""
+
+    rules: dict[str, Any] | None = None
+    """How it is played."""
+
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What is worth knowing of it."""
 
 
 LINE = (
@@ -180,6 +194,19 @@ def test_numbers_that_are_not_finite_are_refused(cfg: Config, path: Path):
     assert "not a finite number" in problems_of(path)[0]
 
 
+def test_values_of_free_form_are_nested_in_the_file_and_come_back(path: Path):
+    maze = {"size": [5, 7], "doors": {"north": True}}
+    cfg = parse_config(["--env=maze", '--rules={"turns": 3}'], extra_parts=[MazeOptions], defaults={"maze": maze})
+    assert (cfg.maze, cfg.rules, cfg.notes) == (maze, {"turns": 3}, {})
+    save_config(cfg, path)
+    assert json.loads(path.read_text())["flags"]["maze"] == {"value": maze, "origin": "family"}
+    assert load_config(path, [MazeOptions]) == cfg
+    change(path, "maze", value=[maze])
+    assert (
+        "--maze=" in problems_of(path, (MazeOptions,))[0] and "is no dictionary" in problems_of(path, (MazeOptions,))[0]
+    )
+
+
 def test_a_flood_of_unknown_flags_is_told_in_part(cfg: Config, path: Path):
     save_config(cfg, path)
     document = json.loads(path.read_text())
@@ -195,7 +222,8 @@ def test_flags_of_a_family_that_is_not_known_here_are_options_all_the_same_if_th
     save_config(cfg, path)
     document = json.loads(path.read_text())
     values = {"yes": True, "number": 3, "share": 0.5, "text": "a", "nothing": None, "items": [1, 2.5], "none": []}
-    left_out = {"nested": {"a": 1}, "mixed": [1, "a"], "lists": [[1]], "class": 1, "_own": 1, "a b": 1, "parts": 1}
+    values["nested"] = {"a": [1, {"b": None}]}
+    left_out = {"mixed": [1, "a"], "lists": [[1]], "class": 1, "_own": 1, "a b": 1, "parts": 1}
     document["flags"] |= {name: {"value": each, "origin": "family"} for name, each in (values | left_out).items()}
     document["flags"]["odd"] = 3
     path.write_text(json.dumps(document))

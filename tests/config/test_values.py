@@ -190,3 +190,46 @@ def test_annotations_that_no_flag_can_have_are_refused(annotation: Any):
 )
 def test_values_are_shown_as_on_a_command_line(value: object, text: str):
     assert show_value(value) == text
+
+
+FREE = make_value_type(dict[str, Any], NO_LIMITS)
+
+
+def test_values_of_free_form_are_json_on_the_command_line_and_come_back_as_they_are_shown():
+    value = {"size": 5, "walls": [[0, 1.5], []], "names": {"a b": None, "is_on": True}}
+    assert FREE.from_words([show_value(value)]) == FREE.check(value) == value
+    assert FREE.check({"pair": (1, "x")}) == {"pair": [1, "x"]}, "as JSON gives it back"
+    given = {"inner": {"n": 1}}
+    FREE.check(given)["inner"]["n"] = 2
+    assert given == {"inner": {"n": 1}}
+    assert make_value_type(dict[str, Any] | None, NO_LIMITS).from_words(["None"]) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1], "is no dictionary"),
+        (
+            {"a": [{"b": object}]},
+            r"holds <class 'object'> of type type at \['a'\]\[0\]\['b'\], which cannot be written",
+        ),
+        ({"a": {1: 2}}, r"has the key 1 at \['a'\], and keys are texts"),
+        ({"a": float("nan")}, r"holds nan of type float at \['a'\]"),
+    ],
+)
+def test_what_no_file_of_options_can_hold_is_refused_with_its_place(value: Any, message: str):
+    with pytest.raises(DisallowedValueError, match=message):
+        FREE.check(value)
+
+
+def test_what_contains_itself_is_refused():
+    value: dict[str, Any] = {}
+    value["again"] = value
+    with pytest.raises(DisallowedValueError, match="contains itself"):
+        FREE.check(value)
+
+
+@pytest.mark.parametrize("word", ["size: 5", "[1]", "[" * 100_000])
+def test_words_that_are_no_dictionary_are_refused(word: str):
+    with pytest.raises(DisallowedValueError, match=r"is not JSON|is no dictionary"):
+        FREE.from_words([word])

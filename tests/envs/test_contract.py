@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from sample_profiler.envs.contract import (
     EnvSpec,
+    check_begun_episodes,
     check_reset_result,
     check_step_result,
     env_probed,
@@ -332,3 +333,51 @@ def test_data_of_something_else_are_no_environment(change):
     for nothing in (None, [], {}):
         with pytest.raises(ValueError, match="it describes no environment"):
             EnvSpec.from_data(nothing)
+
+
+class OwnSpaces(FakeEnv):
+    num_agents = 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "taken", "num_kinds"),
+    [
+        ([spaces.Box(0, 1, (2,)), spaces.Discrete(3)], spaces.Discrete(2), 2),
+        (spaces.Box(0, 1, (2,)), (spaces.Discrete(2), spaces.Box(-1, 1, (1,))), 2),
+        ([spaces.Box(0, 1, (2,))] * 2, [spaces.Discrete(2)] * 2, 1),
+    ],
+)
+def test_each_agent_may_have_spaces_of_its_own(seen, taken, num_kinds):
+    spec = inspect_env(OwnSpaces(observation_space=seen, action_space=taken), "mine")
+    assert len(spec.of_kinds()) == num_kinds == len(set(spec.kinds))
+    for agent in range(2):
+        own = spec.of_agent(agent)
+        expected = seen if isinstance(seen, spaces.Space) else seen[agent]
+        assert own.observation_space["obs"] == expected and not own.own_spaces and own.num_agents == 2
+        assert own.action_space == (taken if isinstance(taken, spaces.Space) else taken[agent])
+
+
+@pytest.mark.parametrize(
+    ("seen", "message"),
+    [
+        (
+            [spaces.Discrete(2)],
+            "observation_space is a list of 1; .* a list with one for each agent, of whom there are 2",
+        ),
+        ([spaces.Discrete(2), 5], "observation_space is a list of 2; it has to be a space of gymnasium"),
+        ([spaces.Discrete(2), spaces.Text(5)], r"observation_space\[1\] is Text.*networks read numbers"),
+    ],
+)
+def test_lists_of_spaces_are_checked_agent_by_agent(seen, message):
+    with pytest.raises(EnvContractError, match=f"environment mine: {message}"):
+        inspect_env(OwnSpaces(observation_space=seen), "mine")
+
+
+def test_what_an_agent_observes_is_of_its_own_space():
+    env = OwnSpaces(observation_space=[spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(3)])
+    spec = inspect_env(env, "mine")
+    check_reset_result(([np.zeros(2, np.float32), 1], [{}, {}]), spec, "mine")
+    with pytest.raises(EnvContractError, match=r"reset\(\), agent 0 returned observation 'obs' of shape \(\)"):
+        check_reset_result(([1, np.zeros(2, np.float32)], [{}, {}]), spec, "mine")
+    with pytest.raises(EnvContractError, match=r"begin_episodes\(\) returned observation 'obs' of shape \(2,\)"):
+        check_begun_episodes([np.zeros(2, np.float32)], [1], spec, "mine")

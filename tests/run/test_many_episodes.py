@@ -15,6 +15,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env, register_env
 from sample_profiler.errors import EnvError
 from sample_profiler.model import make_actor_critic
+from sample_profiler.policies import PlayedPolicies
 from sample_profiler.run.many_episodes import ManyEpisodes, play_many
 
 FLAGS = ("--env=counting", "--use_rnn=False", "--encoder_mlp_layers", "8", "--seed=1")
@@ -78,7 +79,8 @@ def make_many(make_blueprint, make_component, tmp_path):
         torch.manual_seed(0)
         model = make_actor_critic(config.model, config.observations, spec.observation_space, spec.action_space)
         state = {"model": model.state_dict(), "frames": 640}
-        return ManyEpisodes(config, spec, state, tmp_path, num_episodes, num_workers, False, seed=1)
+        played = PlayedPolicies((0,) * spec.num_agents, 0, {0: state})
+        return ManyEpisodes(config, spec, played, num_episodes, num_workers, False, seed=1)
 
     return make
 

@@ -182,6 +182,33 @@ def test_policies_can_be_assigned_otherwise():
     assert {group.policies for group in plan.groups} == {(0, 1) * 2}
 
 
+@pytest.mark.parametrize(
+    ("num_policies", "policies"),
+    [(2, {(0, 1, 0), (0, 1, 0)}), (3, {(0, 1, 2), (2, 1, 0)}), (4, {(0, 1, 2), (2, 3, 0)})],
+)
+def test_policies_are_for_the_kinds_of_agents_in_turn(num_policies, policies):
+    options = replace(OPTIONS, num_policies=num_policies, num_workers=2, num_envs_per_worker=2, worker_num_splits=2)
+    plan = make_sampling_plan(options, num_agents=3, kinds=(0, 1, 0))
+    assert {group.policies for group in plan.groups} == policies
+    assert [plan.agent_of(policy) for policy in range(2)] == [0, 1]
+
+
+def test_a_policy_that_is_looked_at_plays_all_agents_of_its_kind_and_no_others():
+    plan = make_sampling_plan(replace(OPTIONS, num_policies=4), num_agents=3, kinds=(0, 1, 0))
+    assert [plan.cast(policy, (0, 1, 0)) for policy in range(4)] == [(0, 1, 0), (0, 1, 2), (2, 1, 2), (0, 3, 2)]
+
+
+def test_too_few_policies_for_the_kinds_of_agents_are_an_error_with_the_number_that_is_enough():
+    with pytest.raises(ConfigError, match=r"--num_policies=1: .* 2 kinds .* agent 0, agent 1.*use --num_policies=2"):
+        make_sampling_plan(OPTIONS, num_agents=3, kinds=(0, 1, 0))
+
+
+def test_a_mapping_that_gives_a_policy_agents_of_two_kinds_is_an_error():
+    options = replace(OPTIONS, num_policies=2)
+    with pytest.raises(ConfigError, match="agents 0 and 1 follow policy 1, and their spaces differ"):
+        make_sampling_plan(options, 3, lambda env, agent, num_policies: 1 if agent < 2 else 0, kinds=(0, 1, 0))
+
+
 @pytest.mark.parametrize("async_rl", [True, False])
 def test_a_policy_without_any_agent_is_an_error_that_names_the_flag_and_the_cure(async_rl):
     options = replace(OPTIONS, num_policies=3, num_workers=1, num_envs_per_worker=1, async_rl=async_rl)

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs import EnvSpec
+from sample_profiler.envs.spec import AgentSpaces
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout, address_of
 
@@ -19,6 +20,9 @@ OBSERVATIONS = spaces.Dict(
         "states": spaces.Box(-1, 1, (9,), np.float32),  # also the name of an array of recurrent states
     }
 )
+
+
+BOX = spaces.Box(-1, 1, (2,), np.float32)
 
 
 def make_trajectories(action_space, num_agents=2, state_size=6) -> Trajectories:
@@ -108,3 +112,24 @@ def test_what_is_unpickled_has_the_same_layout_and_memory(trajectories):
 def test_neighbours_are_addressed_in_one_piece(slots, expected):
     array = np.array(slots, np.int32)
     assert address_of(array) is array if expected is None else address_of(array) == expected
+
+
+def test_agents_with_spaces_of_their_own_have_observations_and_actions_of_their_own_and_share_all_else():
+    options = SamplingOptions(
+        num_workers=1, num_envs_per_worker=2, rollout=4, recurrence=1, batch_size=8, num_policies=2
+    )
+    own = AgentSpaces(OBSERVATIONS, spaces.Discrete(5)), AgentSpaces(spaces.Dict(obs=spaces.Discrete(2)), BOX)
+    spec = EnvSpec(observation_space=OBSERVATIONS, action_space=spaces.Discrete(5), num_agents=2, own_spaces=own)
+    plan = make_sampling_plan(options, 2, kinds=spec.kinds)
+    first, *others = TrajectoryLayout.of_kinds(plan, spec, state_size=3)
+    whole = Trajectories(first, others, (0, 1))
+    views = whole.of_policy(0), whole.of_policy(1)
+    assert [sorted(view.observations) for view in views] == [sorted(OBSERVATIONS), ["obs"]]
+    assert [(view.actions.shape[2], view.actions.dtype) for view in views] == [(1, np.int64), (2, np.float32)]
+    assert [view.action_parameters.shape[2] for view in views] == [5, 4]
+    for name, array in all_arrays(views[1]).items():
+        array[:] = 1
+        is_own = " obs" in name or name in ("actions", "action_parameters")
+        assert is_own or all_arrays(views[0])[name].all(), name
+    assert not views[0].actions.any() and not any(array.any() for array in views[0].observations.values())
+    assert whole.of_policy(0).states.all()

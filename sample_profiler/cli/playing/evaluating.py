@@ -54,12 +54,10 @@ def _evaluate(program: Program, episodes: list[PlayedEpisode]) -> None:
         raise ConfigError(problems)
     results = _find_place_of_results(config)
     spec = probe_env(config)
-    state, path = load_played(config, spec, options.policy_index)
     many = ManyEpisodes(
         config=config,
         spec=spec,
-        state=state,
-        path=path,
+        played=load_played(config, spec, options.policy_index),
         num_episodes=options.max_num_episodes,
         num_workers=options.eval_workers,
         deterministic=options.eval_deterministic,
@@ -105,7 +103,7 @@ def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode]
         "run_folder": str(config.run.folder),
         "policy": options.policy_index,
         "checkpoint_kind": config.saving.load_checkpoint_kind,
-        "trained_frames": many.state["frames"],
+        "trained_frames": many.played.states[options.policy_index]["frames"],
         "deterministic": many.deterministic,
         "seed": many.seed,
         "num_episodes": len(rows),

@@ -25,7 +25,7 @@ from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.errors import ConfigError, SampleProfilerError, is_out_of_memory
-from sample_profiler.policies import load_state, restore_policy
+from sample_profiler.policies import PlayedPolicies, load_state, roles_of
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
 from sample_profiler.run.run import find_problems_of_network
@@ -33,7 +33,7 @@ from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
 
 if TYPE_CHECKING:
-    from sample_profiler.components.evaluation import PlayedEpisode, Player
+    from sample_profiler.components.evaluation import Cast, PlayedEpisode, Player
 
 __all__ = ["describe_episodes", "find_problems_of_run", "load_played", "play_as_told", "told"]
 
@@ -184,7 +184,7 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         stack.callback(env.close)
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
         repeats = _count_repeats(config, frameskip, env)
-        places = Places(env, options.max_num_episodes)
+        places = Places(env, options.max_num_episodes, player.agents)
         num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
@@ -300,31 +300,37 @@ class _Show:
             print(f"Video of {self._video.num_frames:,} frames: {self._video.path}")
 
 
-def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player:
-    from sample_profiler.components.evaluation import Player
+def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player | Cast:
+    from sample_profiler.components.evaluation import cast_player
 
     options = config.part(EvaluationOptions)
-    state, path = load_played(config, spec, options.policy_index)
-    policy = restore_policy(config, spec, state, path)
-    policy.generator.manual_seed(seed)
-    return Player(policy, spec.num_agents, deterministic=options.eval_deterministic)
+    played = load_played(config, spec, options.policy_index)
+    policies = played.restore(config, spec, seed)
+    return cast_player(policies, played.roles, options.policy_index, deterministic=options.eval_deterministic)
 
 
-def load_played(config: Config, spec: EnvSpec, policy_index: int) -> tuple[dict[str, Any], Path]:
-    """Return what the checkpoint holds that is to be played, and the folder that it is in.
+def load_played(config: Config, spec: EnvSpec, policy_index: int) -> PlayedPolicies:
+    """Return what the checkpoints hold that are to be played.
 
     Args:
         config: of the run.
         spec: of its environment.
-        policy_index: of the policy.
+        policy_index: of the policy that is looked at; others are played only where they have to be.
 
     Raises:
-        ConfigError: the network does not fit the environment, or the memory.
+        ConfigError: a network does not fit the environment, or the memory.
         CheckpointError: there is no checkpoint, or it cannot be read.
     """
+    roles = roles_of(config, spec, policy_index)
+    specs = {number: spec.of_agent(agent) for agent, number in enumerate(roles)}
+    states = {number: _load_state(config, each, number) for number, each in specs.items()}
+    return PlayedPolicies(roles, policy_index, states)
+
+
+def _load_state(config: Config, spec: EnvSpec, policy_index: int) -> dict[str, Any]:
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     if problems := find_problems_of_network(config, spec, num_policies=1, num_copies=1):
         raise ConfigError(problems)
     folder = CheckpointFolder(config.run.folder, policy_index, config.saving.keep_checkpoints)
-    return load_state(folder, config.saving.load_checkpoint_kind), folder.path
+    return load_state(folder, config.saving.load_checkpoint_kind)

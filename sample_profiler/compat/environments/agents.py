@@ -7,6 +7,7 @@ before it stands for it.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,7 +31,10 @@ def as_agents(env: Any, name: str) -> Any:
         return env
     if not is_multiagent(env):
         return env if _takes_seed(env.reset) else _Seedless(env)
-    return _OnlyAgent(env) if num_agents_of(env) == 1 else _SelfResettingAgents(env, name)
+    if num_agents_of(env) == 1:
+        return _OnlyAgent(env)
+    own = any(isinstance(space, list | tuple) for space in (env.observation_space, env.action_space))
+    return _DifferentAgents(env) if own else _SelfResettingAgents(env, name)
 
 
 def num_agents_of(env: Any) -> int:
@@ -134,6 +138,35 @@ class _SelfResettingAgents(VectorAgents):
 
     def _reset(self, **keywords: Any) -> Any:
         return super()._reset(**(keywords if _takes_seed(self._env.reset) else {}))
+
+
+class _DifferentAgents(Wrapped):
+    """Several agents with spaces of their own, each of which begins its next episode within the step that ends one."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.num_agents = num_agents_of(env)
+        self._latest: list[Any] = []
+
+    def reset(self, **keywords: Any) -> Any:
+        """Begin an episode."""
+        observations, infos = self._env.reset(**(keywords if _takes_seed(self._env.reset) else {}))
+        self._latest = copy.deepcopy(list(observations))
+        return observations, infos if isinstance(infos, Sequence) and infos else [{}] * self.num_agents
+
+    def step(self, actions: Sequence[Any]) -> Any:
+        """Take a step; of who has ended an episode the observation before stands for the final one."""
+        observations, rewards, terminated, truncated, infos = self._env.step(actions)
+        before, self._latest = self._latest, copy.deepcopy(list(observations))
+        final = [
+            previous if ends or cut else latest
+            for previous, latest, ends, cut in zip(before, self._latest, terminated, truncated, strict=True)
+        ]
+        return final, rewards, terminated, truncated, infos
+
+    def begin_episodes(self, agents: Sequence[int]) -> list[Any]:
+        """Return what agents see first in the episode that they have begun."""
+        return [self._latest[agent] for agent in agents]
 
 
 class _AsVector(Wrapped):

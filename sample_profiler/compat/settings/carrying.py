@@ -96,7 +96,7 @@ def view_of(config: Config | AttrDict) -> AttrDict:
     values: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in config.values().items()
     }
-    carried = json.loads(values.pop(CARRIED, "{}"))
+    carried = json.loads(values.pop(CARRIED, "{}"), object_hook=_as_attributes)
     return AttrDict({**foreign_defaults(), **values, **carried})
 
 
@@ -133,16 +133,16 @@ def _merged(cfg: Mapping[str, Any], own: Mapping[str, Any], given: Iterable[str]
     saved = _saved(cfg) if cfg.get("restart_behavior", "resume") == "resume" else {}
     merged = {name: value for name, value in own.items() if name not in _ABOUT_THE_COMMAND}
     merged |= {name: value for name, value in saved.items() if name not in given}
-    merged = {name: value for name, value in merged.items() if foreign_defaults().get(name, merged) != value}
-    try:
-        return json.dumps(merged, default=_as_plain)
-    except (TypeError, ValueError):
-        problems = [f"--{name}={value!r:.200} {_NOT_DATA}" for name, value in merged.items() if not _is_plain(value)]
-        raise ConfigError(problems) from None
+    defaults = foreign_defaults()
+    merged = {name: value for name, value in merged.items() if name not in defaults or defaults[name] != value}
+    if problems := [f"--{name}={value!r:.200} {_NOT_DATA}" for name, value in merged.items() if not _is_plain(value)]:
+        raise ConfigError(problems)
+    return json.dumps(merged, default=_as_plain)
 
 
 _NOT_DATA = (
-    "cannot be kept with a run: options are numbers, texts, True, False, None, and lists and dictionaries of them"
+    "cannot be kept with a run: options are numbers, texts, True, False, None, and lists and dictionaries of them, "
+    "whose keys are texts"
 )
 
 
@@ -173,8 +173,20 @@ def _as_plain(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
+    """Tell whether JSON gives a value back as it is, but for tuples and arrays, which become lists."""
     try:
         json.dumps(value, default=_as_plain)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False
-    return True
+    return _has_text_keys(value)
+
+
+def _has_text_keys(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _has_text_keys(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(_has_text_keys, value))
+
+
+def _as_attributes(entries: dict[str, Any]) -> dict[str, Any]:
+    """Return a nested dictionary as one whose entries are attributes, too, unless one is called like a method."""
+    return entries if entries.keys() & set(dir(dict)) else AttrDict(entries)

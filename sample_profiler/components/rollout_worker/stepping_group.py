@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.components.rollout_worker.env_times import NUM_LENGTHS
+from sample_profiler.components.rollout_worker.row_parts import find_parts, spread_parts
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
@@ -92,8 +93,9 @@ class SteppingGroup:
         self._value_bootstrap = value_bootstrap
         self._frames_per_step = frames_per_step
         self._bad_numbers = bad_numbers
-        observations = trajectories.layout.observations
-        self._float_keys = [key for key, (_, dtype) in observations.items() if np.dtype(dtype).kind == "f"]
+        self._parts = find_parts(trajectories, group.policies)
+        self._part_of_row = spread_parts(self._parts, len(group.rows))
+        self._float_keys = self._parts[0].float_keys
         # Rows whose observation for the next step had to be replaced.
         self._spoiled_rows: list[int] = []
         self.env_steps, self.env_ns = ([[0] * NUM_LENGTHS for _ in envs] for _ in range(2))
@@ -178,10 +180,13 @@ class SteppingGroup:
         """
         memory = self._trajectories
         old, new, last = self._where, address_of(slots), memory.layout.rollout
-        for array in (*memory.observations.values(), memory.states):
-            array[new, 0] = array[old, last]
+        memory.states[new, 0] = memory.states[old, last]
+        for part in self._parts:
+            olds, news = (old, new) if part.rows is None else (self.slots[part.rows], slots[part.rows])
+            for array in part.memory.observations.values():
+                array[news, 0] = array[olds, last]
         for rows, observation in self._fresh:
-            self._write_observation(slots[rows], 0, observation)
+            self._write_observation(self._memory_of(rows), slots[rows], 0, observation)
             memory.states[slots[rows], 0] = 0.0
         self._fresh = []
         memory.inactive[new] = False
@@ -199,7 +204,7 @@ class SteppingGroup:
         step_begin_ns = perf_counter_ns()
         was_inactive = self._counted.inactive.copy() if self._num_agents > 1 else None
         self._counted.lengths += 1
-        rewards, terminated, truncated, end = self._step_envs(memory.actions[where, step])
+        rewards, terminated, truncated, end = self._step_envs(self._actions())
         if was_inactive is not None:
             memory.inactive[where, step] = was_inactive
         if self._spoiled_rows:
@@ -223,13 +228,24 @@ class SteppingGroup:
     def _note_step_time(self, step_ns: int) -> None:
         self.step_ns += (step_ns - self.step_ns) / _STEPS_OF_AVERAGE if self.step_ns else step_ns
 
-    def _step_envs(self, actions: npt.NDArray[Any]) -> tuple[Numbers, Flags, Flags, Callable[[], None] | None]:
+    def _actions(self) -> Any:
+        """Return the actions of all rows, `[rows, action_width]`; a list, where agents have actions of their own."""
+        step = self.step_index
+        if len(self._parts) == 1:
+            return self._trajectories.actions[self._where, step]
+        return [part.memory.actions[slot, step] for part, slot in zip(self._part_of_row, self.slots, strict=True)]
+
+    def _memory_of(self, rows: Rows) -> Trajectories:
+        """Return the trajectories as these rows see them; several at once are members of a vector, of one kind."""
+        return self._part_of_row[rows].memory if isinstance(rows, int) else self._trajectories
+
+    def _step_envs(self, actions: Any) -> tuple[Numbers, Flags, Flags, Callable[[], None] | None]:
         """Take a step in all environments, and write what they observe.
 
         Returns:
             Rewards, terminated and truncated of all rows, and what is left to do where episodes have ended.
         """
-        num_agents, behind = self._num_agents, self.step_index + 1
+        num_agents, behind, part_of_row = self._num_agents, self.step_index + 1, self._part_of_row
         slot_of_row = self.slots.tolist()  # numbers of Python, by which arrays are indexed more quickly
         rewards: list[float] = []
         all_terminated: list[bool] = []
@@ -244,7 +260,8 @@ class SteppingGroup:
             all_terminated += terminated
             all_truncated += truncated
             for agent in range(num_agents):
-                self._write_observation(slot_of_row[first + agent], behind, observations[agent])
+                row = first + agent
+                self._write_observation(part_of_row[row].memory, slot_of_row[row], behind, observations[agent])
             if num_agents > 1:
                 self._counted.note_active(first, infos)
             if True in terminated or True in truncated:
@@ -269,8 +286,12 @@ class SteppingGroup:
         """Look at the numbers of this step all at once."""
         if not is_finite(rewards):
             return False
-        where, behind = self._where, self.step_index + 1
-        return all(is_finite(self._trajectories.observations[key][where, behind]) for key in self._float_keys)
+        behind = self.step_index + 1
+        for part in self._parts:
+            where = self._where if part.rows is None else self.slots[part.rows]
+            if not all(is_finite(part.memory.observations[key][where, behind]) for key in part.float_keys):
+                return False
+        return True
 
     def _mend_numbers(self, rewards: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Put zeros in the place of numbers that are not finite, and leave the steps that they touch out of training.
@@ -281,7 +302,7 @@ class SteppingGroup:
         Raises:
             EnvContractError: that is not wanted.
         """
-        memory, step = self._trajectories, self.step_index
+        step = self.step_index
         rewards = rewards.copy()  # what an environment returned is its own
         for row, slot in enumerate(self.slots):
             env, agent = divmod(row, self._num_agents)
@@ -290,11 +311,12 @@ class SteppingGroup:
                 self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
                 rewards[row] = 0.0
                 self._leave_out(slot)
-            for key in self._float_keys:
-                values = memory.observations[key][slot, step + 1]
+            seen = self._part_of_row[row].memory.observations
+            for key in self._part_of_row[row].float_keys:
+                values = seen[key][slot, step + 1]
                 if not is_finite(values):
                     self._bad_numbers.report(self._first_env + env, agent, describe_bad(key, values), where)
-                    memory.observations[key][slot, step + 1] = without_bad(values)
+                    seen[key][slot, step + 1] = without_bad(values)
                     self._leave_out(slot)
                     self._spoiled_rows.append(row)
         return rewards
@@ -374,7 +396,7 @@ class SteppingGroup:
             # o_T and h_T stay those of the episode that ended: the Learner bootstraps from them.
             self._fresh.append((rows, observation))
         else:
-            self._write_observation(self.slots[rows], behind, observation)
+            self._write_observation(self._memory_of(rows), self.slots[rows], behind, observation)
             self._begin_with_zeros(rows)
 
     def _end_alone(self, i: int, terminated: Sequence[bool], truncated: Sequence[bool]) -> None:
@@ -400,12 +422,13 @@ class SteppingGroup:
         if not self._value_bootstrap or behind == memory.layout.rollout:
             return
         of_run = self._first_row + rows
-        for key, array in memory.final_observations.items():
-            array[of_run] = memory.observations[key][slot, behind]
+        own = self._memory_of(rows)
+        for key, array in own.final_observations.items():
+            array[of_run] = own.observations[key][slot, behind]
         memory.final_states[of_run] = memory.states[slot, behind]
         memory.final_step[of_run] = behind
 
     @profile_range("SteppingGroup.write_observation")
-    def _write_observation(self, slot: Any, step: int, observation: Mapping[str, Any]) -> None:
-        for key, array in self._trajectories.observations.items():
+    def _write_observation(self, memory: Trajectories, slot: Any, step: int, observation: Mapping[str, Any]) -> None:
+        for key, array in memory.observations.items():
             array[slot, step] = observation[key]

@@ -76,7 +76,7 @@ class VectorGroup(SteppingGroup):
         begin_ns = perf_counter_ns()
         step = self._envs[0].step_arrays(actions)
         self._count_step(0, perf_counter_ns() - begin_ns)
-        self._write_observation(self._where, self.step_index + 1, step.observations)
+        self._write_observation(self._trajectories, self._where, self.step_index + 1, step.observations)
         if not len(step.ended):
             self._counted.inactive[:] = step.inactive(())
             return step.rewards, step.terminated, step.truncated, None
@@ -96,7 +96,7 @@ class VectorGroup(SteppingGroup):
             array[slots, behind] = array[slots, behind - 1]
         told, finals = self._envs[0].final_arrays(step)
         if len(told):
-            self._write_observation(self.slots[told], behind, finals)
+            self._write_observation(self._trajectories, self.slots[told], behind, finals)
 
     @profile_range("SteppingGroup.end_episode")
     def _end_members(self, step: VectorStep, infos: Sequence[Any]) -> None:

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from sample_profiler.spaces import space_of_agent
+
 __all__ = ["ChannelsMoved"]
 
 _MOST_CHANNELS = 4
@@ -32,8 +34,10 @@ class ChannelsMoved:
             env: By the contract of :mod:`sample_profiler.envs.contract`.
         """
         self._env = env
-        self.observation_space = _moved_space(env.observation_space)
-        self._space = env.observation_space
+        self._space = space = env.observation_space
+        self.observation_space = (
+            [_moved_space(each) for each in space] if isinstance(space, list) else _moved_space(space)
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_env":
@@ -53,15 +57,19 @@ class ChannelsMoved:
         return self._moved(result)
 
     def _begin_episodes(self, agents: Sequence[int]) -> list[Any]:
-        return [_move(observation, self._space) for observation in self._env.begin_episodes(agents)]
+        return self._moved_all(agents, self._env.begin_episodes(agents))
 
     def _moved(self, result: Any) -> Any:
         if not isinstance(result, tuple) or not result:
             return result  # the check of the contract says what is wrong with it
         observations, *others = result
         if isinstance(observations, list | tuple):
-            return [_move(observation, self._space) for observation in observations], *others
+            return self._moved_all(range(len(observations)), observations), *others
         return _move(observations, self._space), *others
+
+    def _moved_all(self, agents: Sequence[int], observations: Sequence[Any]) -> list[Any]:
+        pairs = zip(agents, observations, strict=True)
+        return [_move(observation, space_of_agent(self._space, agent)) for agent, observation in pairs]
 
 
 def _is_moved(space: gymnasium.Space[Any]) -> bool:

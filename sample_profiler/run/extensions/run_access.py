@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.components.messages import ComponentSummaries
 from sample_profiler.config import Config
+from sample_profiler.config.seeds import derive_seed
 from sample_profiler.envs import EnvPlacement, EnvSpec, import_registration, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
@@ -79,7 +80,7 @@ class RunAccess:
 
         if policy not in self._networks:
             self._networks[policy] = self._make_network(policy)
-        network, spec = copy.deepcopy(self._networks[policy]), self._blueprint.env_spec
+        network, spec = copy.deepcopy(self._networks[policy]), self._blueprint.spec_of(policy)
         version = self._blueprint.weights[policy].load_into(network.state_dict())
         if version < 0:
             raise CheckpointError(f"policy {policy} has no weights yet: wait until weights_version() is 0 or more")
@@ -117,13 +118,18 @@ class RunAccess:
         Raises:
             EnvError: the environment raised, or breaks its contract.
         """
-        from sample_profiler.components.evaluation import Places, Player, play
+        from sample_profiler.components.evaluation import Places, cast_player, play
 
         seed = int(self.config.run.seed or 0) if seed is None else seed
         policy.generator.manual_seed(seed)
         env = self._make_env(seed)
         try:
-            player, places = Player(policy, env.num_agents, deterministic=is_deterministic), Places(env, num_episodes)
+            roles, leading = self._roles_beside(policy)
+            others = {number: self.load_policy(number)[0] for number in sorted({*roles} - {leading})}
+            for number, other in others.items():
+                other.generator.manual_seed(derive_seed(seed, number))
+            player = cast_player({leading: policy, **others}, roles, leading, deterministic=is_deterministic)
+            places = Places(env, num_episodes, player.agents)
             for episode in play(env, player, frames_per_step(self.config), 1, self._bad_numbers()):
                 self.beat()
                 if episode is None:
@@ -184,6 +190,13 @@ class RunAccess:
 
         with torch.random.fork_rng(devices=()):  # in serial mode it is everybody's
             return make_model(self._blueprint, policy).eval()
+
+    def _roles_beside(self, policy: Policy) -> tuple[tuple[int, ...], int]:
+        """Return which policy of the run plays each agent beside one, and as which of them that one plays."""
+        specs = map(self._blueprint.spec_of, range(self.config.sampling.num_policies))
+        spaces = policy.observation_space, policy.action_space
+        number = [(each.observation_space, each.action_space) for each in specs].index(spaces)
+        return self._blueprint.plan.cast(number, self._blueprint.env_spec.kinds), number
 
     def _make_env(self, seed: int) -> AgentsEnv:
         blueprint, sampling = self._blueprint, self.config.sampling

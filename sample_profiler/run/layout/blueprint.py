@@ -165,6 +165,10 @@ class Blueprint:
     place: RankPlace = ALONE
     trains: bool = True
 
+    def spec_of(self, policy: int) -> EnvSpec:
+        """Return the environment as the agents see it that follow a policy."""
+        return self.env_spec.of_agent(self.plan.agent_of(policy))
+
 
 def choose_transport(sampling: SamplingOptions) -> Transport:
     """Return what the channels of a run are made of: as `--transport` asks, and pipes where it leaves that open.
@@ -198,7 +202,9 @@ def make_blueprint(
 ) -> Blueprint:
     """Lay out a run and allocate what its components share."""
     sampling = config.sampling
-    plan = make_sampling_plan(sampling, env_spec.num_agents)
+    plan = make_sampling_plan(sampling, env_spec.num_agents, kinds=env_spec.kinds)
+    layouts = TrajectoryLayout.of_kinds(plan, env_spec, recurrent_state_size(config))
+    kinds = [env_spec.kinds[plan.agent_of(policy)] for policy in range(sampling.num_policies)]
     return Blueprint(
         config=config,
         seed=_seed_of_this_start(seed, newest_steps(run_folder, sampling.num_policies)),
@@ -207,7 +213,7 @@ def make_blueprint(
         model_payload=export_model_parts(),
         env_spec=env_spec,
         plan=plan,
-        trajectories=Trajectories(TrajectoryLayout.of(plan, env_spec, recurrent_state_size(config))),
+        trajectories=Trajectories(layouts[0], layouts[1:], kinds),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
         counters=Counters(
             *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),

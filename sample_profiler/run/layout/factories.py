@@ -154,7 +154,7 @@ def _build_inference_worker(
             generator=generator,
         ),
         weights=blueprint.weights[policy],
-        trajectories=blueprint.trajectories,
+        trajectories=blueprint.trajectories.of_policy(policy),
         # Made last where it is its own: what comes before counts as start_up.
         timing=timing or Timing(f"{ComponentId(INFERENCE_WORKER, policy, index)} profile"),
         ports=InferenceWorkerPorts(
@@ -180,12 +180,17 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
     )  # behind those of all workers
     seed = derive_seed(blueprint.seed, _SEED_EVALUATION, policy)
     make = partial(make_env, blueprint.env_name, config, placement)
-    spec = blueprint.env_spec
-    played = Policy(make_model(blueprint, policy), spec.observation_space, spec.action_space)
-    played.generator.manual_seed(seed)
+    roles = blueprint.plan.cast(policy, blueprint.env_spec.kinds)
+
+    def make_policy(number: int) -> Policy:
+        spec = blueprint.spec_of(number)
+        made = Policy(make_model(blueprint, number), spec.observation_space, spec.action_space)
+        made.generator.manual_seed(seed if number == policy else derive_seed(seed, number))
+        return made
+
     return Evaluator(
         index=policy,
-        policy=played,
+        policy=make_policy(policy),
         make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
         weights=blueprint.weights[policy],
         counters=blueprint.counters,
@@ -196,6 +201,8 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
             bad_numbers=BadNumbers(blueprint.env_name, stops=config.faults.on_bad_numbers == "stop", is_training=False),
         ),
         reports=reports,
+        roles=roles,
+        others={number: (make_policy(number), blueprint.weights[number]) for number in sorted({*roles} - {policy})},
     )
 
 
@@ -228,11 +235,11 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     config, channels = blueprint.config, blueprint.channels
     device = torch.device(blueprint.device)
     model = make_model(blueprint, policy).to(device)
-    micro_batch_steps = min(config.sampling.batch_size, _most_micro_batch_steps(blueprint))
+    micro_batch_steps = min(config.sampling.batch_size, _most_micro_batch_steps(blueprint, policy))
     # What a GPU multiplies says nothing of what is left for the processor.
     of_step = model.num_multiplications if device.type == "cpu" else None
     num_useful_threads = choose_training_threads(None if of_step is None else of_step * micro_batch_steps)
-    added = {"env_spec": blueprint.env_spec.to_data()}
+    added = {"env_spec": blueprint.spec_of(policy).to_data()}
     checkpoints = CheckpointFolder(blueprint.run_folder, policy, config.saving.keep_checkpoints, added)
     # The threads of a program that goes on are its own, and it has no Learner that outlives its Runner.
     if not config.sampling.serial_mode:
@@ -268,14 +275,14 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
             saving=config.saving,
             frames_per_step=frames_per_step(config) * blueprint.place.size,
             micro_batch_steps=micro_batch_steps,
-            encoder_steps=_choose_encoder_steps(blueprint, micro_batch_steps),
+            encoder_steps=_choose_encoder_steps(blueprint, policy, micro_batch_steps),
             seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
             first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
             num_useful_threads=num_useful_threads,
             told=told,
         ),
         memory=LearnerMemory(
-            trajectories=blueprint.trajectories,
+            trajectories=blueprint.trajectories.of_policy(policy),
             weights=blueprint.weights[policy],
             counters=blueprint.counters,
             checkpoints=checkpoints,
@@ -340,7 +347,7 @@ def make_model(blueprint: Blueprint, policy: int) -> PolicyNetwork:
     # Denormal numbers, frequent in optimizer states and recurrent networks, slow a processor down a hundred times.
     torch.set_flush_denormal(True)
     import_model_parts(blueprint.model_payload)
-    return make_network(blueprint.config, blueprint.env_spec)
+    return make_network(blueprint.config, blueprint.spec_of(policy))
 
 
 def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
@@ -354,7 +361,8 @@ def check_own_parts(config: Config, env_spec: EnvSpec) -> None:
     import torch
 
     with torch.random.fork_rng(devices=()):
-        make_network(config, env_spec)
+        for spec in env_spec.of_kinds():
+            make_network(config, spec)
 
 
 def make_network(config: Config, spec: EnvSpec) -> PolicyNetwork:
@@ -369,7 +377,7 @@ def make_network(config: Config, spec: EnvSpec) -> PolicyNetwork:
     return make_actor_critic(config.model, config.observations, *spaces, registered_parts(config))
 
 
-def _most_micro_batch_steps(blueprint: Blueprint) -> int:
+def _most_micro_batch_steps(blueprint: Blueprint, policy: int) -> int:
     """Return how many steps may go through the network at once: on a GPU, as many as there is memory for.
 
     There, each pass is as long as the launches of its kernels, whatever is in it.
@@ -379,17 +387,17 @@ def _most_micro_batch_steps(blueprint: Blueprint) -> int:
     import torch
 
     num_free_bytes, _ = torch.cuda.mem_get_info()
-    num_bytes = _IMAGE_STEP_BYTES if _has_images(blueprint) else _STEP_BYTES
+    num_bytes = _IMAGE_STEP_BYTES if _has_images(blueprint, policy) else _STEP_BYTES
     return max(_MICRO_BATCH_STEPS, int(num_free_bytes * _SHARE_OF_ACTIVATIONS) // num_bytes)
 
 
-def _choose_encoder_steps(blueprint: Blueprint, micro_batch_steps: int) -> int:
+def _choose_encoder_steps(blueprint: Blueprint, policy: int, micro_batch_steps: int) -> int:
     """Choose how many steps go through the encoder at once.
 
     With images, as few as keep the activations in a core's cache; with vectors, or on a GPU, all.
     """
-    return _IMAGE_ENCODER_STEPS if _has_images(blueprint) and blueprint.device == "cpu" else micro_batch_steps
+    return _IMAGE_ENCODER_STEPS if _has_images(blueprint, policy) and blueprint.device == "cpu" else micro_batch_steps
 
 
-def _has_images(blueprint: Blueprint) -> bool:
-    return any(len(space.shape or ()) == 3 for space in blueprint.env_spec.observation_space.values())
+def _has_images(blueprint: Blueprint, policy: int) -> bool:
+    return any(len(space.shape or ()) == 3 for space in blueprint.spec_of(policy).observation_space.values())

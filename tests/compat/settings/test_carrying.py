@@ -1,9 +1,11 @@
 import json
+import pickle
 
 import numpy as np
 import pytest
 
 from sample_profiler.compat.settings.arguments import parse_full_cfg, parse_sf_args
+from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import CarriedOptions, program_of, view_of
 from sample_profiler.compat.settings.saved import (
     checkpoint_override_defaults,
@@ -40,6 +42,23 @@ def test_each_value_gets_to_where_it_is_read(tmp_path):
     assert view.maze == {"walls": [1, 2], "size": 5}
     assert (view.algo, view.with_pbt, view.wandb_project) == ("APPO", False, "sample_factory")
     assert not set(view) & {"cli_args", "command_line", "sample_factory_options", "max_num_frames"}
+
+
+def test_nested_values_are_read_in_workers_as_they_were_put_there(tmp_path):
+    cfg = parse(tmp_path)
+    cfg.maze = AttrDict(size=5, rooms=[AttrDict(doors=2), {"items": 3}])
+    cfg.levels = np.arange(3)
+    view = pickle.loads(pickle.dumps(view_of(config_of(cfg))))
+    assert (view.maze.size, view.maze["rooms"][0].doors, view.levels) == (5, 2, [0, 1, 2])
+    assert list(view.maze.rooms[1].items()) == [("items", 3)], "names of methods stay those"
+
+
+@pytest.mark.parametrize("value", [{1: "a"}, [{"b": {None: 1}}], {"c": object()}, {"d": {1, 2}}])
+def test_what_json_would_not_give_back_is_refused_in_one_line(tmp_path, value):
+    cfg = parse(tmp_path)
+    cfg.maze = value
+    with pytest.raises(ConfigError, match=r"^--maze=.* cannot be kept with a run: .*keys are texts$"):
+        program_of(cfg)
 
 
 def test_what_nobody_has_set_stays_as_a_run_here_chooses_it(tmp_path):
