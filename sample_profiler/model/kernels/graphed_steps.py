@@ -1,9 +1,9 @@
 """Owns that a GPU gets all that a step of inference computes at once, as a CUDA graph, instead of kernel by kernel.
 
-To give a GPU a small kernel takes the host longer than the kernel takes the GPU. A graph is made while the step is
-computed for the first time, and repeats what was given to the GPU meanwhile, at the same addresses: so what a step
-takes is copied to where it was then, and what it returns is where it was then. Random numbers go on from step to step
-as they would without. See the CUDA C++ Programming Guide, "CUDA Graphs".
+To give a GPU a small kernel takes the host longer than the kernel takes the GPU. A graph has all kernels of one step,
+and the addresses that these had: so what a step takes is copied to where it was when the graph was made, and what it
+returns is where it was then. Random numbers go on from step to step as they would without. See the CUDA C++ Programming
+Guide, "CUDA Graphs".
 """
 
 from __future__ import annotations
