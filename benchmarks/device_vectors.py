@@ -8,7 +8,7 @@ GPU the tensors are the processor's.
     python -m benchmarks.device_vectors --simulators drift ant-spring ant-mjx
 
 Brax's simulators need ``sample-profiler[brax]``. ``--checkpoint`` trains the first simulator for so many datasets and
-prints a digest of all tensors of its checkpoint: equal with and without ``CUDA_LAUNCH_BLOCKING=1``.
+prints a digest of all tensors of its checkpoint: equal with and without ``CUDA_LAUNCH_BLOCKING=1``, and ``--graphs``.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def measure(name: str, num_datasets: int, *, shows_profile: bool) -> None:
+def measure(name: str, num_datasets: int, flags: Sequence[str], *, shows_profile: bool) -> None:
     """Measure one simulator and print it."""
     frames = NUM_MEMBERS * ROLLOUT
     begin_s = time.perf_counter()
@@ -272,7 +272,7 @@ def measure(name: str, num_datasets: int, *, shows_profile: bool) -> None:
     for what in ("sampling", "training"):
         watched = Watched(trains=what == "training", shows_profile=shows_profile)
         with tempfile.TemporaryDirectory() as folder:
-            run(name, folder, num_datasets, watched)
+            run(name, folder, num_datasets, watched, flags)
         rate = watched.rate(frames)
         print(f"{name}: {what} {rate:,.0f} frames/s, {rate / alone:.0%} of that alone", flush=True)
     num_waits = sum(watched.waits.values()) / len(watched.ends_s)
@@ -293,17 +293,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--datasets", type=int, default=30)
     parser.add_argument("--profile", action="store_true", help="also print operators of one dataset's training")
     parser.add_argument("--checkpoint", type=int, default=0)
+    parser.add_argument("--graphs", action="store_true", help="with --cuda_graphs")
     options = parser.parse_args(argv)
+    flags = (f"--cuda_graphs={options.graphs}",)
     NUM_MEMBERS = options.members
     print(torch.cuda.get_device_name() if DEVICE.type == "cuda" else "there is no GPU: tensors of the processor")
     if options.checkpoint:
         with tempfile.TemporaryDirectory() as folder:
-            print("digest", digest_of(run(options.simulators[0], folder, options.checkpoint, None)))
+            print("digest", digest_of(run(options.simulators[0], folder, options.checkpoint, None, flags)))
         return 0
     status = 0
     for name in options.simulators:
         try:
-            measure(name, options.datasets, shows_profile=options.profile)
+            measure(name, options.datasets, flags, shows_profile=options.profile)
         except Exception:  # noqa: PERF203 (others are measured all the same)
             traceback.print_exc()
             status = 1

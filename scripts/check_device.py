@@ -29,7 +29,7 @@ WANTED = (
     "mujoco",
     "pytest",
 )
-CUDA_TESTS = ("tests/components", "tests/profiling/device_clock")
+CUDA_TESTS = ("tests/components", "tests/model/kernels", "tests/profiling/device_clock")
 CARTPOLE = (
     *("-m", "sf_examples.gym.train_gym", "--env=CartPole-v1", "--device=gpu", "--num_workers=4"),
     *("--num_envs_per_worker=16", "--train_for_env_steps=400000", "--restart_behavior=overwrite"),
@@ -87,7 +87,16 @@ def main() -> None:
             ("-m", "benchmarks.device_vectors", "--checkpoint", "12"),
             {"CUDA_LAUNCH_BLOCKING": "1"},
         ),
+        (
+            "digest with CUDA graphs: the same",
+            ("-m", "benchmarks.device_vectors", "--checkpoint", "12", "--graphs"),
+            {},
+        ),
         *((f"vector {each}", (*benchmark, "--simulators", each), {}) for each in options.simulators),
+        *(
+            (f"graphs {each}: with CUDA graphs", (*benchmark, "--simulators", each, "--graphs"), {})
+            for each in options.simulators
+        ),
         ("cartpole in several processes, Learner and inference on the GPU", CARTPOLE, {}),
     ]
     for title, arguments, variables in parts:

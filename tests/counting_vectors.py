@@ -123,3 +123,59 @@ class CountingVector:
         """Nobody has written into what was returned."""
         for key, kept in self._kept.items():
             np.testing.assert_array_equal(self.memory[key], kept)
+
+
+class BrokenVector(CountingVector):
+    """A vector that returns something else in the place of some of its arrays.
+
+    Args:
+        change: what, by key of its memory.
+        at: number of the first step that does.
+        options: those of the base.
+    """
+
+    def __init__(self, change: dict[str, Any], at: int, **options: Any) -> None:
+        self._change, self._at = change, at
+        super().__init__(**options)
+
+    def _returned(self, *keys: str) -> dict[str, Any]:
+        is_broken = self.num_steps >= self._at
+        changed = {key: self._change[key] for key in keys if key in self._change and is_broken}
+        return super()._returned(*keys) | changed
+
+
+class NumberFlags(CountingVector):
+    """A vector whose flags are numbers."""
+
+    def _returned(self, *keys: str) -> dict[str, Any]:
+        numbers = {key: self.memory[key].astype(np.float32) for key in keys if self.memory[key].dtype == np.bool_}
+        return super()._returned(*keys) | {key: self.speaks(values) for key, values in numbers.items()}
+
+
+class ActingVector(CountingVector):
+    """A vector that takes any actions, and keeps them.
+
+    Args:
+        action_space: of one member.
+        speaks: as of the base.
+    """
+
+    def __init__(self, action_space: spaces.Space[Any], speaks: str = "numpy") -> None:
+        self.action_space = action_space
+        self.received: list[Any] = []
+        super().__init__(speaks=speaks)
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        self.received.append(actions)
+        return super().step(np.zeros((self.num_envs, 2), np.float32))
+
+
+class VectorOnDevice(CountingVector):
+    """A vector whose tensors are on a GPU."""
+
+    def _returned(self, *keys: str) -> dict[str, Any]:
+        return {key: torch.from_numpy(value).cuda() for key, value in super()._returned(*keys).items()}
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        assert actions.is_cuda
+        return super().step(actions.cpu())

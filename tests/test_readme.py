@@ -19,6 +19,7 @@ from sample_profiler.config.foreign_flags import describe_foreign
 from sample_profiler.config.parts import EvaluationOptions
 from sf_examples.brax.brax_options import BraxOptions
 from sf_examples.gym.train_gym_vector import VectorOptions
+from sf_examples.on_device.device_options import DeviceOptions
 from sf_examples.petri_net.petri_net_env import PetriNetOptions
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
@@ -103,7 +104,9 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     known = {
         flag.name
-        for part in describe_parts([VizdoomOptions, EvaluationOptions, PetriNetOptions, VectorOptions, BraxOptions])
+        for part in describe_parts(
+            [VizdoomOptions, EvaluationOptions, PetriNetOptions, VectorOptions, BraxOptions, DeviceOptions]
+        )
         for flag in part.flags
     } | flags_of_the_command()
     benchmarks = (f"benchmarks/{name}.py" for name in re.findall(r"python -m benchmarks\.(\w+)", text))

@@ -8,7 +8,8 @@ them, and tells the workers.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from sample_profiler.component_id import INFERENCE_WORKER, ComponentId
+from sample_profiler.model.kernels.graphed_steps import GraphedSteps, find_graph_maker
 from sample_profiler.model.precision import InferenceNetwork, PrecisionName, computing_in, gpu_memory
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
@@ -46,6 +48,8 @@ from sample_profiler.vocabulary import (
 )
 
 __all__ = ["InferenceModel", "InferenceWorker", "InferenceWorkerPorts"]
+
+logger = logging.getLogger(__name__)
 
 _MOST_COMBINATIONS = 1024
 """Combinations of groups that are kept."""
@@ -102,12 +106,14 @@ class InferenceModel:
         device: where it runs.
         precision: in which it computes.
         generator: draws the actions; lives on `device`.
+        wants_graphs: a GPU gets steps at once (`--cuda_graphs`), where that can be.
     """
 
     network: InferenceNetwork
     device: torch.device
     precision: PrecisionName
     generator: torch.Generator
+    wants_graphs: bool = False
 
 
 class InferenceWorker:
@@ -142,6 +148,8 @@ class InferenceWorker:
         self._device = model.device
         self._precision: PrecisionName = model.precision
         self._generator = model.generator
+        self._wants_graphs = model.wants_graphs
+        self._graphed: GraphedSteps | None = None
         self._weights = weights
         self.slowdown = Slowdown()
         self._version = -1
@@ -200,6 +208,8 @@ class InferenceWorker:
 
     def start(self) -> None:
         """Wait for the first weights, unless they are there, as where a lost worker is replaced."""
+        if self._wants_graphs:
+            self._graphed = self._make_graphed()
         if self._weights.version >= 0:
             self._update_model()
 
@@ -249,7 +259,7 @@ class InferenceWorker:
 
     @profile_range("InferenceWorker.handle_policy_step")
     def _handle_policy_step(self, groups: list[int]) -> None:
-        timing, memory, model = self.timing, self._memory, self._network.network
+        timing, memory = self.timing, self._memory
         for group in groups:
             timing.mark_flow(flow_point(STEP, REQUEST, group))
         with timing.add_time("deserialize"):
@@ -262,15 +272,17 @@ class InferenceWorker:
             finals = rows[memory.final_step[rows] > 0]
         with timing.add_time("stack"):
             observations, states = self._gather(slots, steps, finals)
-        with timing.add_time(OBS_TO_DEVICE_NORMALIZE, device=True):
-            normalized = model.normalize({k: self._to_device(v) for k, v in observations.items()})
-        with timing.add_time(FORWARD, device=True):
-            with computing_in(self._precision, self._device):
-                parameters, values, new_states = model(normalized, self._to_device(states))
-            num_rows = len(rows)
-            actions, log_probabilities = model.action_distribution(parameters[:num_rows]).draw(self._generator)
+        num_rows = len(rows)
+        outputs: Sequence[Any]
+        if self._graphed is None:
+            with timing.add_time(OBS_TO_DEVICE_NORMALIZE, device=True):
+                normalized = self._network.network.normalize({k: self._to_device(v) for k, v in observations.items()})
+            with timing.add_time(FORWARD, device=True):
+                outputs = self._draw_actions(normalized, self._to_device(states), num_rows)
+        else:
+            with timing.add_time(FORWARD, device=True):
+                outputs = self._graphed(observations, states)
         with timing.add_time(PREPARE_OUTPUTS):
-            outputs: list[Any] = [actions, log_probabilities, parameters, values, new_states]
             if memory.device is None:
                 with timing.add_time(TO_CPU):
                     outputs = [tensor.cpu().numpy() for tensor in outputs]
@@ -282,6 +294,34 @@ class InferenceWorker:
         with timing.add_time(SEND_MESSAGES):
             for worker, answered in askers.groups_of.items():
                 self._ports.actions[worker].send(answered)
+
+    def _draw_actions(
+        self, normalized: Mapping[str, torch.Tensor], states: torch.Tensor, num_rows: int
+    ) -> list[torch.Tensor]:
+        """Return actions of the first rows, logarithms of their probabilities, and parameters, values and states."""
+        model = self._network.network
+        with computing_in(self._precision, self._device):
+            parameters, values, new_states = model(normalized, states)
+        actions, log_probabilities = model.action_distribution(parameters[:num_rows]).draw(self._generator)
+        return [actions, log_probabilities, parameters, values, new_states]
+
+    def _make_graphed(self) -> GraphedSteps | None:
+        """Return steps that a GPU gets at once; None, and a line that says why: it does not."""
+        model = self._network.network
+        make_graph = find_graph_maker(self._device, self._generator)
+        of_memory = self._memory.device
+        # By type: a GPU may be called by its number, or by none.
+        if make_graph is None or of_memory is None or of_memory.type != self._device.type:
+            why = "trajectories are not on a GPU, as those of a vector that lives there are in serial mode"
+        elif not model.can_be_graphed:
+            why = "the network has parts that are not the package's own, which may compute something else in each step"
+        else:
+            return GraphedSteps(
+                lambda observations, states: self._draw_actions(model.normalize(observations), states, len(states)),
+                make_graph,
+            )
+        logger.warning("--cuda_graphs=True changes nothing: %s", why)
+        return None
 
     def _put_together(self, groups: tuple[int, ...]) -> _Askers:
         members = [self._groups[group] for group in groups]
@@ -315,7 +355,7 @@ class InferenceWorker:
         return move(torch.from_numpy(array) if isinstance(array, np.ndarray) else array, self._device)
 
     @profile_range("InferenceWorker.write_outputs")
-    def _write(self, slots: Slots, steps: Steps, outputs: list[Any]) -> None:
+    def _write(self, slots: Slots, steps: Steps, outputs: Sequence[Any]) -> None:
         memory: Any = self._memory
         actions, log_probabilities, parameters, values, states = outputs
         num_rows = len(actions)
@@ -326,7 +366,7 @@ class InferenceWorker:
         memory.states[slots, steps + 1] = states[:num_rows]
         memory.policy_versions[slots, steps] = self._version
 
-    def _write_final_values(self, finals: Indices, values: npt.NDArray[np.float32]) -> None:
+    def _write_final_values(self, finals: Indices, values: Any) -> None:
         """Store the values of final observations beside the step that they follow (steps count from 1 there)."""
         memory = self._memory
         memory.final_values[memory.row_slot[finals], memory.final_step[finals] - 1] = values

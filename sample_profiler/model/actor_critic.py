@@ -157,6 +157,11 @@ class ActorCritic(PolicyNetwork):
         self.trunks.to(dtype)
 
     @property
+    def can_be_graphed(self) -> bool:
+        """Whether each step of inference computes the same, where it did the time before: not decided by the host."""
+        return not self._has_own_parts
+
+    @property
     def num_multiplications(self) -> int | None:
         """Of one step forwards; None: not known, since there are convolutions, or parts of the user's own."""
         if self._has_own_parts or any(isinstance(module, nn.Conv2d) for module in self.modules()):

@@ -100,6 +100,11 @@ class PolicyNetwork(nn.Module, ABC):
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
 
+    @property
+    def can_be_graphed(self) -> bool:
+        """Whether each step of inference computes the same, where it did the time before: not decided by the host."""
+        return False
+
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
 

@@ -1,30 +1,20 @@
-"""Brax's environments as vectors: one compiled function steps all members, and begins anew those who have ended."""
+"""Brax's environments as vectors: members whose episode has ended begin anew with the step that ended it."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import io
-import logging
-import os
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
-from sample_profiler.errors import EnvError
-from sample_profiler.profiling import get_timing
+from sf_examples.on_device.device_options import check_device, refuse_pictures
+from sf_examples.on_device.jax_vector import JaxSimulation, JaxVector, importing_jax
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from sample_profiler.envs import EnvPlacement
 
-__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env", "refuse_pictures"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["BRAX_ENVS", "BraxVector", "make_brax_env", "make_brax_vector"]
 
 BRAX_ENVS = ("ant", "halfcheetah", "humanoid", "walker2d", "hopper", "inverted_pendulum", "reacher", "swimmer")
 """Brax's own names."""
@@ -38,38 +28,25 @@ class _Members(NamedTuple):
 
     Attributes:
         state: Brax's own.
-        firsts: States of the simulator and observations, `[N, ...]`, in one of which each further episode begins.
+        firsts: Observations and states, `[N, ...]`, with one of which each further episode begins.
         steps: `[N]`, taken in the episode.
-        key: Of the random numbers to come.
     """
 
     state: Any
     firsts: Any
     steps: Any
-    key: Any
 
 
-class _Simulation(NamedTuple):
-    """The compiled functions of so many members, and the sizes of what goes in and comes out."""
+class _Sized(NamedTuple):
+    """A simulation, and how many numbers go in and come out of one member."""
 
-    reset: Callable[[Any], _Members]
-    step: Callable[[_Members, Any], tuple[_Members, tuple[Any, ...]]]
-    as_array: Callable[[Any], Any]
-    compile: Callable[[], None]
+    simulation: JaxSimulation
     num_observations: int
     num_actions: int
 
 
-class BraxVector:
-    """A vector of one of Brax's environments; its arrays are JAX's, on the device that JAX uses.
-
-    Attributes:
-        num_envs: Number of members.
-        observation_space: Of one member.
-        action_space: Of one member.
-    """
-
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+class BraxVector(JaxVector):
+    """A vector of one of Brax's environments."""
 
     def __init__(
         self,
@@ -79,8 +56,9 @@ class BraxVector:
         *,
         clamp_actions: bool = True,
         clamp_rew_obs: bool = False,
+        may_use_gpu: bool = True,
     ) -> None:
-        """Make it; compiled with its first reset and step, once in a process.
+        """Make it.
 
         Args:
             name: Brax's name of the environment.
@@ -88,145 +66,83 @@ class BraxVector:
             backend: Physics.
             clamp_actions: Whether the bounds of actions are -1 to 1; else there are none.
             clamp_rew_obs: Whether rewards and observations are clipped to -10 to 10.
+            may_use_gpu: Whether it is simulated on a GPU, if JAX has one.
 
         Raises:
             EnvError: Brax is not installed.
         """
-        self.num_envs = num_members
-        self._simulation = _make_simulation(name, num_members, backend, clamp_rew_obs)
+        sized = _make_simulation(name, num_members, backend, clamp_rew_obs, may_use_gpu)
         bound = 1.0 if clamp_actions else np.inf
-        self.observation_space = spaces.Box(-np.inf, np.inf, (self._simulation.num_observations,), np.float32)
-        self.action_space = spaces.Box(-bound, bound, (self._simulation.num_actions,), np.float32)
-        self._members: _Members | None = None
-        # What a device still reads when the host has gone on: the members of the step before, and the actions.
-        self._before: tuple[_Members, Any] | None = None
-
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode everywhere."""
-        seed = np.random.randint(2**31) if seed is None else seed
-        with get_timing().add_time("compile_simulator"):
-            self._simulation.compile()
-        self._members = self._simulation.reset(np.uint32(seed % 2**32))
-        return self._members.state.obs, {}
-
-    def step(self, actions: Any) -> tuple[Any, ...]:
-        """Take one step; final observations are in the infos, under ``final_obs``."""
-        assert self._members is not None
-        self._before = self._members, actions
-        self._members, outcome = self._simulation.step(self._members, self._simulation.as_array(actions))
-        *results, final_observations = outcome
-        return *results, {"final_obs": final_observations}
+        super().__init__(
+            sized.simulation,
+            spaces.Box(-np.inf, np.inf, (sized.num_observations,), np.float32),
+            spaces.Box(-bound, bound, (sized.num_actions,), np.float32),
+        )
 
 
 def make_brax_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:  # noqa: ARG001
     """Make a vector of one of :data:`BRAX_ENVS`.
 
     Raises:
-        EnvError: Brax is not installed; or pictures are wanted, of which there are none.
+        EnvError: Brax is not installed; or pictures are wanted, of which there are none; or flags do not fit it.
     """
-    refuse_pictures(render_mode)
-    return BraxVector(
-        full_env_name,
-        cfg.env_agents,
-        cfg.brax_backend,
-        clamp_actions=cfg.clamp_actions,
-        clamp_rew_obs=cfg.clamp_rew_obs,
-    )
+    clamps = {"clamp_actions": cfg.clamp_actions, "clamp_rew_obs": cfg.clamp_rew_obs}
+    return make_brax_vector(full_env_name, cfg.env_agents, cfg, render_mode, **clamps)
 
 
-def refuse_pictures(render_mode: str | None) -> None:
-    """Say that there are none.
+def make_brax_vector(name: str, num_members: int, cfg: Any, render_mode: str | None, **clamps: bool) -> BraxVector:
+    """Make a vector as flags of a family say.
+
+    Args:
+        name: Brax's name of the environment.
+        num_members: How many.
+        cfg: The run's configuration.
+        render_mode: As in gymnasium.
+        clamps: As of :class:`BraxVector`.
 
     Raises:
-        EnvError: They are wanted.
+        EnvError: As of :func:`make_brax_env`.
     """
-    if render_mode is not None:
-        raise EnvError(
-            "the simulators of Brax and MJX show no pictures here: play with --no_render, and no --save_video"
-        )
+    refuse_pictures(render_mode, "the simulators of Brax and MJX")
+    vector = BraxVector(name, num_members, cfg.brax_backend, may_use_gpu=bool(cfg.actor_worker_gpus), **clamps)
+    check_device(cfg, is_on_gpu=vector.is_on_gpu)
+    return vector
 
 
 @functools.cache
-def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: bool) -> _Simulation:
-    with _quiet_start():
-        try:
-            import jax
-            from brax import envs
-            from jax import numpy as jnp
-        except ImportError as error:
-            raise EnvError(f"Brax cannot be imported ({error}): install sample-profiler[brax]") from error
+def _make_simulation(name: str, num_members: int, backend: str, clamp_rew_obs: bool, may_use_gpu: bool) -> _Sized:
+    with importing_jax("Brax", "brax"):
+        import jax
+        from brax import envs
+        from jax import numpy as jnp
+
         env = envs.get_environment(name, backend=backend)
-        is_on_cpu, there = jax.default_backend() == "cpu", jax.devices()[0]
-    if is_on_cpu:
-        logger.info("JAX finds no GPU: %d environments of %s are simulated on the processors", num_members, name)
 
     def clipped(values: Any) -> Any:
         return jnp.clip(values, -_BOUND, _BOUND) if clamp_rew_obs else values
 
-    def reset(seed: Any) -> _Members:
-        key, *keys = jax.random.split(jax.random.PRNGKey(seed), num_members + 1)
-        state = jax.vmap(env.reset)(jnp.stack(keys))
-        state = state.replace(obs=clipped(state.obs))
-        return _Members(state, (state.pipeline_state, state.obs), jnp.zeros(num_members, jnp.int32), key)
+    def reset(keys: Any) -> tuple[Any, _Members]:
+        state = jax.vmap(env.reset)(keys)
+        observations = clipped(state.obs)
+        return observations, _Members(state, (observations, state.pipeline_state), jnp.zeros(num_members, jnp.int32))
 
-    def step(members: _Members, actions: Any) -> tuple[_Members, tuple[Any, ...]]:
+    def step(members: _Members, key: Any, actions: Any) -> tuple[_Members, tuple[Any, ...]]:
         state = jax.vmap(env.step)(members.state, actions)
         steps, final_observations = members.steps + 1, clipped(state.obs)
         terminated = state.done > 0
         truncated = (steps >= EPISODE_STEPS) & ~terminated
         ended = terminated | truncated
-        key, drawn = jax.random.split(members.key)
         # Brax's own way of beginning anew always leads a member back to the same state, and hides the final one.
-        begins_as = jax.random.randint(drawn, (num_members,), 0, num_members)
+        begins_as = jax.random.randint(key, (num_members,), 0, num_members)
 
         def begin(first: Any, now: Any) -> Any:
-            if first.shape[:1] != (num_members,):
-                return now
             return jnp.where(ended.reshape(-1, *[1] * (now.ndim - 1)), first[begins_as], now)
 
-        pipeline_state, obs = jax.tree.map(begin, members.firsts, (state.pipeline_state, final_observations))
-        state = state.replace(pipeline_state=pipeline_state, obs=obs, done=jnp.zeros_like(state.done))
-        members = _Members(state, members.firsts, jnp.where(ended, 0, steps), key)
-        return members, (obs, clipped(state.reward), terminated, truncated, final_observations)
-
-    def as_array(actions: Any) -> Any:
-        return actions if isinstance(actions, np.ndarray) else jax.dlpack.from_dlpack(actions)
+        observations, pipeline_state = jax.tree.map(begin, members.firsts, (final_observations, state.pipeline_state))
+        state = state.replace(pipeline_state=pipeline_state, obs=observations, done=jnp.zeros_like(state.done))
+        outcome = observations, clipped(state.reward), terminated, truncated, final_observations
+        return _Members(state, members.firsts, jnp.where(ended, 0, steps)), outcome
 
     (num_observations,) = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs.shape
-    compiled_reset, compiled_step = jax.jit(reset), jax.jit(step)
-
-    @functools.cache
-    def compile_all() -> None:
-        actions = np.zeros((num_members, env.action_size), np.float32)
-        # On a device they will come from there, which to JAX is something else.
-        placed = actions if is_on_cpu else jax.device_put(actions, there)
-        members = compiled_reset(np.uint32(0))
-        for _ in range(2):  # what a step returns may be something else to it than what a reset does
-            members, _ = compiled_step(members, placed)
-        jax.block_until_ready(members.steps)
-
-    return _Simulation(compiled_reset, compiled_step, as_array, compile_all, num_observations, env.action_size)
-
-
-@contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Let JAX be imported, and find its devices, without a trace in this process.
-
-    It would take most of a GPU's memory for itself, and multiply in less than single precision. Brax and MJX print and
-    log what they can do without, and warn of Brax's own physics, which are not developed any further.
-    """
-    variables = dict(os.environ)
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
-    for name in ("jax", "absl"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    disabled = logging.root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-        for name in os.environ.keys() - variables.keys():
-            del os.environ[name]
+    simulation = JaxSimulation(name, num_members, reset, step, may_use_gpu=may_use_gpu)
+    return _Sized(simulation, num_observations, env.action_size)

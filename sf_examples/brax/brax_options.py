@@ -1,14 +1,13 @@
-"""Options of environments that live where their simulator does, and of Brax's own."""
+"""Flags of Brax's environments, and what the family has instead of the flags' own defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from sample_profiler.config import option
 
-__all__ = ["BRAX_DEFAULTS", "BraxOptions", "DeviceOptions"]
+__all__ = ["BRAX_DEFAULTS", "BraxOptions"]
 
 BRAX_DEFAULTS = {
     "adaptive_stddev": False,
@@ -47,29 +46,6 @@ BRAX_DEFAULTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
-    """Environments on a device, as Sample Factory is told of them. Here that is seen from the arrays they return."""
-
-    actor_worker_gpus: tuple[int, ...] = (0,)
-    """GPU that environments are simulated on: 0, or none."""
-
-    env_gpu_actions: bool = True
-    """Whether environments take actions on their device: they get them where their observations are."""
-
-    env_gpu_observations: bool = True
-    """Whether environments return observations on their device."""
-
-    use_env_info_cache: bool = True
-    """Whether spaces may be kept between runs: they are asked for at every start."""
-
-    def find_problems(self) -> Iterator[str]:
-        """Yield what is wrong with the options, one message each."""
-        if self.actor_worker_gpus not in ((), (0,)):
-            shown = " ".join(map(str, self.actor_worker_gpus))
-            yield f"--actor_worker_gpus {shown}: a run has one GPU, which is 0: use CUDA_VISIBLE_DEVICES to choose it"
-
-
-@dataclass(frozen=True, kw_only=True)
 class BraxOptions:
     """Brax."""
 
@@ -84,3 +60,6 @@ class BraxOptions:
 
     clamp_rew_obs: bool = False
     """Clip rewards and observations to -10 to 10."""
+
+    brax_render_res: int = option(200, minimum=1)
+    """Height and width of pictures, of which there are none here."""

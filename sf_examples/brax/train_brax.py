@@ -6,13 +6,14 @@ Thousands of environments are one vector in one process, on a GPU or, without on
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from sample_profiler.envs import register_env
 from sf_examples.brax.brax_env import BRAX_ENVS, make_brax_env
-from sf_examples.brax.brax_options import BRAX_DEFAULTS, BraxOptions, DeviceOptions
+from sf_examples.brax.brax_options import BRAX_DEFAULTS, BraxOptions
+from sf_examples.family import Family
+from sf_examples.on_device.device_options import DeviceOptions
 
-__all__ = ["main", "register_brax_envs"]
+__all__ = ["FAMILY", "main", "register_brax_envs"]
 
 
 def register_brax_envs() -> None:
@@ -21,20 +22,9 @@ def register_brax_envs() -> None:
         register_env(name, make_brax_env)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
+FAMILY = Family(register=register_brax_envs, defaults=BRAX_DEFAULTS, extra_parts=(BraxOptions, DeviceOptions))
 
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_brax_envs()
-    return train(argv, extra_parts=(BraxOptions, DeviceOptions), defaults=BRAX_DEFAULTS)
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

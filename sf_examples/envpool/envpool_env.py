@@ -40,6 +40,9 @@ class EnvPoolOptions:
     envpool_num_threads: int = option(0, minimum=0)
     """Threads that step a pool; 0: as many as EnvPool thinks right."""
 
+    envpool_thread_affinity_offset: int = option(-1, minimum=-1)
+    """First of the processors that these threads are bound to, one each; -1: they are bound to none."""
+
 
 class PoolVector:
     """A pool, whose observations of doubles are known as floats: half the memory, as the networks compute.
@@ -101,7 +104,7 @@ def make_envpool_env(
     if full_env_name not in envpool.list_all_envs():
         raise UnknownEnvError(f"EnvPool has no environment {full_env_name!r}; see envpool.list_all_envs()")
     size = cfg.env_agents
-    threads = {"num_threads": cfg.envpool_num_threads} if cfg.envpool_num_threads else {}
+    threads = {"num_threads": cfg.envpool_num_threads, "thread_affinity_offset": cfg.envpool_thread_affinity_offset}
 
     def make(seed: int) -> Any:
         with warnings.catch_warnings():

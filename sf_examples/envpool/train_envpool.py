@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from sample_profiler.envs import register_env_fallback
 from sf_examples.envpool.envpool_env import ENVPOOL_DEFAULTS, EnvPoolOptions, envpool_names, find_envpool_env
+from sf_examples.family import Family
 
-__all__ = ["main", "register_envpool_envs"]
+__all__ = ["FAMILY", "main", "register_envpool_envs"]
 
 
 def register_envpool_envs() -> None:
@@ -16,20 +16,9 @@ def register_envpool_envs() -> None:
     register_env_fallback(find_envpool_env, envpool_names)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
+FAMILY = Family(register=register_envpool_envs, defaults=ENVPOOL_DEFAULTS, extra_parts=(EnvPoolOptions,))
 
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_envpool_envs()
-    return train(argv, extra_parts=(EnvPoolOptions,), defaults=ENVPOOL_DEFAULTS)
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,27 +6,15 @@ Rollout workers import this module again, so importing it brings in neither PyTo
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from sample_profiler.envs.gymnasium_ids import gym_defaults, register_gym_envs
+from sf_examples.family import Family
 
-__all__ = ["main", "register_gym_envs"]
+__all__ = ["FAMILY", "main", "register_gym_envs"]
 
+FAMILY = Family(register=register_gym_envs, defaults=gym_defaults)
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
-
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_gym_envs()
-    return train(argv, defaults=gym_defaults(sys.argv[1:] if argv is None else argv))
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

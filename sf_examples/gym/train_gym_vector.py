@@ -8,15 +8,15 @@ For simulators that step many environments at once; a vector of gymnasium's own 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sample_profiler.config import option
 from sample_profiler.envs import EnvPlacement, MakeEnv, register_env_fallback
+from sf_examples.family import Family
 from sf_examples.gym.gym_env import GYM_DEFAULTS, find_gym_env, gym_env_names, make_gym_vector
 
-__all__ = ["VECTOR_DEFAULTS", "VectorOptions", "main", "register_gym_vectors"]
+__all__ = ["FAMILY", "VECTOR_DEFAULTS", "VectorOptions", "main", "register_gym_vectors"]
 
 VECTOR_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "num_envs_per_worker"} | {
     "batched_sampling": True,
@@ -47,20 +47,9 @@ def register_gym_vectors() -> None:
     register_env_fallback(find_gym_vector, gym_env_names)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
+FAMILY = Family(register=register_gym_vectors, defaults=VECTOR_DEFAULTS, extra_parts=(VectorOptions,))
 
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_gym_vectors()
-    return train(argv, extra_parts=(VectorOptions,), defaults=VECTOR_DEFAULTS)
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sample_profiler.config import option
+from sample_profiler.config import given_values, option
 from sample_profiler.errors import EnvError
+from sf_examples.brax.brax_env import make_brax_vector
 from sf_examples.brax.brax_options import BRAX_DEFAULTS
 
 if TYPE_CHECKING:
     from sample_profiler.envs import EnvPlacement
 
-__all__ = ["ISAACGYM_DEFAULTS", "ISAACGYM_TASKS", "IsaacGymOptions", "defaults_of", "make_isaacgym_env"]
+__all__ = ["ISAACGYM_DEFAULTS", "ISAACGYM_TASKS", "IsaacGymOptions", "isaacgym_defaults", "make_isaacgym_env"]
 
 ISAACGYM_DEFAULTS = {key: value for key, value in BRAX_DEFAULTS.items() if key != "lr_adaptive_max"} | {
     "max_grad_norm": 0.0,
@@ -102,9 +103,14 @@ class IsaacGymOptions:
             yield f"--subtask={self.subtask}: the tasks that can be simulated here have no parts: leave it out"
 
 
-def defaults_of(task: str | None) -> dict[str, Any]:
-    """Return what a task has instead of the flags' own defaults; of one that is not known, what the family has."""
-    return ISAACGYM_DEFAULTS | dict(ISAACGYM_TASKS[task].defaults if task in ISAACGYM_TASKS else {})
+def isaacgym_defaults(argv: Sequence[str]) -> dict[str, Any]:
+    """Return what a command line has instead of the flags' own defaults: what its task has, or the family.
+
+    Args:
+        argv: The command line without the program's name.
+    """
+    task = ISAACGYM_TASKS.get(given_values(argv).get("env", ""))
+    return ISAACGYM_DEFAULTS | dict(task.defaults if task else {})
 
 
 def make_isaacgym_env(
@@ -125,9 +131,5 @@ def make_isaacgym_env(
             f"--env={full_env_name} needs Isaac Gym itself, which no Python above 3.8 can import, and no simulator "
             f"that can be installed has a body like it: there are {available}"
         )
-    # Here and not above: JAX is imported where environments are.
-    from sf_examples.brax.brax_env import BraxVector, refuse_pictures
-
-    refuse_pictures(render_mode)
     num_members = task.num_members if cfg.env_agents == -1 else cfg.env_agents
-    return BraxVector(task.stands_for_it, num_members, cfg.brax_backend)
+    return make_brax_vector(task.stands_for_it, num_members, cfg, render_mode)

@@ -8,19 +8,18 @@ paid as Brax has it, so returns are not those of Isaac Gym.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-from sample_profiler.config import given_values
 from sample_profiler.envs import register_env
-from sf_examples.brax.brax_options import DeviceOptions
+from sf_examples.family import Family
 from sf_examples.isaacgym_examples.isaacgym_tasks import (
     ISAACGYM_TASKS,
     IsaacGymOptions,
-    defaults_of,
+    isaacgym_defaults,
     make_isaacgym_env,
 )
+from sf_examples.on_device.device_options import DeviceOptions
 
-__all__ = ["main", "register_isaacgym_tasks"]
+__all__ = ["FAMILY", "main", "register_isaacgym_tasks"]
 
 
 def register_isaacgym_tasks() -> None:
@@ -29,21 +28,11 @@ def register_isaacgym_tasks() -> None:
         register_env(name, make_isaacgym_env)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
+FAMILY = Family(
+    register=register_isaacgym_tasks, defaults=isaacgym_defaults, extra_parts=(IsaacGymOptions, DeviceOptions)
+)
 
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_isaacgym_tasks()
-    task = given_values(sys.argv[1:] if argv is None else argv).get("env")
-    return train(argv, extra_parts=(IsaacGymOptions, DeviceOptions), defaults=defaults_of(task))
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,15 +6,15 @@ Rollout workers import this module again, so importing it brings in neither PyTo
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from sample_profiler.envs import EnvPlacement, register_env
+from sf_examples.family import Family
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
 
-__all__ = ["main", "register_vizdoom_envs"]
+__all__ = ["FAMILY", "main", "register_vizdoom_envs"]
 
 
 def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, render_mode: str | None = None) -> Any:
@@ -39,20 +39,9 @@ def register_vizdoom_envs() -> None:
         register_env(name, make_match)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train.
+FAMILY = Family(register=register_vizdoom_envs, defaults=VIZDOOM_DEFAULTS, extra_parts=(VizdoomOptions,))
 
-    Args:
-        argv: The command line without the program's name; by default that of this process.
-
-    Returns:
-        The exit status: 0 if the run ended well.
-    """
-    from sample_profiler.cli.train import train
-
-    register_vizdoom_envs()
-    return train(argv, extra_parts=(VizdoomOptions,), defaults=VIZDOOM_DEFAULTS)
-
+main = FAMILY.train
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,11 +7,14 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 
+from sample_profiler.components import inference_worker
 from sample_profiler.envs import register_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.model.actor_critic import ActorCritic
 from tests.components.synchronous_run import Run
-from tests.counting_vectors import SPEAKS, CountingVector
+from tests.counting_vectors import SPEAKS, CountingVector, VectorOnDevice
+from tests.graph_stand_in import GraphStandIn
 
 FLAGS = (
     *("--batched_sampling=True", "--num_envs_per_worker=1", "--rollout=8", "--batch_size=24", "--async_rl=False"),
@@ -22,10 +25,11 @@ NUM_STEPS = 50
 
 @pytest.fixture
 def make_vector_run(make_blueprint, make_component, tmp_path):
-    def make(name, vector, *flags):
+    def make(name, vector, *flags, device="cpu"):
         register_env("wandering", lambda *_, **__: vector)
         folder = tmp_path / name
-        return Run(make_blueprint(*FLAGS, *flags, env=VectorAgents(vector), folder=folder), make_component)
+        blueprint = make_blueprint(*FLAGS, *flags, env=VectorAgents(vector), folder=folder, device=device)
+        return Run(blueprint, make_component)
 
     return make
 
@@ -93,6 +97,50 @@ def test_it_is_the_same_where_trajectories_live_with_the_vector(
         found, found_episodes = train(run)
         assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
         assert found_episodes == episodes
+
+
+@pytest.mark.parametrize("flags", [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=8")], ids=["MLP", "RNN"])
+def test_it_is_the_same_where_a_device_gets_each_step_at_once(make_vector_run, monkeypatch, flags):
+    graphs = []
+
+    def find_graph_maker(device, generator):
+        return lambda function: graphs.append(GraphStandIn(function, generator)) or graphs[-1]
+
+    monkeypatch.setattr(inference_worker, "find_graph_maker", find_graph_maker)
+    flags = (*flags, "--serial_mode=True")
+    expected, episodes = train(make_vector_run("plain", CountingVector(speaks="torch"), *flags))
+    found, found_episodes = train(make_vector_run("graphs", CountingVector(speaks="torch"), *flags, "--cuda_graphs"))
+    assert graphs[0].num_replays > 100
+    assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+    assert found_episodes == episodes
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
+@pytest.mark.parametrize("flags", [("--use_rnn=False",), ("--use_rnn=True", "--recurrence=8")], ids=["MLP", "RNN"])
+def test_on_a_device_it_is_the_same_with_cuda_graphs(make_vector_run, flags):
+    flags = (*flags, "--serial_mode=True")
+    expected, episodes = train(make_vector_run("plain", VectorOnDevice(), *flags, device="cuda"))
+    run = make_vector_run("graphs", VectorOnDevice(), *flags, "--cuda_graphs", device="cuda")
+    found, found_episodes = train(run)
+    assert run.components[2]._graphed._graphs
+    assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+    assert found_episodes == episodes
+
+
+@pytest.mark.parametrize(
+    ("speaks", "is_own", "why"),
+    [("numpy", False, "trajectories are not on a GPU"), ("torch", True, "parts that are not the package's own")],
+)
+def test_where_there_are_no_graphs_it_is_said_why(make_vector_run, monkeypatch, caplog, speaks, is_own, why):
+    monkeypatch.setattr(inference_worker, "find_graph_maker", lambda device, generator: GraphStandIn)
+    monkeypatch.setattr(ActorCritic, "can_be_graphed", not is_own)
+    run = make_vector_run("any", CountingVector(speaks=speaks), "--serial_mode=True", "--cuda_graphs")
+    told = [record.getMessage() for record in caplog.records if "cuda_graphs" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("--cuda_graphs=True changes nothing: ")
+    assert why in told[0]
+    run.train(1)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])

@@ -107,7 +107,7 @@ def test_the_serial_mujoco_command_line():
 
 DEFAULTS = {
     "experiment": "default_experiment", "train_dir": "./train_dir", "restart_behavior": "resume", "device": "auto",
-    "precision": "fp32", "compile": False, "inference": "process", "transport": "auto",
+    "precision": "fp32", "compile": False, "cuda_graphs": False, "inference": "process", "transport": "auto",
     "seed": None, "num_policies": 1, "async_rl": True, "serial_mode": False, "batched_sampling": False,
     "num_batches_to_accumulate": 2, "worker_num_splits": 2, "policy_workers_per_policy": 1, "max_policy_lag": 1000,
     "batch_size": 1024, "num_batches_per_epoch": 1, "num_epochs": 1, "rollout": 32,

@@ -12,25 +12,27 @@ from sample_profiler.components.rollout_worker.stepping_group import SteppingGro
 from sample_profiler.errors import EnvError
 from sf_examples.brax import brax_env
 from sf_examples.brax.brax_env import BraxVector, make_brax_env
-from tests.components.rollout_worker.test_vector_group import Driver
+from tests.components.rollout_worker.vector_drivers import Driver
 
 # What Brax does with MJX of a later version is for those two.
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing .* directly from .Data. is deprecated:DeprecationWarning")
 
 NUM_MEMBERS = 6
 EPISODE_STEPS = 3
+CFG = SimpleNamespace(
+    env_agents=5, brax_backend="spring", clamp_actions=True, clamp_rew_obs=False, actor_worker_gpus=(0,)
+)
 
 
 def test_without_brax_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    cfg = SimpleNamespace(env_agents=5, brax_backend="spring", clamp_actions=True, clamp_rew_obs=False)
     with pytest.raises(EnvError, match=r"install sample-profiler\[brax\]"):
-        make_brax_env("ant", cfg, None)
+        make_brax_env("ant", CFG, None)
 
 
 def test_pictures_are_refused_before_anything_is_made():
     with pytest.raises(EnvError, match="show no pictures here: play with --no_render"):
-        make_brax_env("ant", SimpleNamespace(), None, render_mode="rgb_array")
+        make_brax_env("ant", CFG, None, render_mode="rgb_array")
 
 
 @pytest.fixture(scope="module")

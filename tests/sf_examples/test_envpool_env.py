@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from sample_profiler.errors import EnvError, UnknownEnvError
 from sf_examples.envpool.envpool_env import PoolVector, envpool_names, make_envpool_env
 
-CFG = SimpleNamespace(env_agents=3, envpool_num_threads=1, batched_sampling=True)
+CFG = SimpleNamespace(env_agents=3, envpool_num_threads=1, envpool_thread_affinity_offset=-1, batched_sampling=True)
 
 
 class Pool:

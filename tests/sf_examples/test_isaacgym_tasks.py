@@ -6,19 +6,18 @@ import pytest
 
 from sample_profiler.config import parse_config
 from sample_profiler.errors import ConfigError, EnvError
-from sf_examples.brax.brax_options import DeviceOptions
 from sf_examples.isaacgym_examples.isaacgym_tasks import (
     ISAACGYM_TASKS,
     IsaacGymOptions,
-    defaults_of,
+    isaacgym_defaults,
     make_isaacgym_env,
 )
+from sf_examples.on_device.device_options import DeviceOptions
 
 
 def parse(*flags, task="Ant"):
-    return parse_config(
-        [f"--env={task}", *flags], extra_parts=(IsaacGymOptions, DeviceOptions), defaults=defaults_of(task)
-    )
+    argv = [f"--env={task}", *flags]
+    return parse_config(argv, extra_parts=(IsaacGymOptions, DeviceOptions), defaults=isaacgym_defaults(argv))
 
 
 @pytest.mark.parametrize("task", ISAACGYM_TASKS)

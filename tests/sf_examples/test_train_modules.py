@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -16,15 +17,18 @@ from sf_examples.atari import train_atari
 from sf_examples.atari.atari_env import ATARI_ENVS
 from sf_examples.brax import train_brax
 from sf_examples.brax.brax_env import BRAX_ENVS
-from sf_examples.brax.brax_options import BraxOptions, DeviceOptions
+from sf_examples.brax.brax_options import BraxOptions
 from sf_examples.custom import train_custom_env, train_own_actor_critic, two_agents
 from sf_examples.envpool import train_envpool
 from sf_examples.envpool.envpool_env import EnvPoolOptions
 from sf_examples.gym import train_gym, train_gym_vector
+from sf_examples.gymnax import train_gymnax
+from sf_examples.gymnax.gymnax_env import GYMNAX_DEFAULTS, GymnaxOptions
 from sf_examples.isaacgym_examples import train_isaacgym
 from sf_examples.isaacgym_examples.isaacgym_tasks import ISAACGYM_TASKS, IsaacGymOptions
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
+from sf_examples.on_device.device_options import DeviceOptions
 from sf_examples.vizdoom import train_vizdoom
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
@@ -42,6 +46,7 @@ MODULES = (
     "brax.train_brax",
     "gym.train_gym",
     "gym.train_gym_vector",
+    "gymnax.train_gymnax",
     "isaacgym_examples.train_isaacgym",
     "mujoco.train_mujoco",
     "vizdoom.train_vizdoom",
@@ -50,16 +55,17 @@ MODULES = (
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Stand in for training; collect what it was called with."""
+    """Stand in for training and playing; collect what they were called with."""
     received = []
 
     def train(argv=None, *, extra_parts=(), defaults=None):
         received.append((argv, tuple(extra_parts), dict(defaults or {})))
         return 7
 
-    module = ModuleType("sample_profiler.cli.train")
-    module.train = train
-    monkeypatch.setitem(sys.modules, "sample_profiler.cli.train", module)
+    for name in ("train", "enjoy"):
+        module = ModuleType(f"sample_profiler.cli.{name}")
+        setattr(module, name, train)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "_makers", {})
     monkeypatch.setattr(registry, "_fallbacks", [])
     monkeypatch.setattr(model_registry, "_makers", {})
@@ -68,7 +74,7 @@ def calls(monkeypatch):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_import_brings_in_neither_torch_nor_a_simulation(module):
-    heavy = ("torch", "vizdoom", "mujoco", "pygame", "ale_py", "cv2", "jax", "envpool")
+    heavy = ("torch", "vizdoom", "mujoco", "pygame", "ale_py", "cv2", "jax", "envpool", "gymnax")
     code = f"import sys, sf_examples.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert result.stdout.strip() == "[]", result.stderr
@@ -154,3 +160,22 @@ def test_envpool(calls):
     assert train_envpool.main(["--env=CartPole-v1"]) == 7
     assert calls[0][1] == (EnvPoolOptions,)
     assert calls[0][2]["batched_sampling"] is True
+
+
+def test_gymnax(calls):
+    assert train_gymnax.main(["--env=CartPole-v1"]) == 7
+    assert calls[0] == (["--env=CartPole-v1"], (GymnaxOptions, DeviceOptions), GYMNAX_DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["atari", "brax", "envpool", "gym", "gym.gym_vector", "gymnax", "isaacgym_examples.isaacgym", "mujoco", "vizdoom"],
+)
+def test_what_was_trained_is_played_with_the_same_flags(calls, family):
+    folder, _, name = family.partition(".")
+    for program in ("train", "enjoy"):
+        module = importlib.import_module(f"sf_examples.{folder}.{program}_{name or folder}")
+        assert module.main(["--env=Ant"]) == 7
+    (argv, parts, defaults), played = calls
+    assert played[:2] == (argv, parts)
+    assert played[2] == defaults | ({"eval_env_frameskip": 1} if family == "vizdoom" else {})

@@ -85,6 +85,11 @@ class RunOptions:
     """Let torch.compile make kernels for the learner's encoder: the first training steps take up to minutes, later ones
     less. Needs a C++ compiler on a processor."""
 
+    cuda_graphs: bool = False
+    """Give a GPU all that a step of inference computes at once, instead of kernel by kernel: where it has the
+    trajectories, too, as for vectors that live there in serial mode, and for networks without parts of one's own. What
+    is drawn is the same."""
+
     seed: int | None = option(None, minimum=0, maximum=2**32 - 1)
     """Seed of environments, sampling and learner; None draws a fresh one for each run."""
 

@@ -152,6 +152,7 @@ def _build_inference_worker(
             device=device,
             precision=precision,
             generator=generator,
+            wants_graphs=blueprint.config.run.cuda_graphs,
         ),
         weights=blueprint.weights[policy],
         trajectories=blueprint.trajectories.of_policy(policy),

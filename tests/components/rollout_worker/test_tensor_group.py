@@ -7,48 +7,18 @@ import contextlib
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.tensor_group import TensorGroup
-from sample_profiler.components.rollout_worker.vector_group import VectorGroup, make_stepping_group
+from sample_profiler.components.rollout_worker.vector_group import VectorGroup
 from sample_profiler.errors import EnvContractError
-from tests.components.rollout_worker.test_vector_group import ROLLOUT, Driver
-from tests.counting_vectors import CountingVector
+from tests.components.rollout_worker.vector_drivers import ACTION_SPACES, Driver, TensorDriver, received_actions
+from tests.counting_vectors import BrokenVector, CountingVector, NumberFlags, VectorOnDevice
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP]
 WRITTEN_ONCE = ("rewards", "terminated", "truncated", "inactive", "spoiled", "states", "starts_episode")
-
-
-class TensorDriver(Driver):
-    """The same with a group that may move to where the vector is."""
-
-    def __init__(self, vector, rollout=ROLLOUT, **options):
-        def make(*arguments):
-            return make_stepping_group(*arguments, may_move=True)
-
-        super().__init__(vector, make, rollout=rollout, **options)
-
-    def step(self):
-        memory, step, slots = self.memory, self.group.step_index, torch.from_numpy(self.group.slots).long()
-        slots = slots.to(memory.device)
-        draw = np.random.default_rng([self.num_rollouts, step])
-        actions = torch.from_numpy(draw.normal(0, 1, memory.actions[slots, step].shape))
-        memory.actions[slots, step] = actions.to(memory.device, memory.actions.dtype)
-        states = torch.from_numpy(draw.normal(size=memory.states[slots, step].shape))
-        memory.states[slots, step + 1] = states.to(memory.device, torch.float32)
-        self.group.step()
-
-    def told(self):
-        """Return what the host's group tells."""
-        make_course = self.group.course
-        self.group.course = lambda: {key: value for key, value in make_course().items() if key != "figures"}
-        try:
-            return super().told()
-        finally:
-            del self.group.course
 
 
 class WaitsForNothing(TorchDispatchMode):
@@ -192,10 +162,7 @@ def test_others_stay_on_the_host(vector):
     seeds, reset = [], vector.reset
     vector.reset = lambda **keywords: seeds.append(keywords) or reset(**keywords)
 
-    def make(*arguments):
-        return make_stepping_group(*arguments, may_move=True)
-
-    driver = Driver(vector, make).do_rollouts(3)
+    driver = TensorDriver(vector)
     assert type(driver.group) is VectorGroup
     assert driver.memory.device is None
     assert [each for each in seeds if "options" not in each] == [{"seed": 1}], "it begins once"
@@ -223,57 +190,22 @@ def test_a_group_goes_on_from_its_course():
 )
 @pytest.mark.parametrize("at", [1, 9])
 def test_what_is_not_of_the_contract_is_named_early_and_late(change, problem, at):
-    class Broken(CountingVector):
-        def _returned(self, *keys):
-            is_broken = self.num_steps >= at
-            return super()._returned(*keys) | {key: change[key] for key in keys if key in change and is_broken}
-
-    driver = TensorDriver(Broken(speaks="torch"))
+    driver = TensorDriver(BrokenVector(change, at, speaks="torch"))
     with pytest.raises(EnvContractError, match=problem):
         driver.do_rollouts(3)
 
 
 def test_flags_may_be_numbers():
-    class Numbers(CountingVector):
-        def _returned(self, *keys):
-            returned = super()._returned(*keys)
-            return {k: v.float() if v.dtype == torch.bool else v for k, v in returned.items()}
-
-    plain, numbers = (TensorDriver(kind(speaks="torch")).do_rollouts(3) for kind in (CountingVector, Numbers))
+    plain, numbers = (TensorDriver(kind(speaks="torch")).do_rollouts(3) for kind in (CountingVector, NumberFlags))
     assert (plain.memory.memory == numbers.memory.memory).all()
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Discrete(3, start=5),
-        spaces.MultiDiscrete([3, 4], start=[1, -1]),
-        spaces.MultiBinary(3),
-        spaces.Box(np.array([-1, -9], np.float32), np.array([1, 9], np.float32)),
-        spaces.Box(-1, 1, (2, 1), np.float64),
-        spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)]),
-        spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,), np.float32)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
 def test_actions_are_what_arrays_would_be(space):
-    class Acting(CountingVector):
-        action_space = space
-
-        def step(self, actions):
-            acts.append(actions)
-            return super().step(np.zeros((self.num_envs, 2), np.float32))
-
-    seen = []
-    for make in (Driver, lambda vector: TensorDriver(vector)):
-        acts = []
-        make(Acting(speaks="torch")).do_rollouts(1)
-        seen.append(acts)
-    for of_host, of_device in zip(*seen, strict=True):
-        parts = [tuple(each.values()) if isinstance(each, dict) else each for each in (of_host, of_device)]
-        for expected, found in zip(*(each if isinstance(each, tuple) else (each,) for each in parts), strict=True):
-            assert found.dtype == expected.dtype
-            assert torch.equal(found, expected)
+    seen = (received_actions(space, make, "torch") for make in (Driver, TensorDriver))
+    for expected, found in zip(*seen, strict=True):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)
 
 
 def test_infos_may_be_lists():
@@ -302,13 +234,10 @@ def test_infos_may_be_lists():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 @pytest.mark.parametrize("mode", MODES)
 def test_on_a_device_it_is_the_same_and_nobody_waits(monkeypatch, mode):
-    class OnDevice(CountingVector):
-        def _returned(self, *keys):
-            return {key: torch.from_numpy(value).cuda() for key, value in super()._returned(*keys).items()}
-
+    class OnDevice(VectorOnDevice):
         def step(self, actions):
             torch.cuda.set_sync_debug_mode("default")
-            returned = super().step(actions.cpu())
+            returned = super().step(actions)
             if self.num_steps > 1:  # the first one is looked at on the host
                 torch.cuda.set_sync_debug_mode("error")  # for what the group does with it
             return returned

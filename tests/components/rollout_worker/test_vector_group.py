@@ -3,81 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.vector_group import VectorGroup, make_stepping_group
-from sample_profiler.config import SamplingOptions
-from sample_profiler.envs import inspect_env
-from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError
-from sample_profiler.profiling import Timing
-from sample_profiler.storage.sampling_plan import make_sampling_plan
-from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
-from tests.counting_vectors import SPEAKS, CountingVector
+from tests.components.rollout_worker.vector_drivers import ACTION_SPACES, ROLLOUT, Driver, received_actions
+from tests.counting_vectors import SPEAKS, BrokenVector, CountingVector, NumberFlags, VectorOnDevice
 from tests.envs.test_vector import Counting
-
-ROLLOUT = 4
-
-
-class Driver:
-    """A group of one vector, and a policy whose actions and states depend on row and step."""
-
-    def __init__(self, vector, kind=VectorGroup, *, value_bootstrap=True, num_policies=1, rollout=ROLLOUT):
-        adapted = VectorAgents(vector, "counting")
-        spec = inspect_env(adapted, "counting")
-        num = adapted.num_agents
-        sampling = SamplingOptions(
-            num_workers=1, num_envs_per_worker=1, worker_num_splits=1, rollout=rollout, recurrence=1,
-            batch_size=rollout * num, num_policies=num_policies,
-        )  # fmt: skip
-        self.plan = make_sampling_plan(sampling, num)
-        self.memory = Trajectories(TrajectoryLayout.of(self.plan, spec, state_size=3))
-        self.env = AgentsEnv(lambda: adapted, spec, "counting", 0, 1)
-        bad_numbers = BadNumbers("counting", stops=False)
-        timing = Timing("worker")
-        self.group = kind(self.plan.groups[0], [self.env], self.memory, timing, value_bootstrap, 1, bad_numbers)
-        self.group.reset(0)
-        self.num_rollouts = 0
-        self.num_agents = num
-
-    def do_rollouts(self, num_rollouts):
-        for _ in range(num_rollouts):
-            first = self.num_rollouts % 3 * self.num_agents
-            self.group.begin_rollout(np.arange(first, first + self.num_agents, dtype=np.int32))
-            for _ in range(self.memory.layout.rollout):
-                self.step()
-            self.num_rollouts += 1
-        return self
-
-    def step(self):
-        """Do what inference does, then step."""
-        memory, step, slots = self.memory, self.group.step_index, self.group.slots
-        draw = np.random.default_rng([self.num_rollouts, step])
-        memory.actions[slots, step] = draw.normal(0, 1, memory.actions[slots, step].shape).astype(memory.actions.dtype)
-        memory.states[slots, step + 1] = draw.normal(size=memory.states[slots, step].shape)
-        for row in np.flatnonzero(memory.final_step):
-            memory.final_values[memory.row_slot[row], memory.final_step[row] - 1] = memory.final_states[row].sum()
-            memory.final_step[row] = 0
-        self.group.step()
-
-    def told(self):
-        """Return what is said of episodes, of environments and of the group."""
-        course = self.group.course()
-        fresh = {}
-        for rows, observation in course.pop("fresh"):
-            for index, row in enumerate(np.atleast_1d(rows)):
-                values = {key: np.asarray(value) for key, value in observation.items()}
-                fresh[int(row)] = {k: (v[index] if np.ndim(rows) else v).tolist() for k, v in values.items()}
-        return self.group.episodes, fresh, {key: np.asarray(value).tolist() for key, value in course.items()}
-
 
 MODES = list(AutoresetMode)
 
@@ -202,55 +140,22 @@ def test_a_group_goes_on_from_its_course():
 )
 @pytest.mark.parametrize("at", [1, 9])
 def test_what_is_not_of_the_contract_is_named_early_and_late(change, problem, at):
-    class Broken(CountingVector):
-        def _returned(self, *keys):
-            is_broken = self.num_steps >= at
-            return super()._returned(*keys) | {key: change[key] for key in keys if key in change and is_broken}
-
-    driver = Driver(Broken())
+    driver = Driver(BrokenVector(change, at))
     with pytest.raises(EnvContractError, match=problem):
         driver.do_rollouts(3)
 
 
 def test_flags_may_be_numbers():
-    class Numbers(CountingVector):
-        def _returned(self, *keys):
-            returned = super()._returned(*keys)
-            return {k: v.astype(np.float32) if v.dtype == np.bool_ else v for k, v in returned.items()}
-
-    plain, numbers = Driver(CountingVector()).do_rollouts(3), Driver(Numbers()).do_rollouts(3)
+    plain, numbers = Driver(CountingVector()).do_rollouts(3), Driver(NumberFlags()).do_rollouts(3)
     assert (plain.memory.memory == numbers.memory.memory).all()
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Discrete(3, start=5),
-        spaces.MultiDiscrete([3, 4], start=[1, -1]),
-        spaces.Box(np.array([-1, -9], np.float32), np.array([1, 9], np.float32)),
-        spaces.Box(-1, 1, (2, 1), np.float64),
-        spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
 def test_actions_of_all_members_are_what_each_gets_alone(space):
-    class Acting(CountingVector):
-        action_space = space
-
-        def step(self, actions):
-            acts.append(actions)
-            return super().step(np.zeros((self.num_envs, 2), np.float32))
-
-    seen = []
-    for kind in (SteppingGroup, VectorGroup):
-        acts = []
-        Driver(Acting(), kind).do_rollouts(1)
-        seen.append(acts)
-    for one_by_one, at_once in zip(*seen, strict=True):
-        parts = zip(*((each if isinstance(each, tuple) else (each,)) for each in (one_by_one, at_once)), strict=True)
-        for alone, together in parts:
-            assert alone.dtype == together.dtype
-            np.testing.assert_array_equal(alone, together)
+    one_by_one, at_once = received_actions(space, partial(Driver, kind=SteppingGroup)), received_actions(space, Driver)
+    for alone, together in zip(one_by_one, at_once, strict=True):
+        assert alone.dtype == together.dtype
+        np.testing.assert_array_equal(alone, together)
 
 
 def test_agents_that_come_as_lists_step_as_arrays_too():
@@ -282,15 +187,7 @@ def test_agents_that_come_as_lists_step_as_arrays_too():
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 def test_a_tensor_on_a_device_comes_to_the_host():
-    class OnDevice(CountingVector):
-        def _returned(self, *keys):
-            return {key: torch.from_numpy(value).cuda() for key, value in super()._returned(*keys).items()}
-
-        def step(self, actions):
-            assert actions.is_cuda
-            return super().step(actions.cpu())
-
-    there, here = Driver(OnDevice()).do_rollouts(3), Driver(CountingVector()).do_rollouts(3)
+    there, here = Driver(VectorOnDevice()).do_rollouts(3), Driver(CountingVector()).do_rollouts(3)
     assert (there.memory.memory == here.memory.memory).all()
 
 

@@ -1,0 +1,25 @@
+"""Trains on one of gymnax's environments: ``python -m sf_examples.gymnax.train_gymnax --env=CartPole-v1``."""
+
+from __future__ import annotations
+
+import sys
+
+from sample_profiler.envs import register_env_fallback
+from sf_examples.family import Family
+from sf_examples.gymnax.gymnax_env import GYMNAX_DEFAULTS, GymnaxOptions, find_gymnax_env, gymnax_names
+from sf_examples.on_device.device_options import DeviceOptions
+
+__all__ = ["FAMILY", "main", "register_gymnax_envs"]
+
+
+def register_gymnax_envs() -> None:
+    """Have names that nobody registered looked up in gymnax."""
+    register_env_fallback(find_gymnax_env, gymnax_names)
+
+
+FAMILY = Family(register=register_gymnax_envs, defaults=GYMNAX_DEFAULTS, extra_parts=(GymnaxOptions, DeviceOptions))
+
+main = FAMILY.train
+
+if __name__ == "__main__":
+    sys.exit(main())
