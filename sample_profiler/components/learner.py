@@ -217,6 +217,7 @@ class Learner:
         counters = self._memory.counters
         counters.trained_frames[self._policy] = self.progress.frames
         counters.resumed_frames[self._policy] = self.progress.frames
+        counters.has_begun[self._policy] = True
         counters.optimizer_steps[self._policy] = self._trainer.num_steps
         self._publish()
         for channel in self._ports.first_weights:
@@ -249,11 +250,15 @@ class Learner:
             return
         dataset_slots = self._pending[: self._dataset_slots]
         del self._pending[: self._dataset_slots]
+        with self._trainer.ranks.failing_together():
+            self._take_dataset(dataset_slots)
+
+    def _take_dataset(self, slots: list[int]) -> None:
         # Else others may still be learning in the same environments.
         if self._meetings.is_over(has_reached_target=self.progress.has_reached_target()):
-            self._ports.trained.send(dataset_slots)
+            self._ports.trained.send(slots)
         else:
-            self._train_on(dataset_slots)
+            self._train_on(slots)
             self._is_whole = True
             self.progress.end_dataset()
             if self.progress.has_reached_target():

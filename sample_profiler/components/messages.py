@@ -246,6 +246,7 @@ class Counters:
         agent_steps: `[num_workers, num_policies]` int64: sampled so far, since the start of this process.
         trained_frames: `[num_policies]` int64: what each Learner has trained on, resumed runs included.
         resumed_frames: `[num_policies]` int64: the part of them that earlier runs had trained on.
+        has_begun: `[num_policies]` bool: whether the Learner has said how many frames the policy has been trained on.
         training_iterations: `[num_policies]` int64: datasets that were trained on in this run.
         optimizer_steps: `[num_policies]` int64: the version of each policy's weights.
         first_training_ns: `[num_policies]` int64: when the first batch had been trained on (monotonic); 0: not yet.
@@ -263,6 +264,7 @@ class Counters:
                 "agent_steps": ((num_workers, num_policies), np.int64),
                 "trained_frames": ((num_policies,), np.int64),
                 "resumed_frames": ((num_policies,), np.int64),
+                "has_begun": ((num_policies,), np.bool_),
                 "training_iterations": ((num_policies,), np.int64),
                 "optimizer_steps": ((num_policies,), np.int64),
                 "first_training_ns": ((num_policies,), np.int64),
@@ -315,6 +317,7 @@ class Counters:
         self.agent_steps: npt.NDArray[np.int64] = self._arrays["agent_steps"]
         self.trained_frames: npt.NDArray[np.int64] = self._arrays["trained_frames"]
         self.resumed_frames: npt.NDArray[np.int64] = self._arrays["resumed_frames"]
+        self.has_begun: npt.NDArray[np.bool_] = self._arrays["has_begun"]
         self.training_iterations: npt.NDArray[np.int64] = self._arrays["training_iterations"]
         self.optimizer_steps: npt.NDArray[np.int64] = self._arrays["optimizer_steps"]
         self.first_training_ns: npt.NDArray[np.int64] = self._arrays["first_training_ns"]

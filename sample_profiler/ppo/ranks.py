@@ -6,7 +6,8 @@ arXiv:2006.15704, section 3). What a step depends on beside gradients is added u
 the moments of advantages, the statistics of normalizers, the KL divergence that a schedule follows.
 
 Whoever exchanges something waits for all others. So they meet before each dataset, and one that comes to its end tells
-the others there: after that nobody waits for anybody any more.
+the others there: after that nobody waits for anybody any more. One that fails between two meetings breaks its
+connections instead, so that nobody waits for it, and leaves word of the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import contextlib
 import functools
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -34,6 +35,9 @@ __all__ = ["ConnectedRanks", "Meeting", "Ranks", "connect_ranks"]
 
 _Group = Any  # of torch.distributed, made directly: the default group of the process is its user's
 
+_WORD = "word"  # the key of the reason why a rank has broken its connections
+_NUM_READERS = "num_readers"  # of that word
+_READ_S = 2.0  # that rank 0, where it serves that word, has for the others
 _RECENT = 0.1  # by which the latest wait counts in the mean of all before it
 
 
@@ -60,12 +64,14 @@ class Ranks:
         size: how many there are.
         timeout_s: for which one waits for the others.
         clock: by how much this one's is ahead of rank 0's; None: it is that one.
+        is_broken: whether it has no connections any more, since this one or another has failed.
     """
 
     rank = 0
     size = 1
     timeout_s = 0.0
     clock: ClockBounds | None = None
+    is_broken = False
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replace each of these tensors by its sum over all ranks; of the same shapes at each."""
@@ -82,6 +88,10 @@ class Ranks:
         """Wait until all ranks have come here, and hear how they are; `state` is what this one says of itself."""
         return Meeting(state)
 
+    def failing_together(self) -> contextlib.AbstractContextManager[None]:
+        """Let all ranks fail at once, with the reason, if this one does meanwhile."""
+        return contextlib.nullcontext()
+
 
 class ConnectedRanks(Ranks):
     """Several ranks, which exchange tensors through torch.distributed: gloo, and nccl between GPUs.
@@ -89,12 +99,18 @@ class ConnectedRanks(Ranks):
     Args:
         group: of all of them, for what is in the machine's memory.
         device_group: the same for what is where the network is trained.
+        board: a store of torch.distributed, where one that fails leaves word for the others.
+        is_board_here: whether that ends with this process.
         timeout_s: for which one waits for the others.
         timing: where it is recorded what adding up takes.
     """
 
-    def __init__(self, group: _Group, device_group: _Group, timeout_s: float, timing: Timing) -> None:
+    def __init__(
+        self, group: _Group, device_group: _Group, board: Any, is_board_here: bool, timeout_s: float, timing: Timing
+    ) -> None:
         self.rank, self.size = group.rank(), group.size()
+        self._board = board
+        self._is_board_here = is_board_here
         self._timing = timing
         self.timeout_s = timeout_s
         self._group = group
@@ -114,8 +130,8 @@ class ConnectedRanks(Ranks):
         with self._timing.add_time(ALL_REDUCE, device=True):
             dtype = functools.reduce(torch.promote_types, (each.dtype for each in tensors))
             flat = torch.cat([each.detach().reshape(-1).to(dtype) for each in tensors])
-            group = self._group if flat.is_cpu else self._device_group
-            self._wait(lambda: group.allreduce([flat]))
+            # No name for the group: a traceback would hold it, and its connections are to end with it.
+            self._wait(lambda: (self._group if flat.is_cpu else self._device_group).allreduce([flat]))
             for each, total in zip(tensors, torch.split(flat, [each.numel() for each in tensors]), strict=True):
                 each.detach().copy_(total.view(each.shape))
 
@@ -157,6 +173,22 @@ class ConnectedRanks(Ranks):
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
         return Meeting(RankState(int(heard[ending][0])), ending, slowest)
 
+    @contextlib.contextmanager
+    def failing_together(self) -> Iterator[None]:
+        """Break the connections if something fails meanwhile, so that whoever waits in an exchange fails as well.
+
+        The others are told why by their own errors. One of them that fails for this reason passes it on by breaking
+        its own connections: an exchange waits for neighbours alone.
+        """
+        try:
+            yield
+        except RankError:
+            self._break_off("")
+            raise
+        except BaseException as error:
+            self._break_off(f"rank {self.rank} has failed: {type(error).__name__}: {_first_line(error)}")
+            raise
+
     def check_devices(self, device: torch.device) -> None:
         """See that all ranks train on devices of one kind.
 
@@ -177,10 +209,43 @@ class ConnectedRanks(Ranks):
         self._wait(lambda: self._group.allgather([everybody], [mine]))
         return [entry.tolist() for entry in everybody]
 
+    def _break_off(self, word: str) -> None:
+        """Leave word, unless another rank has, and end all connections.
+
+        Args:
+            word: the reason; empty: it is another one's.
+        """
+        if self.is_broken:
+            return
+        self.is_broken = True
+        with contextlib.suppress(RuntimeError):  # who serves it may be gone
+            if word:
+                self._board.compare_set(_WORD, "", word)
+        self._group = self._device_group = None  # nothing else holds them
+        if self._is_board_here and word:
+            self._await_readers()
+
+    def _await_readers(self) -> None:
+        """Stay until the others have read why this one fails."""
+        deadline_s = time.monotonic() + _READ_S
+        while self._board.add(_NUM_READERS, 0) < self.size - 1 and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+
+    def _read_word(self) -> str:
+        """Return what a rank has said that has broken its connections; empty: nothing, as one that was killed."""
+        with contextlib.suppress(RuntimeError):
+            if self._board.check([_WORD]):
+                word: str = self._board.get(_WORD).decode()
+                self._board.add(_NUM_READERS, 1)
+                return word
+        return ""
+
     def _wait(self, begin: Callable[[], Any]) -> None:
         try:
             begin().wait()
         except RuntimeError as error:
+            if word := self._read_word():
+                raise RankError(f"{word} (its own log says more)") from None
             raise RankError(
                 f"rank {self.rank} cannot go on: another rank is lost, or has not answered for {self.timeout_s:g} s "
                 f"({_first_line(error)}). The log of that one says more; torchrun with "
@@ -227,7 +292,8 @@ def connect_ranks(
             f"{timeout_s:g} s ({_first_line(error)}): look whether all of them run, and whether ports are open "
             "between their machines"
         ) from error
-    ranks = ConnectedRanks(group, device_group, timeout_s, timing)
+    is_board_here = place.is_first and not place.is_served
+    ranks = ConnectedRanks(group, device_group, own, is_board_here, timeout_s, timing)
     ranks.check_devices(device)
     return ranks
 
@@ -240,5 +306,5 @@ def _make_device_group(store: Any, place: RankPlace, timeout: timedelta) -> _Gro
     return ProcessGroupNCCL(PrefixStore("device", store), place.rank, place.size, options)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sample_profiler.components.messages import RankEnded, TargetReached
-from sample_profiler.errors import RankError
+from sample_profiler.errors import RankError, SampleProfilerError
 from sample_profiler.runtime.machine.ranks import RankState
 from tests.ppo.ranks_in_threads import places
 from tests.small_runs import LearnerRun
@@ -160,6 +160,37 @@ def test_a_failure_elsewhere_is_one_here(make_ranks):
     with ThreadPoolExecutor(1) as threads:
         leaving = threads.submit(second.learner.finish)
         with pytest.raises(RankError, match="rank 1 has failed: its own log says why"):
+            first.hand_over(0, 1)
+        leaving.result()
+    first.learner.finish()
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_one_that_fails_while_it_prepares_a_dataset_ends_the_others_in_their_exchange(make_ranks, failing):
+    ranks = make_ranks("--on_bad_numbers=stop", timeout_s=600.0)
+    together(lambda run: run.hand_over(0, 1), ranks)
+    ranks[failing].memory.rewards[2:4] = np.nan
+
+    def hand_over(run):
+        with pytest.raises(SampleProfilerError) as caught:
+            run.hand_over(2, 3)
+        run.learner.finish()
+        return str(caught.value)
+
+    messages = together(hand_over, ranks)
+    reason = messages.pop(failing)
+    assert "not finite" in reason
+    assert messages[0].startswith(f"rank {failing} has failed: ")
+    assert reason.splitlines()[0] in messages[0]
+    assert ranks[0].checkpoints()[-1] == "checkpoint_000000001_16.pth"
+
+
+def test_one_that_fails_between_two_datasets_says_so_though_its_runner_may_not_know(make_ranks, monkeypatch):
+    first, second = make_ranks()
+    monkeypatch.setattr("sample_profiler.components.training.rank_meetings.has_reported_failure", lambda: True)
+    with ThreadPoolExecutor(1) as threads:
+        leaving = threads.submit(second.learner.finish)
+        with pytest.raises(RankError, match="rank 1 has failed"):
             first.hand_over(0, 1)
         leaving.result()
     first.learner.finish()

@@ -115,6 +115,25 @@ def test_a_lost_rank_is_an_error_of_the_others_which_says_what_to_do() -> None:
     assert "--max-restarts" in message
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+def test_one_that_fails_between_two_meetings_ends_all_at_once_and_they_say_why(failing: int) -> None:
+    def fail(place: RankPlace) -> str:
+        ranks = connect(place, timeout_s=600.0)
+        with pytest.raises(Exception) as caught, ranks.failing_together():
+            ranks.meet(RankState.GOES_ON)
+            if place.rank == failing:
+                raise ValueError("the observations\nare not finite")
+            ranks.add_up([torch.ones(100)])
+            ranks.meet(RankState.GOES_ON)  # whoever was further may have had what it needs for that
+        assert ranks.is_broken
+        return f"{type(caught.value).__name__}: {caught.value}"
+
+    messages = in_ranks(4, fail)
+    assert messages.pop(failing) == "ValueError: the observations\nare not finite"
+    word = f"RankError: rank {failing} has failed: ValueError: the observations (its own log says more)"
+    assert messages == [word] * 3
+
+
 def test_who_never_comes_is_waited_for_no_longer_than_asked() -> None:
     first, _ = places(2)
     with pytest.raises(RankError, match=r"rank 0 of 2 cannot reach the others at 127.0.0.1:\d+ within 0.5 s"):

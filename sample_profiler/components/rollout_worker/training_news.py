@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import SamplingOptions
@@ -14,6 +15,7 @@ from sample_profiler.storage.sampling_plan import Group
 __all__ = ["TrainingNews"]
 
 _INTERVAL_S = 2.0
+_LOOK_S = 0.02
 
 
 class TrainingNews:
@@ -28,6 +30,7 @@ class TrainingNews:
         sampling: how the run samples.
         counters: tell how far the training is.
         first_frames: by policy: what it had been trained on when the run began: its Learner may not have said yet.
+            None: only Learners know.
         timing: of the worker.
     """
 
@@ -37,7 +40,7 @@ class TrainingNews:
         groups: Sequence[Group],
         sampling: SamplingOptions,
         counters: Counters,
-        first_frames: Sequence[int],
+        first_frames: Sequence[int] | None,
         timing: Timing,
     ) -> None:
         # The policy of an environment is the one that its first agent follows.
@@ -55,6 +58,18 @@ class TrainingNews:
         """Tell from time to time."""
         return [Timer(_INTERVAL_S, self.tell)] if self._envs and self._has_clock else []
 
+    def begin(self, beat: Callable[[], None]) -> None:
+        """Tell before the first reset; where only Learners know how far the training is, wait until all have said so.
+
+        Args:
+            beat: gives a sign of life meanwhile.
+        """
+        if self._first_frames is None and self._envs:
+            while not self._counters.has_begun.all():
+                beat()
+                time.sleep(_LOOK_S)
+        self.tell()
+
     def begin_rollout(self) -> None:
         """Tell, where no clock does."""
         if not self._has_clock:
@@ -62,7 +77,9 @@ class TrainingNews:
 
     def tell(self) -> None:
         """Tell the environments, unless nothing has been trained on since they were told."""
-        frames = [max(pair) for pair in zip(self._counters.trained_frames.tolist(), self._first_frames, strict=True)]
+        frames = self._counters.trained_frames.tolist()
+        if self._first_frames is not None:
+            frames = [max(pair) for pair in zip(frames, self._first_frames, strict=True)]
         if not self._envs or frames == self._told:
             return
         with self._timing.add_time("training_info"):

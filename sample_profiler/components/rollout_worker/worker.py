@@ -94,7 +94,7 @@ class RolloutWorkerOptions:
         bad_numbers: what follows where an environment returns numbers that are not finite.
         is_replacement: whether it takes the place of a worker that was lost; then the Batcher says which slots it has.
         is_quick: whether it reports episodes as soon as that can be of use, instead of about once a second.
-        first_frames: by policy: that it had been trained on when the run began; empty: none.
+        first_frames: by policy: that it had been trained on when the run began; empty: none. None: Learners say.
         is_alone: whether whoever reads its trajectories is in its process: they may live where a vector observes.
     """
 
@@ -104,7 +104,7 @@ class RolloutWorkerOptions:
     bad_numbers: BadNumbers
     is_replacement: bool = False
     is_quick: bool = False
-    first_frames: tuple[int, ...] = ()
+    first_frames: tuple[int, ...] | None = ()
     is_alone: bool = False
 
 
@@ -178,7 +178,7 @@ class RolloutWorker:
         except BaseException:
             self._close_envs()
             raise
-        first_frames = options.first_frames or (0,) * len(ports.requests)
+        first_frames = (0,) * len(ports.requests) if options.first_frames == () else options.first_frames
         groups = plan.groups_of(index)
         self._news = TrainingNews(self._envs, groups, options.sampling, counters, first_frames, self.timing)
         self._children_time = ChildrenTime()
@@ -252,7 +252,7 @@ class RolloutWorker:
         if self._has_begun:
             return
         self._has_begun = True
-        self._news.tell()
+        self._news.begin(lambda: self.beat(is_starting=True))
         pause_s = self._sampling.decorrelate_experience_max_seconds
         if pause_s > 0:
             self.beat(pause_s, is_starting=True)

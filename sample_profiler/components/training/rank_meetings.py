@@ -14,7 +14,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
-from sample_profiler.runtime.processes.child import is_runner_gone
+from sample_profiler.runtime.processes.child import has_reported_failure, is_runner_gone
 from sample_profiler.vocabulary import CLOCK_ERROR_S, CLOCK_OFFSET_S, FOR_RANKS, SLOWEST_RANK, WAIT
 
 __all__ = ["RankMeetings"]
@@ -63,11 +63,12 @@ class RankMeetings:
         return self._is_over
 
     def take_leave(self) -> None:
-        """Tell the other ranks that this one ends, unless they know."""
-        if self._is_over or self._ranks.size == 1:
+        """Tell the other ranks that this one ends, unless they know, or have no connections with it any more."""
+        if self._is_over or self._ranks.is_broken or self._ranks.size == 1:
             return
+        has_failed = is_runner_gone() or has_reported_failure()
         try:
-            self._meet(RankState.FAILED if is_runner_gone() else self._counters.end_state)
+            self._meet(RankState.FAILED if has_failed else self._counters.end_state)
         except RankError as error:
             logger.info("Nobody could be told of the end: %s", error)
 

@@ -144,6 +144,7 @@ class Blueprint:
         place: of this run among those that train the same policies.
         trains: whether there are Learners, which evaluate what nobody has evaluated yet.
         first_frames: by policy: that it has been trained on in earlier runs, by the checkpoint that is to be loaded.
+            None: another rank has the checkpoints, maybe on another machine; Learners hear of them.
     """
 
     config: Config
@@ -161,7 +162,7 @@ class Blueprint:
     run_folder: Path
     device: str
     precision: PrecisionName
-    first_frames: tuple[int, ...]
+    first_frames: tuple[int, ...] | None
     place: RankPlace = ALONE
     trains: bool = True
 
@@ -225,11 +226,13 @@ def make_blueprint(
         device=device,
         precision=choose_precision(config.run.precision, device),
         place=place,
-        first_frames=tuple(
-            newest_frames(run_folder, policy, config.saving.load_checkpoint_kind)
-            for policy in range(sampling.num_policies)
-        ),
+        first_frames=_find_first_frames(config, run_folder) if place.is_first else None,
     )
+
+
+def _find_first_frames(config: Config, run_folder: Path) -> tuple[int, ...]:
+    kind = config.saving.load_checkpoint_kind
+    return tuple(newest_frames(run_folder, policy, kind) for policy in range(config.sampling.num_policies))
 
 
 def _seed_of_this_start(seed: int, steps_done: tuple[int, ...]) -> int:

@@ -250,6 +250,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     description = policy, model.describe(), KERNELS, torch.get_num_threads()
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *description)
     timing = Timing(f"Learner {policy} profile")
+    ranks = _meet_ranks(blueprint, policy, device, timing, reports)
     trainer = Trainer(
         model=model,
         optimizer=make_optimizer(model.parameters(), config.optimizer),
@@ -263,38 +264,39 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
         ),
         device=device,
         timing=timing,
-        ranks=_meet_ranks(blueprint, policy, device, timing, reports),
+        ranks=ranks,
     )
     _measure_device(blueprint, trainer.timing)
-    return Learner(
-        policy=policy,
-        dataset_slots=blueprint.plan.dataset_slots,
-        trainer=trainer,
-        options=LearnerOptions(
-            sampling=config.sampling,
-            loss=config.loss,
-            saving=config.saving,
-            frames_per_step=frames_per_step(config) * blueprint.place.size,
-            micro_batch_steps=micro_batch_steps,
-            encoder_steps=_choose_encoder_steps(blueprint, policy, micro_batch_steps),
-            seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
-            first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
-            num_useful_threads=num_useful_threads,
-            told=told,
-        ),
-        memory=LearnerMemory(
-            trajectories=blueprint.trajectories.of_policy(policy),
-            weights=blueprint.weights[policy],
-            counters=blueprint.counters,
-            checkpoints=checkpoints,
-        ),
-        ports=LearnerPorts(
-            datasets=channels.datasets[policy],
-            trained=channels.trained[policy],
-            first_weights=channels.first_weights[policy],
-            reports=reports,
-        ),
-    )
+    with ranks.failing_together():  # a checkpoint that cannot be loaded is the affair of all
+        return Learner(
+            policy=policy,
+            dataset_slots=blueprint.plan.dataset_slots,
+            trainer=trainer,
+            options=LearnerOptions(
+                sampling=config.sampling,
+                loss=config.loss,
+                saving=config.saving,
+                frames_per_step=frames_per_step(config) * blueprint.place.size,
+                micro_batch_steps=micro_batch_steps,
+                encoder_steps=_choose_encoder_steps(blueprint, policy, micro_batch_steps),
+                seed=derive_seed(blueprint.seed, _SEED_LEARNER, policy),
+                first_step_patience_s=_COMPILE_S if config.run.compile else 0.0,
+                num_useful_threads=num_useful_threads,
+                told=told,
+            ),
+            memory=LearnerMemory(
+                trajectories=blueprint.trajectories.of_policy(policy),
+                weights=blueprint.weights[policy],
+                counters=blueprint.counters,
+                checkpoints=checkpoints,
+            ),
+            ports=LearnerPorts(
+                datasets=channels.datasets[policy],
+                trained=channels.trained[policy],
+                first_weights=channels.first_weights[policy],
+                reports=reports,
+            ),
+        )
 
 
 def _make_schedule(config: Config) -> LearningRateSchedule:

@@ -278,6 +278,7 @@ class _OwnReports:
 
 
 _own_reports: _OwnReports | None = None
+_has_failed = False
 
 
 def run_child(settings: ChildSettings, make_component: MakeComponent, links: ChildLinks) -> None:
@@ -335,6 +336,8 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
 
 
 def _report_failure(reports: Reports, failure: Failure, existed_before: frozenset[str]) -> None:
+    global _has_failed
+    _has_failed = True
     try:
         reports.send(failure)
     except OSError as error:
@@ -359,6 +362,13 @@ def report_shared_memory(names: Iterable[str]) -> None:
 def is_runner_gone() -> bool:
     """Tell whether this process is a child whose Runner has ended."""
     return _own_reports is not None and is_closed(_own_reports.lifeline)
+
+
+def has_reported_failure() -> bool:
+    """Tell whether this process is a child that ends because its component has failed, whether its Runner has read so
+    by now or not.
+    """
+    return _has_failed
 
 
 def end_stuck_process(message: str, own_memory: frozenset[str] = frozenset()) -> NoReturn:

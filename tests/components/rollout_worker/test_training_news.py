@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -93,6 +96,20 @@ def test_a_run_that_goes_on_tells_where_it_goes_on_before_its_learner_says_so(ma
     blueprint.counters.trained_frames[0] = expected + 8
     run_timers(worker)
     assert notes[0][-1] == expected + 8
+
+
+def test_a_rank_without_checkpoints_waits_for_what_its_learner_hears_of_them(make_component, make_worker):
+    _, blueprint, notes = make_worker()
+    worker, _ = make_component(replace(blueprint, first_frames=None), "RolloutWorker_w0")
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(worker.start)
+        with pytest.raises(TimeoutError):
+            starting.result(0.1)
+        assert notes[2:] == [[], []]
+        blueprint.counters.trained_frames[0] = 900
+        blueprint.counters.has_begun[0] = True
+        starting.result()
+    assert notes[2:] == [[900, "reset"], [900, "reset"]]
 
 
 def test_where_a_run_repeats_itself_rollouts_decide_and_no_clock(make_worker):
