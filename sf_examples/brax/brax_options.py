@@ -18,6 +18,7 @@ BRAX_DEFAULTS = {
     "exploration_loss_coeff": 0.0,
     "gae_lambda": 0.95,
     "gamma": 0.99,
+    "hang_timeout": 600.0,  # a simulator compiles its first reset and step, for minutes where processors are short
     "learning_rate": 3e-4,
     "lr_adaptive_max": 2e-3,
     "lr_schedule": "kl_adaptive_epoch",

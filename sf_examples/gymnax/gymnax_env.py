@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GYMNAX_DEFAULTS", "GymnaxOptions", "find_gymnax_env", "gymnax_names", "make_gymnax_env"]
 
-GYMNAX_DEFAULTS = ENVPOOL_DEFAULTS | {"serial_mode": True}
+GYMNAX_DEFAULTS = ENVPOOL_DEFAULTS | {"hang_timeout": 600.0, "serial_mode": True}  # it compiles, as Brax does
 """What the family has instead of the flags' own defaults."""
 
 

@@ -365,9 +365,7 @@ def is_runner_gone() -> bool:
 
 
 def has_reported_failure() -> bool:
-    """Tell whether this process is a child that ends because its component has failed, whether its Runner has read so
-    by now or not.
-    """
+    """Tell whether this process is a child that ends since its component has failed, read by its Runner or not yet."""
     return _has_failed
 
 
