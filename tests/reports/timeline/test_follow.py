@@ -12,7 +12,9 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record.header import OpenRecord
 from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.reports.timeline import follow
 from sample_profiler.reports.timeline.follow import TimelineRecorder, capture_timeline
+from sample_profiler.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -102,6 +104,17 @@ def test_what_was_overwritten_unread_is_counted(tmp_path, make_file):
     capture = recorder.finish(tmp_path / "timeline.json")
     assert capture.num_passes + capture.num_lost["Learner_0"] == 200
     assert 0 < capture.num_passes <= 64
+
+
+def test_what_has_no_name_is_among_the_captures_and_small_if_it_would_be_large(tmp_path, make_file, monkeypatch):
+    first = make_file("Learner_0")
+    for most, ending in ((3, ".json"), (2, ".pftrace")):
+        monkeypatch.setattr(follow, "_MOST_AS_JSON", most)
+        recorder = TimelineRecorder(tmp_path)
+        spend(*first, "work", 3)
+        path = recorder.finish().path
+        assert path.parent == RunFolder(tmp_path).captures and path.suffix == ending
+        assert path.read_bytes()[:1] == (b"{" if ending == ".json" else b"\n")
 
 
 def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
