@@ -182,7 +182,7 @@ def make_document(
     """
     folder = RunFolder(run_dir).captures
     if request.tool == TIMELINE:
-        return write_timeline(run_dir, request, output, interrupted, lambda: on_progress("run"))
+        return write_timeline(run_dir, request, output, interrupted, on_progress)
     if request.tool == PY_SPY:
         outcome = capture_outside(run_dir, request, interrupted, on_progress)
     else:

@@ -68,7 +68,7 @@ def write_timeline(
     request: CaptureRequest,
     output: Path | None,
     interrupted: Interruption,
-    on_progress: Callable[[], None],
+    on_progress: Callable[[str], None],
 ) -> tuple[Path, list[str]]:
     """Follow the record files of a run and write what happens as a timeline.
 
@@ -77,7 +77,7 @@ def write_timeline(
         request: for how long, and whose blocks.
         output: is written; None: a file among the captures of the run.
         interrupted: ends the timeline early once it is wanted.
-        on_progress: is called again and again while the run is followed.
+        on_progress: is told the step that the capture is in, again and again: ``run``, ``stop``.
 
     Returns:
         Where it is and, line by line, what is in it.
@@ -102,7 +102,8 @@ def write_timeline(
         output,
         components=chosen,
         is_over=lambda: interrupted.is_wanted,
-        on_progress=lambda _: on_progress(),
+        on_progress=lambda _: on_progress("run"),
+        on_writing=lambda: on_progress("stop"),
     )
     lines = [f"{timeline.num_passes:,} passes through blocks of {', '.join(timeline.components)}"]
     lines += [f"{name}: {num:,} events were overwritten unread" for name, num in timeline.num_lost.items()]

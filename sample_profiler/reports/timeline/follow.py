@@ -184,6 +184,7 @@ def capture_timeline(
     *,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[float], None] = lambda _: None,
+    on_writing: Callable[[], None] = lambda: None,
 ) -> TimelineCapture:
     """Follow a run for some seconds and write its timeline.
 
@@ -194,6 +195,7 @@ def capture_timeline(
         components: whose blocks are shown; None: all.
         is_over: ends the window early, as does the end of the run.
         on_progress: is told the seconds that have passed.
+        on_writing: is called when the window is over: writing what was in it takes a while, too.
 
     Raises:
         OSError: the timeline cannot be written.
@@ -210,4 +212,5 @@ def capture_timeline(
         on_progress(passed_s)
         time.sleep(min(_POLL_S, seconds - passed_s))
         recorder.poll()
+    on_writing()
     return recorder.finish(output)

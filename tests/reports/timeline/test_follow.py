@@ -127,8 +127,11 @@ def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
         spend(timing, file, "work")
         is_over.set()
 
-    capture = capture_timeline(tmp_path, 1000, tmp_path / "t.json", is_over=is_over.is_set, on_progress=on_progress)
+    written = []
+    tell = {"on_progress": on_progress, "on_writing": lambda: written.append(len(told))}
+    capture = capture_timeline(tmp_path, 1000, tmp_path / "t.json", is_over=is_over.is_set, **tell)
     assert capture.num_passes == len(told) == 1
+    assert written == [1]
 
 
 def test_names_are_there_although_the_file_is_gone(tmp_path, make_file):
